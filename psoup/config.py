@@ -20,13 +20,16 @@ COLUMNAR_QUERIES = 256
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Memory of producers: admission's, and the log's, which must forget nothing that admission needs."""
+    """Memory of producers and of removals: admission's, and the log's, which forgets nothing that admission needs."""
 
     acknowledgements: int = 1_024
     """Batches of each producer that are remembered, so that its retries are recognised."""
 
     idle: int = 7 * 86_400 * SECOND
     """Microseconds after which a silent producer is forgotten."""
+
+    removals: int = 256
+    """Removals of many queries that are remembered for each tenant, so that a retry gets the first answer."""
 
 
 REMEMBERED = Remembered()
@@ -169,6 +172,9 @@ class EngineConfig:
     kept_requests: int = 65_536
     """Request IDs of registrations remembered for each tenant."""
 
+    kept_removals: int = REMEMBERED.removals
+    """Request IDs of calls that unregistered many queries, remembered for each tenant; see `remembered`."""
+
     block_queries: int = 131_072
     """Queries that one call may register."""
 
@@ -220,8 +226,8 @@ class EngineConfig:
 
     @property
     def remembered(self) -> Remembered:
-        """The memory of producers: for the store as well."""
-        return Remembered(self.kept_acknowledgements, self.producer_idle)
+        """The memory of producers and of removals: for the store as well."""
+        return Remembered(self.kept_acknowledgements, self.producer_idle, self.kept_removals)
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.admission import Admission
@@ -42,6 +43,8 @@ from psoup.events.acknowledgements import (
     PushAcknowledgement,
     QueriesAcknowledgement,
     QueryAcknowledgement,
+    RemovalAcknowledgement,
+    StreamAcknowledgement,
 )
 from psoup.events.commands import (
     AlterStream,
@@ -53,6 +56,7 @@ from psoup.events.commands import (
     Register,
     RegisterMany,
     Unregister,
+    UnregisterMany,
 )
 from psoup.events.tags import tag_of
 from psoup.invariants import Verify
@@ -200,6 +204,27 @@ class LocalPSoup:
     def unregister(self, query_id: int) -> None:
         """Forget a query."""
         self.submit(Unregister(query_id, self.tenant))
+
+    def unregister_many(
+        self,
+        query_ids: Sequence[int] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        key_prefix: str = "",
+        request_id: str = "",
+    ) -> int:
+        """Forget some queries at once, by their IDs, or by labels or how their keys begin; returns how many."""
+        ids = None if query_ids is None else np.array(query_ids, np.int64)
+        command = UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant)
+        answer = self.submit(command)
+        assert isinstance(answer, RemovalAcknowledgement)
+        return answer.count
+
+    def drop_stream(self, name: str, *, cascade: bool = False) -> int:
+        """Forget a stream, with `cascade` its queries, too; returns how many these were."""
+        answer = self.submit(DropStream(name, self.tenant, cascade=cascade))
+        assert isinstance(answer, StreamAcknowledgement)
+        return answer.queries
 
     def invoke(
         self, query_id: int, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False

@@ -14,20 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+import numpy as np
+
 from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import KnownStream, Tenant
-from psoup.admission.definitions import check_archive, check_drop, decide_alter, decide_create
-from psoup.admission.producers import Producers, check_identity
-from psoup.admission.pushes import decide_heartbeat, decide_push, latest_time
+from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
+from psoup.admission.producers import Producers
+from psoup.admission.pushes import decide_heartbeat, decide_push, decide_recall, latest_time
 from psoup.admission.query_streams import Owners
 from psoup.admission.registration import EventPlace, Standing, check_block, decide_register, decide_register_many
+from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
-from psoup.events.acknowledgements import Prepared, PushAcknowledgement, QueryAcknowledgement, StreamAcknowledgement
+from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.change import replacements
 from psoup.events.commands import (
     AlterStream,
@@ -41,6 +45,7 @@ from psoup.events.commands import (
     Register,
     RegisterMany,
     Unregister,
+    UnregisterMany,
 )
 from psoup.events.events import (
     Attached,
@@ -53,11 +58,11 @@ from psoup.events.events import (
     StreamCreated,
     StreamDropped,
     Unregistered,
+    UnregisteredMany,
     WatermarkRaised,
 )
 from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
-from psoup.published.replaced import no_query
 from psoup.published.snapshot import Snapshot
 
 
@@ -85,8 +90,8 @@ class Admission:
         self._budget = Budget(config.memory_bytes)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Find keys in what the writer of these events has published, from now on; before, they are kept here."""
-        self._tags.share(lambda: snapshot().tags, lambda query_id: snapshot().queries.get(query_id))
+        """Find keys and labels in what the writer of these events has published; before, they are kept here."""
+        self._tags.share(snapshot)
 
     @property
     def sequence(self) -> int:
@@ -188,6 +193,7 @@ class Admission:
             "queries": dict(self._queries.items()),
             "tags": list(self._tags.items()),
             "replaced": {name: list(tenant.replaced.items()) for name, tenant in self._tenants.items()},
+            "removals": {name: list(tenant.removals.items()) for name, tenant in self._tenants.items()},
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
                 stream.stream_id: (
@@ -233,23 +239,30 @@ class Admission:
     def _decide(self, command: Command, now: int, binding: Binding | None) -> Prepared:
         match command:
             case Push():
-                return self._decide_push(command, now)
+                stream = self._tenant(command.tenant).stream(command.stream)
+                return decide_push(stream, command, self._budget, self._config, self._sequence, now)
             case Recall():
-                return self._decide_recall(command, now)
+                return decide_recall(self._tenant(command.tenant).stream(command.stream), command, self._sequence, now)
             case Attach():
                 return self._decide_attach(command, now)
             case Heartbeat():
-                return self._decide_heartbeat(command, now)
+                stream = self._tenant(command.tenant).stream(command.stream)
+                return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
             case Register() | RegisterMany():
                 return self._decide_registration(command, now, binding)
             case Unregister():
-                return self._decide_unregister(command)
+                tenant = self._tenant(command.tenant)
+                return decide_unregister(command, tenant, self._queries, self._streams, self._sequence + 1)
+            case UnregisterMany():
+                where = self._tenant(command.tenant), self._queries, self._streams, self._tags
+                return decide_unregister_many(command, *where, self._sequence + 1)
             case CreateStream():
                 return self._decide_create(command, now)
             case AlterStream():
                 return self._decide_alter(command, now)
             case DropStream():
-                return self._decide_drop(command)
+                stream = self._tenant(command.tenant).stream(command.name)
+                return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), self._sequence + 1)
             case _:
                 assert_never(command)
 
@@ -266,32 +279,12 @@ class Admission:
         sequence = self._sequence if event is None else event.sequence
         return Prepared(StreamAcknowledgement(sequence, event is None, stream_id), event)
 
-    def _decide_drop(self, command: DropStream) -> Prepared:
-        stream = self._tenant(command.tenant).stream(command.name)
-        check_drop(stream, command, self._queries.count(stream.stream_id), self._queries.of_stream(stream.stream_id))
-        event = StreamDropped(self._sequence + 1, command.tenant, stream.stream_id)
-        return Prepared(StreamAcknowledgement(event.sequence, stream_id=stream.stream_id), event)
-
-    def _decide_push(self, command: Push, now: int) -> Prepared:
-        stream = self._tenant(command.tenant).stream(command.stream)
-        return decide_push(stream, command, self._budget, self._config, self._sequence, now)
-
-    def _decide_recall(self, command: Recall, now: int) -> Prepared:
-        stream = self._tenant(command.tenant).stream(command.stream)
-        check_identity(command)
-        earlier = stream.producers.admit(command, command.digest, now, self._sequence)
-        return Prepared(earlier or PushAcknowledgement(self._sequence, watermark=stream.watermark))
-
     def _decide_attach(self, command: Attach, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
         check_stored(stream.spec, self._archive)
         latest = latest_time(stream.spec, self._config, now) if stream.spec.event_time else now
         moment = (stream.watermark, self._sequence + 1, now, latest)
         return decide_attach(command, AttachTarget(stream.stream_id, stream.spec, stream.past, *moment))
-
-    def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
-        stream = self._tenant(command.tenant).stream(command.stream)
-        return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         tenant = self._tenant(command.tenant)
@@ -304,13 +297,6 @@ class Admission:
         if isinstance(command, Register):
             return decide_register(binding, command, tenant, standing, place)
         return decide_register_many(binding, command, tenant, standing, place)
-
-    def _decide_unregister(self, command: Unregister) -> Prepared:
-        stream_id = self._queries.get(command.query_id)
-        if stream_id is None or self._streams[stream_id].tenant != command.tenant:
-            raise no_query(command.query_id, self._tenant(command.tenant).replaced.freeze())
-        event = Unregistered(self._sequence + 1, command.tenant, command.query_id)
-        return Prepared(QueryAcknowledgement(event.sequence, query_id=command.query_id), event)
 
     def _tenant(self, name: str) -> Tenant:
         """The tenant, or a new empty tenant: a tenant begins with its first stream."""
@@ -340,7 +326,11 @@ class Admission:
             case Replaced():
                 self._adopt_replacements(event)
             case Unregistered():
-                self._remove_query(event.tenant, event.query_id)
+                self._queries.remove(event.query_id)
+                self._forget_queries(event.tenant, (event.query_id,))
+            case UnregisteredMany():
+                self._remove_queries(event.tenant, event.query_ids)
+                self._tenants[event.tenant].removals.remember(event, self._config.kept_removals)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
@@ -348,10 +338,7 @@ class Admission:
                 self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
                 stream.spec, stream.sql = event.spec, event.sql
             case StreamDropped():
-                stream = self._streams.pop(event.stream_id)
-                del self._tenants[event.tenant].streams[stream.spec.name.lower()]
-                self._budget.streams -= stream_charge(stream.spec)
-                self._budget.producers -= stream.producers.nbytes
+                self._adopt_drop(event)
             case _:
                 assert_never(event)
         self._sequence = event.sequence
@@ -364,6 +351,13 @@ class Admission:
         self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
+
+    def _adopt_drop(self, event: StreamDropped) -> None:
+        self._remove_queries(event.tenant, event.query_ids)
+        stream = self._streams.pop(event.stream_id)
+        del self._tenants[event.tenant].streams[stream.spec.name.lower()]
+        self._budget.streams -= stream_charge(stream.spec)
+        self._budget.producers -= stream.producers.nbytes
 
     def _adopt_queries(self, event: Registered | RegisteredMany) -> None:
         gone: Sequence[int] = ()
@@ -379,8 +373,7 @@ class Admission:
         self._budget.adopt(event)
         self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, first + count)
-        for position in gone:
-            self._remove_query(event.tenant, first + position)
+        self._remove_queries(event.tenant, first + np.array(gone, np.int64))
         self._adopt_replacements(event)
 
     def _adopt_replacements(self, event: Registered | RegisteredMany | Replaced) -> None:
@@ -388,13 +381,18 @@ class Admission:
         earlier, later = replacements(event)
         if not len(earlier):
             return
-        for query_id in earlier[self._queries.stand(earlier)].tolist():
-            self._remove_query(event.tenant, query_id)
+        self._remove_queries(event.tenant, np.sort(earlier[self._queries.stand(earlier)]))
         self._tenants.setdefault(event.tenant, Tenant()).replaced.add(earlier, later)
         self._next_query = max(self._next_query, int(later[-1]) + 1)
 
-    def _remove_query(self, tenant: str, query_id: int) -> None:
-        self._queries.remove(query_id)
-        self._tenants[tenant].requests.unregistered(query_id, self._queries)
-        self._tags.unregistered(query_id, self._queries)
-        self._budget.give_back_query(query_id)
+    def _remove_queries(self, tenant: str, query_ids: Array) -> None:
+        """Remove some queries (int64[k], ascending)."""
+        if len(query_ids):
+            self._queries.remove_all(query_ids)
+            self._forget_queries(tenant, query_ids.tolist())
+
+    def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
+        """Forget what is known of queries that are gone."""
+        self._tenants[tenant].requests.unregistered(query_ids, self._queries)
+        self._tags.unregistered(query_ids, self._queries)
+        self._budget.give_back_queries(query_ids)

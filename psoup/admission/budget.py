@@ -10,11 +10,13 @@ A charge is known before there is anything to measure, and is given back as it w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sortedcontainers import SortedDict
 
+from psoup.admission.spans import meeting
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag, TagColumns
@@ -51,11 +53,14 @@ _STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class _BlockCharge:
-    """Queries of a block that cost more than ROW_BYTES: the ID behind the last, the charge of each, how many stand."""
+    """Queries of a block that cost more than ROW_BYTES: how many there were, the charge of each, how many stand."""
 
-    end: int
+    count: int
     charge: int
     left: int
+
+
+_BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
 class Budget:
@@ -69,7 +74,7 @@ class Budget:
         self.streams = 0
         self._charges: dict[int, int] = {}
         """Charges of queries that were registered by a text, by query ID."""
-        self._blocks: SortedDict = SortedDict()
+        self._blocks: SortedDict[int, _BlockCharge] = SortedDict()
         """Blocks by their first query ID: only those whose queries are not charged ROW_BYTES."""
 
     @property
@@ -112,7 +117,7 @@ class Budget:
         elif isinstance(event.queries, BoundBlock):
             count, charge = len(event.queries), row_charge(event.queries) + tags_charge(event.tags)
             if charge != ROW_BYTES:
-                self._blocks[event.first_id] = _BlockCharge(event.first_id + count, charge, count)
+                self._blocks[event.first_id] = _BlockCharge(count, charge, count)
             size = charge * count
         else:
             tags = tags_charge(event.tags)
@@ -121,23 +126,15 @@ class Budget:
             size = sum(charges)
         self.queries += size
 
-    def give_back_query(self, query_id: int) -> None:
-        """Give back the charge of a query that is gone. O(log blocks)."""
-        charge = self._charges.pop(query_id, None)
-        self.queries -= self._of_block(query_id) if charge is None else charge
-
-    def _of_block(self, query_id: int) -> int:
-        """The charge of a query of a block; a block without queries is forgotten."""
-        place = self._blocks.bisect_right(query_id) - 1
-        if place < 0:
-            return ROW_BYTES
-        first, block = self._blocks.peekitem(place)
-        if query_id >= block.end:
-            return ROW_BYTES
-        block.left -= 1
-        if not block.left:
-            del self._blocks[first]
-        return block.charge
+    def give_back_queries(self, query_ids: Sequence[int]) -> None:
+        """Give back the charges of queries (ascending) that are gone. O(log blocks) for each block."""
+        charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
+        self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
+        for first, block, count in meeting(query_ids, self._blocks, _BLOCK_COUNT):
+            self.queries -= count * (block.charge - ROW_BYTES)
+            block.left -= count
+            if not block.left:
+                del self._blocks[first]
 
     def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
         used = self.used

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
 from psoup.admission.producers import Producers
+from psoup.admission.removed import KnownRemovals
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
@@ -52,6 +53,7 @@ class Tenant:
 
     streams: dict[str, KnownStream] = field(default_factory=dict)
     requests: KnownRequests = field(default_factory=KnownRequests)
+    removals: KnownRemovals = field(default_factory=KnownRemovals)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
     """Those of the thread that binds slow commands."""

@@ -5,18 +5,19 @@ Functions here change nothing; their events have changed nothing yet.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 
 from psoup.admission.catalog import KnownStream, Tenant
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
-from psoup.events.events import StreamAltered, StreamCreated
+from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
 from psoup.model import StreamSpec
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
+from psoup.wording import counted
 
 _EXAMPLES = 3
 
@@ -132,23 +133,38 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
         )
 
 
-def check_drop(stream: KnownStream, command: DropStream, queries: int, users: Iterable[int]) -> None:
-    """Raise NotFound if the name means another stream by now, FailedPrecondition while queries, its `users`, use it."""
+def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence: int) -> Prepared:
+    """Decide on the drop of a stream; raises NotFound if the name means another stream by now.
+
+    FailedPrecondition while queries, its `users` (int64[k]), use it, unless these are dropped with it, and are as many
+    as was said.
+    """
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(
             f"the name {command.name!r} has been given to another stream since; nothing was dropped",
             reason="OTHER_STREAM",
             stream=stream.spec.name,
         )
-    if queries:
-        some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
+    queries = len(users)
+    if command.cascade and command.queries not in (None, queries):
+        raise FailedPrecondition(
+            f"stream {stream.spec.name!r} is used by {counted(queries, 'query')} by now, and not by"
+            f" {command.queries:,}; nothing was dropped: ask again",
+            reason="OTHER_QUERIES",
+            stream=stream.spec.name,
+            queries=queries,
+        )
+    if queries and not command.cascade:
+        some = ", ".join(map(str, users[:_EXAMPLES].tolist()))
         more = ", …" if queries > _EXAMPLES else ""
         raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is used by {queries} "
-            f"{'query' if queries == 1 else 'queries'} ({some}{more});"
-            f" unregister {'it' if queries == 1 else 'them'} first",
+            f"stream {stream.spec.name!r} is used by {counted(queries, 'query')} ({some}{more});"
+            f" unregister {'it' if queries == 1 else 'them'} first, or drop the stream with cascade, which"
+            f" unregisters {'it' if queries == 1 else 'them'}",
             reason="STREAM_IN_USE",
             stream=stream.spec.name,
             queries=queries,
             examples=some,
         )
+    event = StreamDropped(sequence, command.tenant, stream.stream_id, users)
+    return Prepared(StreamAcknowledgement(sequence, False, stream.stream_id, queries), event)

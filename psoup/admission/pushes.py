@@ -27,7 +27,7 @@ from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared, PushAcknowledgement
-from psoup.events.commands import STAGED, Heartbeat, Push
+from psoup.events.commands import STAGED, Heartbeat, Push, Recall
 from psoup.events.events import Pushed, RefusedTuples, WatermarkRaised
 from psoup.kinds import TYPES
 from psoup.model import Kind, StreamSpec, time_text
@@ -277,6 +277,13 @@ def decide_heartbeat(
         return Prepared(HeartbeatAcknowledgement(sequence - 1, True, stream.watermark))
     event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, command.time, now)
     return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
+
+
+def decide_recall(stream: KnownStream, command: Recall, sequence: int, now: int) -> Prepared:
+    """Decide whether a batch was taken, behind event `sequence`; raises as its push would. O(1)."""
+    check_identity(command)
+    earlier = stream.producers.admit(command, command.digest, now, sequence)
+    return Prepared(earlier or PushAcknowledgement(sequence, watermark=stream.watermark))
 
 
 def decide_push(

@@ -55,6 +55,17 @@ class Owners:
                 standing[on_page] = page[query_ids[on_page] - number * self._page] != _NO_STREAM
         return standing
 
+    def streams(self, query_ids: Array) -> Array:
+        """The stream ID of each of some queries (int64[k], ascending), int64[k]; -1 for those that do not stand."""
+        found: Array = np.full(len(query_ids), _NO_STREAM, np.int64)
+        if not len(query_ids):
+            return found
+        numbers, starts = np.unique(query_ids // self._page, return_index=True)
+        for number, start, own_ids in zip(numbers.tolist(), starts, np.split(query_ids, starts[1:]), strict=True):
+            if number in self._pages:
+                found[start : start + len(own_ids)] = self._pages[number][own_ids - number * self._page]
+        return found
+
     def standing(self, first_id: int, count: int) -> int:
         """The number of queries among first_id, first_id + 1, ... that stand. O(count), in pages."""
         return sum(int((part != _NO_STREAM).sum()) for part in self._parts(first_id, count))
@@ -110,10 +121,27 @@ class Owners:
         if not self._streams[stream_id]:
             del self._streams[stream_id]
 
-    def of_stream(self, stream_id: int) -> Iterator[int]:
-        """The IDs of a stream's queries, ascending. O(pages)."""
-        for number in sorted(self._pages):
-            yield from (np.flatnonzero(self._pages[number] == stream_id) + number * self._page).tolist()
+    def remove_all(self, query_ids: Array) -> None:
+        """`remove` for some queries (int64[k], ascending). O(k), in pages."""
+        numbers, starts = np.unique(query_ids // self._page, return_index=True)
+        for number, own_ids in zip(numbers.tolist(), np.split(query_ids, starts[1:]), strict=True):
+            page, places = self._pages[number], own_ids - number * self._page
+            streams, counts = np.unique(page[places], return_counts=True)
+            ensure(streams[0] != _NO_STREAM, self, "a query is removed that is not there", page=number, places=places)
+            page[places] = _NO_STREAM
+            self._counts[number] -= len(places)
+            if not self._counts[number]:
+                del self._pages[number], self._counts[number]
+            for stream_id, count in zip(streams.tolist(), counts.tolist(), strict=True):
+                self._streams[stream_id] -= count
+                if not self._streams[stream_id]:
+                    del self._streams[stream_id]
+
+    def of_stream(self, stream_id: int) -> Array:
+        """The IDs of a stream's queries, int64, ascending. O(pages)."""
+        pages = sorted(self._pages.items()) if stream_id in self._streams else []
+        places = [np.flatnonzero(page == stream_id) + number * self._page for number, page in pages]
+        return np.concatenate([np.zeros(0, np.int64), *places])
 
     def items(self) -> Iterator[tuple[int, int]]:
         """(query ID, stream ID) of all queries, ascending."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sortedcontainers import SortedDict
 
 from psoup.admission.query_streams import Owners
+from psoup.admission.spans import meeting
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
@@ -58,8 +59,7 @@ class KnownRequests:
         Raises Conflict if it asked for something else (`same` is asked about its digest), FailedPrecondition if some of
         its queries are gone and others stand: neither the old IDs nor new queries would be what the caller wants.
         """
-        if len(request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
-            raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
+        check_request_id(request_id)
         asked = self._asked.get(request_id) if request_id else None
         if asked is None:
             return None
@@ -99,15 +99,17 @@ class KnownRequests:
         while len(self._asked) > limit:
             self._forget(next(iter(self._asked)))
 
-    def unregistered(self, query_id: int, owners: Owners) -> None:
-        """Note that a query is gone from `owners`: with the last query of its call, the ID is forgotten. O(log n)."""
-        at = self._names.bisect_right(query_id) - 1
-        if at < 0:
-            return
-        first_id, request_id = self._names.peekitem(at)
-        count = self._asked[request_id].count
-        if query_id < first_id + count and not owners.stands_any(first_id, count):
-            self._forget(request_id)
+    def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
+        """Note that queries (ascending) are gone from `owners`: with the last of its call, an ID is forgotten.
+
+        O(log n) for each call.
+        """
+        for first_id, request_id, _ in meeting(query_ids, self._names, self._count_of):
+            if not owners.stands_any(first_id, self._asked[request_id].count):
+                self._forget(request_id)
+
+    def _count_of(self, request_id: str) -> int:
+        return self._asked[request_id].count
 
     def _forget(self, request_id: str) -> None:
         asked = self._asked.pop(request_id, None)
@@ -121,6 +123,12 @@ class KnownRequests:
         for asked in self._asked.values():
             stands = owners.stands_any(asked.first_id, asked.count)
             ensure(stands, self, "all queries of a request are gone", first_id=asked.first_id, count=asked.count)
+
+
+def check_request_id(request_id: str) -> None:
+    """Raise InvalidInput for a request ID that is too long."""
+    if len(request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
+        raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
 
 
 def is_call(text: str, tag: Tag, digest: bytes) -> bool:

@@ -10,6 +10,7 @@ A key is free as soon as its query is gone, a label name with the last query tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +19,15 @@ import pyarrow.compute as pc
 from sortedcontainers import SortedDict
 
 from psoup.admission.query_streams import Owners
+from psoup.admission.spans import meeting
 from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
-from psoup.events.tags import NO_TAG, Tag, TagColumns, coded
+from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded
 from psoup.invariants import ensure
 from psoup.published.records import QueryRecord
-from psoup.published.tags import PublishedTags, Runs, find, key_names, key_run, runs_of, with_run
+from psoup.published.selection import NothingPublished, Published, among, with_labels, with_prefix
+from psoup.published.tags import Runs, find, key_names, key_run, runs_of, with_run
 from psoup.wording import counted
 
 MAX_KEY_BYTES = 256
@@ -50,22 +53,27 @@ class Call(NamedTuple):
     names: tuple[str, ...]
 
 
+_QUERIES_OF: Callable[[Call], int] = attrgetter("queries")
+
+
 class KnownTags:
     """Keys and labels of all tenants. `published`: the writer's, as of an event that admission has prepared."""
 
     def __init__(self) -> None:
-        self._published: Callable[[], PublishedTags] = PublishedTags
-        self._record: Callable[[int], QueryRecord | None] = lambda _: None
+        self._published: Callable[[], Published] = NothingPublished
         self._ahead: Runs = ()
         """Keys of events that are not published yet, or were not when they were last asked for."""
+        self._coming: list[Registered | RegisteredMany] = []
+        """These events, for their labels and the texts of their keys."""
         self._calls: SortedDict[int, Call] = SortedDict()
         """Calls by their first query."""
         self._names: dict[tuple[str, str], int] = {}
         """How many calls have a label name, by tenant and name."""
 
-    def share(self, published: Callable[[], PublishedTags], record: Callable[[int], QueryRecord | None]) -> None:
-        """Take the writer's keys from `published` from now on, and what stands with them from `record`."""
-        self._published, self._record = published, record
+    def share(self, published: Callable[[], Published]) -> None:
+        """Take the writer's keys and labels from `published` from now on."""
+        self._published = published
+        self._catch_up()
 
     # Looking -----------------------------------------------------------------------------------------------
 
@@ -87,6 +95,14 @@ class KnownTags:
         queries = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
         return int(queries[0])
 
+    def meant(self, tenant: str, labels: Labels, prefix: str, owners: Owners) -> Array:
+        """The queries of a tenant with all of some labels, or keys that begin with `prefix`: int64[k], ascending."""
+        published = self._published()
+        ids = [with_labels(published, tenant, labels) if labels else with_prefix(published, tenant, prefix)]
+        ids += [among(event, labels, prefix) for event in self._coming if event.tenant == tenant]
+        every = np.unique(np.concatenate(ids))
+        return every[owners.stand(every)]
+
     def queries_of(self, tenant: str, tags: TagColumns, owners: Owners) -> Array:
         """The query that stands with each key of a block, or -1: int64[n]."""
         run = key_run(tenant, tags)
@@ -97,11 +113,11 @@ class KnownTags:
 
     def record(self, query_id: int) -> QueryRecord | None:
         """The query as it is published; None if it is not yet."""
-        return self._record(query_id)
+        return self._published().queries.get(query_id)
 
     def _standing(self, names: Array, owners: Owners) -> Array:
         """The query of each name that stands, or -1: the newest query of the name, as no other may stand."""
-        queries = find((*self._published().keys, *self._ahead), names)
+        queries = find((*self._published().tags.keys, *self._ahead), names)
         taken = np.flatnonzero(queries >= 0)
         queries[taken[~owners.stand(queries[taken])]] = -1
         return queries
@@ -126,26 +142,32 @@ class KnownTags:
         else:
             first, count, names = event.first_id, len(event.tags), event.tags.names
             keys = key_run(event.tenant, event.tags)
-        published = self._published().sequence
-        self._ahead = tuple(run for run in self._ahead if run.sequence > published)
+        self._catch_up()
+        self._coming.append(event)
         self._ahead = with_run(self._ahead, keys.at(first, event.sequence))
         self._calls[first] = Call(event.tenant, count, event.sequence, digest, names)
         for name in names:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
-    def unregistered(self, query_id: int, owners: Owners) -> None:
-        """Note that a query is gone from `owners`: with the last query of its call, the call is forgotten. O(log n)."""
-        at = self._calls.bisect_right(query_id) - 1
-        if at < 0:
-            return
-        first, call = self._calls.peekitem(at)
-        if query_id >= first + call.queries or owners.stands_any(first, call.queries):
-            return
-        del self._calls[first]
-        for name in call.names:
-            self._names[call.tenant, name] -= 1
-            if not self._names[call.tenant, name]:
-                del self._names[call.tenant, name]
+    def _catch_up(self) -> None:
+        """Forget what the writer has published."""
+        published = self._published().tags.sequence
+        self._ahead = tuple(run for run in self._ahead if run.sequence > published)
+        self._coming = [event for event in self._coming if event.sequence > published]
+
+    def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
+        """Note that queries (ascending) are gone from `owners`: with the last of its queries, a call is forgotten.
+
+        O(log n) for each call.
+        """
+        for first, call, _ in meeting(query_ids, self._calls, _QUERIES_OF):
+            if owners.stands_any(first, call.queries):
+                continue
+            del self._calls[first]
+            for name in call.names:
+                self._names[call.tenant, name] -= 1
+                if not self._names[call.tenant, name]:
+                    del self._names[call.tenant, name]
 
     def items(self) -> Iterator[tuple[int, Call]]:
         """All that future decisions depend on: the calls by their first query, ascending."""
@@ -213,6 +235,12 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
         said = str(problem).splitlines()[0][:200]
         raise InvalidInput(f"column {name[:_SHOWN]!r} is not valid: {said}", reason="TAG_COLUMN") from problem
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise InvalidInput for a prefix that no key can have; "" is no prefix."""
+    if prefix:
+        _check_text(prefix, "prefix of keys", MAX_KEY_BYTES)
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:

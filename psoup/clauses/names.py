@@ -166,11 +166,14 @@ class ClauseNames:
         slot_of_name[new] = slots[np.searchsorted(fresh, -2 - slot_of_name[new])]
         return slot_of_name, fresh
 
-    def forget(self, slot: int) -> None:
-        """Forget the clause of `slot`, which must be there. O(1) amortised: a table too large is made smaller."""
-        taken = kernels.take_out(slot, self._lanes, self._table)
-        ensure(taken, self, "a slot has no name", slot=slot)
-        self._count -= 1
+    def forget(self, slots: Array) -> None:
+        """Forget the clauses of some slots (int64[k], distinct), which must be there.
+
+        O(k) amortised: a table too large is made smaller.
+        """
+        taken = kernels.take_out(slots, self._lanes, self._table)
+        ensure(taken == len(slots), self, "a slot has no name", slots=slots)
+        self._count -= len(slots)
         roomy = len(self._table) > 2 * _FIRST and _ROOMY * self._count < len(self._table)
         if roomy or (not self._count and len(self._lanes) > _FIRST):
             slots = self._table[self._table >= 0]

@@ -98,6 +98,17 @@ class PredicateIndex:
             result.append(terms)
         return result
 
+    def uses(self, positions: Array) -> dict[int, int]:
+        """How many of the clauses at some positions (int64[k]) read each attribute. O(k + their intervals)."""
+        owners, factors = np.arange(len(positions)), positions
+        for ends in (self.clause_ptr, self.factor_ptr):  # from clauses to their factors, to their intervals
+            counts = ends[factors + 1] - ends[factors]
+            starts = np.repeat(ends[factors] - (np.cumsum(counts) - counts), counts)
+            owners, factors = np.repeat(owners, counts), starts + np.arange(len(starts))
+        pairs = np.unique(owners * len(self.attributes) + self.iv_attr[factors])
+        found = np.bincount(pairs % len(self.attributes), minlength=len(self.attributes))
+        return {int(self.attributes[place]): int(found[place]) for place in np.flatnonzero(found).tolist()}
+
     def _key(self, attr: int, code: int) -> Key | None:
         bounds = self.bounds[attr]
         return bounds.key(code - 1) if 1 <= code <= len(bounds) else None
@@ -238,14 +249,15 @@ class Part:
         self.live -= 1
         return True
 
-    def kill_all(self, slots: Array) -> None:
-        """Take those clauses of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
+    def kill_all(self, slots: Array) -> int:
+        """Take those clauses of `slots` (int64[k], distinct) out that are alive here; returns how many. O(k log S)."""
         positions = self.index.find(slots)
         killed = positions[positions >= 0]
         killed = killed[self.alive[killed] == 1]
         self.deaths.frombytes(killed.astype(np.int32).tobytes())
         self.alive[killed] = 0
         self.live -= len(killed)
+        return len(killed)
 
     def readers(self, attributes: Collection[int]) -> Array:
         """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""

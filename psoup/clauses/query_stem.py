@@ -145,18 +145,25 @@ class QuerySteM:
             task = self.merge_task()
             self.install(task.compute())
 
-    def remove(self, slot: int) -> None:
-        """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
-        self._view = None
-        if self.texts is not None and self.texts.holds(slot):
-            self._routes.leaves(self.texts.factors_of(slot))
-            self.texts.remove(slot)
-        elif slot in self._delta:
+    def remove(self, slots: Array) -> None:
+        """Let the clauses of some slots (int64[k], distinct) match nothing from now on; O(k log n), and their sizes."""
+        removed = self._remove_some(slots)
+        if self.texts is not None and len(self.texts):
+            self._routes.leave(self.texts._own_parts(), slots, self.attributes)
+            removed += self.texts._remove_some(slots)
+        ensure(removed == len(slots), self, "a slot holds no clause that could be removed", slots=slots)
+
+    def _remove_some(self, slots: Array) -> int:
+        """Remove those clauses that are here; returns how many."""
+        recent = [slot for slot in slots.tolist() if slot in self._delta] if len(self._delta) else []
+        for slot in recent:
             self._delta.remove(slot)
-        elif any(part.kill(slot) for part in self._parts):
-            self._part_views = None
+        if len(slots) == 1:  # as most are removed: a third of the time
+            killed = int(not recent and any(part.kill(int(slots[0])) for part in self._parts))
         else:
-            raise corrupt(self, f"slot {slot} holds no clause that could be removed")
+            killed = sum(part.kill_all(slots) for part in self._parts)
+        self._view, self._part_views = None, None if killed else self._part_views
+        return len(recent) + killed
 
     def attributes_of(self, slot: int) -> Array:
         """The IDs of the attributes of a clause, int64, ascending."""
@@ -195,11 +202,7 @@ class QuerySteM:
         O(intervals), and a step for each clause of the delta.
         """
         slots = np.concatenate([part.readers([attribute]) for part in self._own_parts()] or [np.zeros(0, np.int64)])
-        self._view = self._part_views = None
-        for part in self._parts:
-            part.kill_all(slots)
-        for slot in [slot for slot in slots.tolist() if slot in self._delta]:
-            self._delta.remove(slot)
+        self._remove_some(slots)
         self.attributes.barred.add(attribute)
         return slots if self.texts is None else np.concatenate([slots, self.texts.bar(attribute)])
 
@@ -257,10 +260,6 @@ class QuerySteM:
             sources.append((self._delta.pick(recent), np.arange(len(recent))))
         alone = recent and len(sources) == 1
         return Part.of(sources[0][0] if alone else combine(sources, self._layout))
-
-    def holds(self, slot: int) -> bool:
-        """Whether a clause is here. O(parts * log n)."""
-        return slot in self._delta or any(part.find(slot) >= 0 for part in self._parts)
 
     def _all_parts(self) -> list[Part]:
         return self._own_parts() if self.texts is None else [*self._own_parts(), *self.texts._own_parts()]
@@ -327,8 +326,7 @@ class QuerySteM:
         if len(places) != len(result.sources):
             return False
         for source, before in zip(result.sources, result.alive, strict=True):
-            for position in np.flatnonzero(before & ~source.alive & 1):
-                result.merged.kill(int(source.index.slots[position]))
+            result.merged.kill_all(source.index.slots[np.flatnonzero(before & ~source.alive & 1)])
         self._view = self._part_views = None
         self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
@@ -362,7 +360,7 @@ class QuerySteM:
     @property
     def reclaimable(self) -> int:
         """Bytes of clauses that are gone: their share of each part, until a merge leaves them out."""
-        parts = [part for part in [*self._parts] if len(part.index)]
+        parts = [part for part in self._parts if len(part.index)]
         texts = 0 if self.texts is None else self.texts.reclaimable
         return texts + sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
 

@@ -59,12 +59,17 @@ class Routes:
         self._uses.update(found)
         return True
 
-    def leaves(self, factors: Sequence[Factor]) -> None:
-        """A clause that was taken is gone."""
-        for expr in {term.attribute for factor in factors for term in factor.terms if _short(term.attribute)}:
-            self._uses[expr] -= 1
-            if not self._uses[expr]:
-                del self._uses[expr]
+    def leave(self, parts: Sequence[Part], slots: Array, exprs: Mapping[int, Expr]) -> None:
+        """Those clauses of `slots` (int64[k]) that are in some parts are about to go. O(k log n + their intervals)."""
+        for part in parts:
+            positions = part.index.find(slots)
+            positions = positions[positions >= 0]
+            for attribute, count in part.index.uses(positions[part.alive[positions] == 1]).items():
+                expr = exprs[attribute]
+                if _short(expr):
+                    self._uses[expr] -= count
+                    if not self._uses[expr]:
+                        del self._uses[expr]
 
 
 def _short(expr: Expr) -> PlainPattern | None:

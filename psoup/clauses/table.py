@@ -57,9 +57,9 @@ class SlotTable:
         self.used = last
         return slots
 
-    def release(self, slot: int) -> None:
-        """Mark the slot of a clause that is gone as dead."""
-        self._dead.append(slot)
+    def release(self, slots: Array) -> None:
+        """Mark the slots (int64[k]) of clauses that are gone as dead."""
+        self._dead += slots.tolist()
 
     def share(self) -> Array:
         """`sqc_of_slot` for a reader."""
@@ -158,19 +158,21 @@ class LiveClauses:
         self._used = end
         self._count += len(ids)
 
-    def remove(self, sqc_id: int) -> None:
-        """Take out a clause, which must be there. Amortised O(log n)."""
-        self._slots[self._find(sqc_id)] = _GONE
-        self._count -= 1
+    def remove(self, sqc_ids: Array) -> Array:
+        """Take out clauses (int64[k], distinct), which must be there; returns their slots, int64[k].
+
+        Amortised O(k log n).
+        """
+        places = self._find(sqc_ids)
+        slots: Array = self._slots[places].astype(np.int64)
+        self._slots[places] = _GONE
+        self._count -= len(sqc_ids)
         if self._used > 2 * self._count + _FIRST:
             live = np.flatnonzero(self._slots[: self._used] != _GONE)
             room = max(self._count, _FIRST)
             self._ids, self._slots = np.resize(self._ids[live], room), np.resize(self._slots[live], room)
             self._used = self._count
-
-    def slot(self, sqc_id: int) -> int:
-        """The slot of a live clause. O(log n)."""
-        return int(self._slots[self._find(sqc_id)])
+        return slots
 
     def since(self, start: int, count: int) -> tuple[Array, Array]:
         """IDs and slots of the live clauses from the ID `start` on, at most `count` (int64[k] each). O(log n + k)."""
@@ -193,11 +195,12 @@ class LiveClauses:
         ensure(len(live) == self._count, self, "live clauses are miscounted", counted=self._count, slots=live)
         ensure(len(np.unique(live)) == len(live), self, "two clauses have one slot", ids=ids, slots=slots)
 
-    def _find(self, sqc_id: int) -> int:
-        at = int(np.searchsorted(self._ids[: self._used], sqc_id))
-        live = at < self._used and self._ids[at] == sqc_id and self._slots[at] != _GONE
-        ensure(live, self, "a clause is asked for that is not live", sqc_id=sqc_id)
-        return at
+    def _find(self, sqc_ids: Array) -> Array:
+        ids = self._ids[: self._used]
+        places = np.searchsorted(ids, sqc_ids)
+        live = int(places.max()) < len(ids) and bool(((ids[places] == sqc_ids) & (self._slots[places] != _GONE)).all())
+        ensure(live, self, "a clause is asked for that is not live", sqc_ids=sqc_ids)
+        return places
 
 
 class ClauseTable:
@@ -240,12 +243,11 @@ class ClauseTable:
             self._live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
         return slots, fresh
 
-    def remove(self, sqc_id: int) -> None:
-        """Remove a clause that is gone; its slot is dead."""
-        slot = self._live.slot(sqc_id)
-        self._names.forget(slot)
-        self._slots.release(slot)
-        self._live.remove(sqc_id)
+    def remove(self, sqc_ids: Array) -> None:
+        """Remove clauses (int64[k], distinct) that are gone; their slots are dead."""
+        slots = self._live.remove(sqc_ids)
+        self._names.forget(slots)
+        self._slots.release(slots)
 
     # By slot, and by SQC ID ------------------------------------------------------------------------------
 

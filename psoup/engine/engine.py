@@ -42,6 +42,7 @@ from psoup.events.events import (
     StreamCreated,
     StreamDropped,
     Unregistered,
+    UnregisteredMany,
     WatermarkRaised,
 )
 from psoup.invariants import Verify, ensure
@@ -157,7 +158,9 @@ class Engine:
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
                     freed += self._drop(event.stream_id)
-                case Registered() | RegisteredMany() | Replaced() | Unregistered():
+                    if len(event.query_ids):
+                        self._registry.unregister_many(event.query_ids, self._streams)
+                case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         asked[state.stream_id] = state
@@ -285,7 +288,9 @@ class Engine:
             del self._named[_name(view)]
         return self._streams.pop(stream_id).tuple_bytes
 
-    def _change_queries(self, event: Registered | RegisteredMany | Replaced | Unregistered) -> list[StreamState]:
+    def _change_queries(
+        self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany
+    ) -> list[StreamState]:
         """Register, replace or unregister queries; returns the streams on which they change."""
         match event:
             case Registered():
@@ -298,6 +303,8 @@ class Engine:
                 states = []
             case Unregistered():
                 return [self._registry.unregister(event.query_id, self._streams)]
+            case UnregisteredMany():
+                return self._registry.unregister_many(event.query_ids, self._streams)
             case _:
                 assert_never(event)
         pairs = replacements(event)

@@ -3,7 +3,7 @@
     register       name of its FROM-WHERE ─ known ──> one more member of that clause
                                           └ new ────> SQC ID, slot: it joins the Query SteM
     a block        the same for all of its queries at once; what stays are columns (see `psoup.published.records`)
-    unregister     the clause goes with its last member
+    unregister     the clause goes with its last member; many at once by columns (`psoup.engine.leaving`)
 
 Owned by the engine's writer; readers get frozen maps.
 """
@@ -18,7 +18,9 @@ import numpy as np
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
 from psoup.config import Shape
+from psoup.engine.leaving import LeavingQueries, gone_clauses
 from psoup.engine.stream.checks import check_stream
+from psoup.engine.stream.clauses import GoneClauses
 from psoup.engine.stream.state import StreamState
 from psoup.engine.tags import Tags
 from psoup.events.change import Replacements
@@ -27,7 +29,7 @@ from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
 from psoup.plan.standing import StandingQuery
-from psoup.published.members import add, remove, since
+from psoup.published.members import add, remove, remove_all, since
 from psoup.published.paged import Editor, PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.replaced import Succession, Successors
@@ -104,7 +106,7 @@ class Registry:
             raise corrupt(self, "a query is unregistered that is not there", query=query_id)
         self._queries.remove(query_id)
         if record.tags is not NO_TAG:
-            self._tags.remove(query_id)
+            self._tags.remove([query_id])
         clause = self._clauses.get(record.sqc_id)
         if clause is None:
             raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
@@ -115,16 +117,46 @@ class Registry:
             self._clauses.set(record.sqc_id, replace(clause, members=members))
             return state
         self._clauses.remove(record.sqc_id)
-        state.remove_clause(clause)
+        one = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
+        state.remove_clauses(GoneClauses(*one, dict.fromkeys(clause.attributes, 1)))
         return state
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
         """Remove the queries that others replace, unless a replay knows no more of them; returns their streams."""
-        standing = [query_id for query_id in pairs.earlier.tolist() if self._queries.get(query_id) is not None]
+        earlier = np.sort(pairs.earlier)
+        missing = self._queries.find(earlier).missing
         replaced = self._replaced.setdefault(tenant, Succession())
         replaced.add(*pairs)
         self._successors = {**self._successors, tenant: replaced.freeze()}
-        return [self.unregister(query_id, streams) for query_id in standing]
+        return self.unregister_many(np.setdiff1d(earlier, missing, assume_unique=True), streams)
+
+    def unregister_many(self, query_ids: Array, streams: Streams) -> list[StreamState]:
+        """Remove some queries (int64[k], ascending); returns their streams.
+
+        A stream that is not among `streams` is gone, and its parts with it. O(k log n), by columns where the queries
+        came in a block of a template, and a step for each other query and each shared clause.
+        """
+        try:
+            leaving = LeavingQueries(self._queries.remove_all(query_ids))
+        except KeyError as problem:
+            raise corrupt(self, "a query is unregistered that is not there", query=problem.args[0]) from problem
+        self._tags.remove(leaving.tagged)
+        found = self._clauses.find(leaving.sqc_ids)
+        ensure(not len(found.missing), self, "queries have no clause", clauses=found.missing)
+        stay = []
+        for sqc_id, clause in found.records.items():
+            members = remove_all(clause.members, leaving.of(sqc_id))
+            if len(members):
+                self._clauses.set(sqc_id, replace(clause, members=members))
+                stay.append(sqc_id)
+        sqc_ids = np.setdiff1d(leaving.sqc_ids, np.array(stay, np.int64), assume_unique=True)
+        for stream_id, gone in gone_clauses(self._clauses.remove_all(sqc_ids)).items():
+            if stream_id in streams:
+                streams[stream_id].remove_clauses(gone)
+        states = [streams[stream_id] for stream_id in leaving.streams if stream_id in streams]
+        for state in states:
+            state.clauses.count_queries(-leaving.streams[state.stream_id])
+        return states
 
     def clause_of(self, query_id: int) -> ClauseRecord | None:
         """The clause of a query; None if the query does not stand."""

@@ -6,7 +6,7 @@ unregistered  noted; once half are gone, the runs are made anew without them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -45,9 +45,9 @@ class Tags:
         self._tagged += count
         self._renew()
 
-    def remove(self, query_id: int) -> None:
-        """Note that a query with a key or labels is gone. O(1) in the long run."""
-        self._gone.append(query_id)
+    def remove(self, query_ids: Sequence[int]) -> None:
+        """Note that queries with keys or labels are gone. O(k) in the long run."""
+        self._gone += query_ids
         self._renew()
 
     def freeze(self, sequence: int) -> PublishedTags:

@@ -20,12 +20,22 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
-from psoup.events.events import Event, Pushed, RegisteredMany, Replaced, Unregistered, WatermarkRaised
+from psoup.events.events import (
+    Event,
+    Pushed,
+    RegisteredMany,
+    Replaced,
+    Unregistered,
+    UnregisteredMany,
+    WatermarkRaised,
+)
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
 STORY = 16
 """How many of the last events an error names when a check fails."""
+
+_ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
 
 Streams = Mapping[int, StreamState]
 """All streams, by their IDs."""
@@ -38,7 +48,7 @@ class Verification:
         self.level = level
         self._registry = registry
         self._story: deque[tuple[int, str, int]] = deque(maxlen=STORY)
-        """Sequence and kind of each event; its stream, or the query that it removed."""
+        """Sequence and kind of each event; its stream, the query that it removed, or how many queries."""
         self._touched: set[int] = set()
         """Streams of the events since the last publication."""
         self._clauses_too = True
@@ -52,8 +62,7 @@ class Verification:
     def story(self) -> tuple[str, ...]:
         """The last events, as short texts."""
         return tuple(
-            f"{sequence} {kind} {'of query' if kind in ('Replaced', 'Unregistered') else 'on stream'} {number}"
-            for sequence, kind, number in self._story
+            f"{sequence} {kind} {_ABOUT.get(kind, 'on stream')} {number}" for sequence, kind, number in self._story
         )
 
     def begin(self, event: Event) -> None:
@@ -65,6 +74,8 @@ class Verification:
             self._touched.add(about)
         elif isinstance(event, Unregistered):
             about, self._clauses_too = event.query_id, True
+        elif isinstance(event, UnregisteredMany):
+            about, self._clauses_too = event.count, True
         elif isinstance(event, Replaced):
             about = int(event.later[0])
         else:

@@ -17,9 +17,10 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StreamAcknowledgement(Acknowledgement):
-    """The outcome of CreateStream, AlterStream and DropStream."""
+    """The outcome of CreateStream, AlterStream and DropStream; `queries`: how many went with a stream."""
 
     stream_id: int = 0
+    queries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,13 @@ class QueriesAcknowledgement(Acknowledgement):
     """The outcome of RegisterMany: `count` queries with IDs from `first_id` on."""
 
     first_id: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalAcknowledgement(Acknowledgement):
+    """The outcome of UnregisterMany: how many queries are gone by it."""
+
     count: int = 0
 
 

@@ -28,6 +28,7 @@ from psoup.events.events import (
     StreamCreated,
     StreamDropped,
     Unregistered,
+    UnregisteredMany,
     WatermarkRaised,
 )
 from psoup.model import StreamSpec
@@ -86,7 +87,7 @@ def change_of(event: Event) -> Change:
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)
         case StreamDropped():
-            return Change(dropped=event.stream_id)
+            return Change(dropped=event.stream_id, ended=event.query_ids.tolist())
         case Registered():
             return Change(first=event.query_id, queries=(event.query,), ended=replacements(event).earlier.tolist())
         case RegisteredMany():
@@ -95,6 +96,8 @@ def change_of(event: Event) -> Change:
             return Change(first=event.first_id, queries=event.queries, ended=[*gone, *replaced])
         case Unregistered():
             return Change(ended=(event.query_id,))
+        case UnregisteredMany():
+            return Change(ended=event.query_ids.tolist())
         case _:
             assert_never(event)
 

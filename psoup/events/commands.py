@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
-from psoup.events.tags import NO_TAG, Tag, TagColumns
+from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 
@@ -41,14 +42,17 @@ class AlterStream:
 
 @dataclass(frozen=True, slots=True)
 class DropStream:
-    """Forget a stream and its tuples; refused while queries use it.
+    """Forget a stream and its tuples; refused while queries use it, unless `cascade` forgets these, too.
 
-    With a `stream_id`, only if the name still means that stream: a repeated call drops no other stream.
+    With a `stream_id`, only if the name still means that stream: a repeated call drops no other stream. With a number
+    of `queries`, only if so many use it: what was confirmed is what is done.
     """
 
     name: str
     tenant: str = DEFAULT_TENANT
     stream_id: int | None = None
+    cascade: bool = False
+    queries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,29 @@ class Unregister:
     tenant: str = DEFAULT_TENANT
 
 
+@dataclass(frozen=True, slots=True)
+class UnregisterMany:
+    """Forget some queries at once, all or none: by their IDs (int64[k]); or those that have all of some `labels`, or
+    a key that begins with `prefix`, which may be none. With a `request_id`, a retry gets the same answer.
+    """
+
+    query_ids: Array | None = None
+    labels: Labels = ()
+    prefix: str = ""
+    request_id: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
 Command = (
-    CreateStream | AlterStream | DropStream | Push | Recall | Attach | Heartbeat | Register | RegisterMany | Unregister
+    CreateStream
+    | AlterStream
+    | DropStream
+    | Push
+    | Recall
+    | Attach
+    | Heartbeat
+    | Register
+    | RegisterMany
+    | Unregister
+    | UnregisterMany
 )

@@ -6,7 +6,9 @@ Replay is `apply` over the logged events; nothing is decided twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from psoup.columns import Array, Batch
 from psoup.data.archived import ArchivedChunk
@@ -15,6 +17,11 @@ from psoup.events.commands import Extent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
+
+
+def no_queries() -> Array:
+    """The IDs of no query."""
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,15 @@ class StreamAltered:
 
 @dataclass(frozen=True, slots=True)
 class StreamDropped:
-    """A stream, its tuples and its producers are gone."""
+    """A stream, its tuples and its producers are gone, and `query_ids`: the queries that were on it (int64[k]).
+
+    A replay has only those that the log still registers.
+    """
 
     sequence: int
     tenant: str
     stream_id: int
+    query_ids: Array = field(default_factory=no_queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +199,21 @@ class Unregistered:
     query_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class UnregisteredMany:
+    """Some queries (int64[k], ascending) are gone, all at once. `count`: how many they were.
+
+    A replay has only those that the log still registers. `digest` identifies the call, for retries.
+    """
+
+    sequence: int
+    tenant: str
+    query_ids: Array
+    count: int
+    request_id: str = ""
+    digest: bytes = b""
+
+
 Event = (
     StreamCreated
     | StreamAltered
@@ -199,4 +225,5 @@ Event = (
     | RegisteredMany
     | Replaced
     | Unregistered
+    | UnregisteredMany
 )

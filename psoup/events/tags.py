@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from psoup.columns import Array
 
@@ -81,6 +82,23 @@ class TagColumns:
         """The tag of one of the queries."""
         values = ((name, column[row].as_py()) for name, column in self.labels)
         return Tag(self.key(row), tuple((name, value) for name, value in values if value is not None))
+
+    def having(self, labels: Labels) -> Array:
+        """Which of the queries have all of some labels: bool[count]."""
+        columns, having = dict(self.labels), np.ones(self.count, np.bool_)
+        for name, value in labels:
+            code = columns[name].dictionary.index(value).as_py() if name in columns else -1
+            if code < 0:
+                return np.zeros(self.count, np.bool_)
+            indices = columns[name].indices
+            having &= indices.fill_null(-1).to_numpy(zero_copy_only=False) == code
+        return having
+
+    def beginning(self, prefix: str) -> Array:
+        """Which of the queries have a key that begins with `prefix`: bool[count]."""
+        if self.keys is None:
+            return np.zeros(self.count, np.bool_)
+        return pc.starts_with(self.keys, prefix).to_numpy(zero_copy_only=False)
 
     def take(self, rows: Array) -> TagColumns:
         """The tags of some queries (int64[k]), copied: texts that only others had are left behind."""

@@ -105,24 +105,28 @@ def fill_table(slots, known, table):
 
 
 @njit(cache=True, nogil=True)
-def take_out(slot, known, table):
-    """Take one slot out of a table and close the gap; returns whether it was there.
+def take_out(slots, known, table):
+    """Take slots out of a table and close the gaps; returns how many were there.
 
-    known: uint64[S, 2], read. table: int32[m] with a free place, written. O(1) expected.
+    slots: int64[k], distinct, read. known: uint64[S, 2], read. table: int32[m] with a free place, written. O(k)
+    expected.
     """
     size = table.shape[0]
     mask = np.uint64(size - 1)
-    gap = np.int64(known[slot, 0] & mask)
-    while table[gap] != slot:
+    taken = 0
+    for slot in slots:
+        gap = np.int64(known[slot, 0] & mask)
+        while table[gap] != slot and table[gap] != -1:
+            gap = (gap + 1) % size
         if table[gap] == -1:
-            return False
-        gap = (gap + 1) % size
-    at = (gap + 1) % size
-    while table[at] >= 0:
-        home = np.int64(known[table[at], 0] & mask)
-        if (at - home) % size >= (at - gap) % size:  # its way from home leads over the gap
-            table[gap] = table[at]
-            gap = at
-        at = (at + 1) % size
-    table[gap] = -1
-    return True
+            continue
+        at = (gap + 1) % size
+        while table[at] >= 0:
+            home = np.int64(known[table[at], 0] & mask)
+            if (at - home) % size >= (at - gap) % size:  # its way from home leads over the gap
+                table[gap] = table[at]
+                gap = at
+            at = (at + 1) % size
+        table[gap] = -1
+        taken += 1
+    return taken

@@ -36,6 +36,17 @@ def remove(members: Members, query_id: int) -> Members:
     return edited.freeze()
 
 
+def remove_all(members: Members, query_ids: Sequence[int]) -> Members:
+    """`remove` for some IDs."""
+    if isinstance(members, tuple):
+        gone = frozenset(query_ids)
+        return tuple(member for member in members if member not in gone)
+    edited = members.edit()
+    for query_id in query_ids:
+        edited.remove(query_id)
+    return edited.freeze()
+
+
 def since(members: Members, start: int) -> Iterator[int]:
     """The IDs from `start` on, ascending."""
     if isinstance(members, tuple):

@@ -10,12 +10,15 @@ changes costs the changes plus a page each, never the whole map. Keys are intege
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
+from psoup.columns import Array
 from psoup.config import Shape
 from psoup.invariants import ensure
 
@@ -49,6 +52,10 @@ class KeyedBlock(Protocol[W]):
         """The position of a key, or -1."""
         ...
 
+    def places(self, keys: Array) -> Array:
+        """The positions of some keys (int64[k]), or -1."""
+        ...
+
     def items(self, start: int) -> Iterator[tuple[int, W]]:
         """(key, record) for all keys >= start, ascending."""
         ...
@@ -57,9 +64,22 @@ class KeyedBlock(Protocol[W]):
         """The block without a key, changed in place if it is `owned`; None if that was the last key."""
         ...
 
+    def without_all(self, places: Array, owned: bool) -> Any:
+        """The block without the keys at some positions, as `without`."""
+        ...
+
     def check(self) -> None:
         """Check the invariants of the block."""
         ...
+
+
+class Found(NamedTuple):
+    """Records of a map: those of its pages by their keys, and positions (int64[k], ascending) in some blocks."""
+
+    records: dict[int, Any]
+    blocks: list[tuple[Any, Array]]
+    missing: Array
+    """Keys that have no record."""
 
 
 class PagedMap(Generic[V]):
@@ -110,6 +130,14 @@ class PagedMap(Generic[V]):
                 if key >= start:
                     yield key, page[key]
 
+    def find(self, keys: Array) -> Found:
+        """The records of some keys (int64[k], ascending), without a step for each that is in a block."""
+        return _find(self._pages, self._page, self.blocks, keys)
+
+    def single(self) -> Iterator[V]:
+        """The records that are in no block, in no order."""
+        return chain.from_iterable(page.values() for page in self._pages.values())
+
     def pages(self) -> list[dict[int, V]]:
         """The pages, for measurements of their size."""
         return list(self._pages.values())
@@ -140,6 +168,30 @@ class PagedMap(Generic[V]):
 def _in_blocks(blocks: Any, key: int) -> Any:
     at = bisect_right(blocks, key, key=_FIRST_OF) - 1
     return blocks[at].get(key) if at >= 0 else None
+
+
+def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[KeyedBlock[Any]], keys: Array) -> Found:
+    records: dict[int, Any] = {}
+    placed: list[tuple[Any, Array]] = []
+    rest = [keys]
+    if blocks and len(keys):
+        owners = np.searchsorted(np.array([block.first for block in blocks]), keys, "right") - 1
+        starts = np.flatnonzero(np.diff(owners, prepend=-2))
+        rest = []
+        for at, end in zip(starts.tolist(), [*starts[1:].tolist(), len(keys)], strict=True):
+            owner, part = int(owners[at]), keys[at:end]
+            places = blocks[owner].places(part) if owner >= 0 else np.full(len(part), -1)
+            if (places >= 0).any():
+                placed.append((blocks[owner], places[places >= 0]))
+            rest.append(part[places < 0])
+    missing = []
+    for key in np.concatenate(rest).tolist():
+        record = pages.get(key // page_size, {}).get(key)
+        if record is None:
+            missing.append(key)
+        else:
+            records[key] = record
+    return Found(records, placed, np.array(missing, np.int64))
 
 
 class Editor(Generic[V]):
@@ -181,6 +233,10 @@ class Editor(Generic[V]):
         record = None if page is None else page.get(key)
         return record if record is not None or not self._blocks else _in_blocks(self._blocks, key)
 
+    def find(self, keys: Array) -> Found:
+        """As `PagedMap.find`, with the changes so far."""
+        return _find(self._pages, self._page, self._blocks, keys)
+
     def set(self, key: int, value: V) -> None:
         """Add or replace. O(page) the first time a page is touched, then O(1). A key of a block is removed first."""
         page = self._own(key // self._page)
@@ -212,6 +268,23 @@ class Editor(Generic[V]):
             del self._pages[number]
             self._owned.discard(number)
 
+    def remove_all(self, keys: Array) -> Found:
+        """Take some keys (int64[k], ascending) out, without a step for each that is in a block.
+
+        Returns what was found, in the blocks as they were. KeyError if one is not there: nothing has changed then.
+        """
+        found = _find(self._pages, self._page, self._blocks, keys)
+        if len(found.missing):
+            raise KeyError(int(found.missing[0]))
+        for key in found.records:
+            self.remove(key)
+        if found.blocks:
+            place_of = {id(block): at for at, block in enumerate(self._blocks)}
+            for block, places in found.blocks:
+                self._replace(place_of[id(block)], block.without_all(places, id(block) in self._owned_blocks))
+            self._blocks = [block for block in self._blocks if block is not None]
+        return found
+
     def freeze(self) -> PagedMap[V]:
         """The map with all changes so far, the same if there were none; later changes copy again."""
         if not self._directory_owned and self._frozen is not None:
@@ -242,13 +315,16 @@ class Editor(Generic[V]):
         at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1
         if at < 0 or self._blocks[at].find(key) < 0:
             raise KeyError(key)
-        block = self._blocks[at].without(key, id(self._blocks[at]) in self._owned_blocks)
+        self._replace(at, self._blocks[at].without(key, id(self._blocks[at]) in self._owned_blocks))
+        if self._blocks[at] is None:
+            del self._blocks[at]
+
+    def _replace(self, at: int, block: Any) -> None:
+        """Put a block without some keys in the place of the block that had them; None if none is left."""
         self._owned_blocks.discard(id(self._blocks[at]))
         self._frozen = None
-        if block is None:
-            del self._blocks[at]
-        else:
-            self._blocks[at] = block
+        self._blocks[at] = block
+        if block is not None:
             self._owned_blocks.add(id(block))
 
     def _own(self, number: int) -> dict[int, V]:

@@ -95,6 +95,11 @@ def _pick(values: Numbers, rows: Array) -> Numbers:
     return numbers(values[rows] if isinstance(values, np.ndarray) else rows + values.start)
 
 
+def picked(values: Numbers, rows: Array) -> Array:
+    """The integers at some positions (int64[k]), as an array."""
+    return values[rows] if isinstance(values, np.ndarray) else rows + values.start
+
+
 def _bytes(*parts: Numbers) -> int:
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
@@ -146,6 +151,10 @@ class RecordBlock(Generic[V]):
         at[missing] = -1
         return at
 
+    def standing(self) -> Array:
+        """The positions of those that are not gone, int64, ascending. O(n)."""
+        return np.arange(self.count) if self._gone is None else np.flatnonzero(~self._gone)
+
     def _from(self, key: int) -> int:
         """The position of the first ID that is not below `key`."""
         if isinstance(self.ids, range):
@@ -159,7 +168,14 @@ class RecordBlock(Generic[V]):
         """
         at = self.find(key)
         ensure(at >= 0, self, "a record is removed that is not there", key=key)
-        if self.live == 1:
+        return self._without(at, 1, owned)
+
+    def without_all(self, places: Array, owned: bool) -> Self | None:
+        """`without` for the IDs at some positions (int64[k], distinct), all of which stand."""
+        return self._without(places, len(places), owned)
+
+    def _without(self, at: int | Array, count: int, owned: bool) -> Self | None:
+        if self.live == count:
             return None
         changed = self if owned else self.taken(None)
         if not owned:
@@ -167,7 +183,7 @@ class RecordBlock(Generic[V]):
         if changed._gone is None:
             changed._gone = np.zeros(self.count, np.bool_)
         changed._gone[at] = True
-        changed.live -= 1
+        changed.live -= count
         return changed if 2 * changed.live > changed.count else changed.taken(np.flatnonzero(~changed._gone))
 
     def check(self) -> None:
@@ -271,8 +287,7 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
     def queries_of(self, sqc_ids: Array) -> Array:
         """The query of each clause, or -1 if it is not here (any more): int64[k]. O(k log n)."""
         at = self.places(sqc_ids)
-        members = at + self.members.start if isinstance(self.members, range) else self.members[at]
-        return np.where(at < 0, -1, members)
+        return np.where(at < 0, -1, picked(self.members, at))
 
     @property
     def nbytes(self) -> int:

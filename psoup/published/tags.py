@@ -128,12 +128,16 @@ class PublishedTags:
 
     def queries_of(self, tenant: str, labels: Sequence[tuple[str, str]], after: int) -> Iterator[int]:
         """Queries behind `after` that may have all of some labels (one at least), ascending. They may be gone."""
+        return iter(map(int, self.with_labels(tenant, labels, after)))
+
+    def with_labels(self, tenant: str, labels: Sequence[tuple[str, str]], after: int = -1) -> Array:
+        """`queries_of` as an array, int64[k]."""
         common: Array | None = None
         for name, value in labels:
             word = int(label_names(tenant, name, pa.array([value], pa.string()))[0])
             queries = np.concatenate([run.queries(word, after) for run in self.labels] or [np.zeros(0, np.int64)])
             common = queries if common is None else np.intersect1d(common, queries, assume_unique=True)
-        return iter(() if common is None else map(int, common))
+        return np.zeros(0, np.int64) if common is None else common
 
     def check(self) -> None:
         """Check that names ascend."""

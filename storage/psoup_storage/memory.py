@@ -9,13 +9,17 @@ double the memory. The store grows with the streams and queries that stand, not 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import assert_never
 
+import numpy as np
 from sortedcontainers import SortedDict
 
+from psoup.admission.spans import meeting
+from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
 from psoup.events.change import change_of
@@ -30,6 +34,7 @@ from psoup.events.events import (
     StreamCreated,
     StreamDropped,
     Unregistered,
+    UnregisteredMany,
     WatermarkRaised,
 )
 from psoup.invariants import ensure
@@ -52,8 +57,8 @@ class MemoryStore:
     def __init__(self, *, keep_pushes: bool = False) -> None:
         self._keep_all = keep_pushes
         self._kept: dict[_Key, Event] = {}
-        self._blocks: SortedDict[int, int] = SortedDict()
-        """The number of queries that have left each block, by the ID of its first query."""
+        self._blocks: SortedDict[int, Array] = SortedDict()
+        """Which queries have left each block (bool), by the ID of its first query."""
         self._last = 0
         self._bytes = 0
         self._broken = ""
@@ -103,7 +108,12 @@ class MemoryStore:
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`, in order."""
-        return (event for event in self._kept.values() if event.sequence > after)
+        return (self._as_it_stands(event) for event in self._kept.values() if event.sequence > after)
+
+    def _as_it_stands(self, event: Event) -> Event:
+        if not isinstance(event, RegisteredMany) or event.first_id not in self._blocks:
+            return event
+        return replace(event, gone=np.flatnonzero(self._blocks[event.first_id]).tolist())
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
         """Do nothing: the tuples are in memory already, and stay there."""
@@ -142,46 +152,39 @@ class MemoryStore:
                 self._kept["stream", event.stream_id] = altered  # in the place of the first: queries follow it
             case Registered():
                 self._put(("query", event.query_id), event)
-                self._leave(event)
+                self._leave(change_of(event).ended)
             case RegisteredMany():
                 self._put(("queries", event.first_id), event)
-                self._blocks[event.first_id] = 0
-                self._leave(event)
+                self._blocks[event.first_id] = np.zeros(len(event.queries), np.bool_)
+                self._leave(sorted(change_of(event).ended))
             case WatermarkRaised():
                 self._drop(("watermark", event.stream_id))
                 self._put(("watermark", event.stream_id), event)
             case StreamDropped():
+                self._leave(event.query_ids.tolist())
                 self._drop(("stream", event.stream_id))
                 self._drop(("watermark", event.stream_id))
             case Unregistered():
-                self._leave(event)
+                self._leave((event.query_id,))
+            case UnregisteredMany():
+                self._leave(event.query_ids.tolist())
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
                 assert_never(event)
 
-    def _leave(self, event: Registered | RegisteredMany | Unregistered) -> None:
-        """Drop the queries that an event ends."""
-        for query_id in change_of(event).ended:
+    def _leave(self, query_ids: Sequence[int]) -> None:
+        """Forget queries (ascending), and blocks whose last query has left."""
+        for query_id in query_ids:
             if ("query", query_id) in self._kept:
                 self._drop(("query", query_id))
-            else:
-                self._leave_block(Unregistered(event.sequence, event.tenant, query_id))
-
-    def _leave_block(self, event: Unregistered) -> None:
-        """Keep a block, with the events of the queries that left it, until all have left."""
-        at = self._blocks.bisect_right(event.query_id) - 1
-        first, left = self._blocks.peekitem(at)
-        block = self._kept["queries", first]
-        assert isinstance(block, RegisteredMany)
-        if left + 1 < len(block.queries):
-            self._blocks[first] = left + 1
-            self._put(("gone", event.query_id), event)
-            return
-        del self._blocks[first]
-        self._drop(("queries", first))
-        for query_id in range(first, first + len(block.queries)):
-            self._drop(("gone", query_id))
+        count_of: Callable[[Array], int] = len
+        for first, gone, _ in meeting(query_ids, self._blocks, count_of):
+            low, high = bisect_left(query_ids, first), bisect_left(query_ids, first + len(gone))
+            gone[np.array(query_ids[low:high]) - first] = True
+            if gone.all():
+                del self._blocks[first]
+                self._drop(("queries", first))
 
     def _put(self, key: _Key, event: Event) -> None:
         self._kept[key] = event
@@ -206,7 +209,9 @@ def _size(event: Event) -> int:
             if isinstance(event.queries, BoundBlock):
                 return size + event.queries.nbytes
             return size + sum(len(query.text) for query in event.queries)
-        case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced() | Unregistered():
+        case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
+            return _EVENT_BYTES
+        case Unregistered() | UnregisteredMany():
             return _EVENT_BYTES
         case _:
             assert_never(event)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import psoup.engine
@@ -192,7 +193,7 @@ def test_a_shelf_that_is_not_in_order_is_found(damage: Callable[[Shelf], None]) 
 
 
 def forget_name(table: ClauseTable) -> None:
-    table._names.forget(1)
+    table._names.forget(np.array([1]))
 
 
 def lose_owner(table: ClauseTable) -> None:
@@ -200,11 +201,11 @@ def lose_owner(table: ClauseTable) -> None:
 
 
 def release(table: ClauseTable) -> None:
-    table._slots.release(1)
+    table._slots.release(np.array([1]))
 
 
 def leave(table: ClauseTable) -> None:
-    table._live.remove(2)
+    table._live.remove(np.array([2]))
 
 
 def forget_next(table: ClauseTable) -> None:

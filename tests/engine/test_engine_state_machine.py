@@ -6,6 +6,7 @@ errors that leave everything as it was, and a bill that returns to what it was w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -113,6 +114,26 @@ class EngineMachine(RuleBasedStateMachine):
         """A query goes."""
         self.duel.unregister(self.make(draw).pick(sorted(self.duel.standing)))
 
+    @rule(draw=draws(), user=st.sampled_from(["", *USERS]), prefix=st.sampled_from(["", "a", "se"]))
+    def unregister_many(self, draw: Any, user: str, prefix: str) -> None:
+        """Some queries go at once: those with a label, with keys that begin so, or any."""
+        standing = self.duel.standing
+        if user:
+            going = [number for number in standing if ("user", user) in standing[number].tag.labels]
+            self.leave(going, labels={"user": user})
+        elif prefix:
+            going = [number for number in standing if standing[number].tag.key.startswith(prefix)]
+            self.leave(going, key_prefix=prefix)
+        else:
+            make = self.make(draw)
+            self.leave([number for number in sorted(standing) if make.number(0, 1)])
+
+    def leave(self, going: Sequence[int], **how: Any) -> None:
+        """Unregister some queries at once, by their IDs or as `how` says; readers see none of them afterwards."""
+        gone = [self.duel.standing.pop(number).query_id for number in going]
+        assert self.duel.psoup.unregister_many(None if how else gone, **how) == len(gone)
+        assert not set(gone) & set(self.duel.psoup.queries())
+
     @rule(place=st.integers(0, 999))
     def matches(self, place: int) -> None:
         """Which queries matched this tuple?"""
@@ -156,7 +177,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert not changed, f"(before, after): {changed}"
         assert names[1] <= 2 * names[0], f"(before, after): {names}"
 
-    @rule(which=st.integers(0, 9))
+    @rule(which=st.integers(0, 10))
     def refused(self, which: int) -> None:
         """A command that cannot be: a documented error, and all is as before."""
         psoup = self.duel.psoup
@@ -171,7 +192,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert psoup.engine.snapshot() is before[1]
 
     def wrong(self, which: int) -> None:
-        """One of ten commands that must be refused."""
+        """One of eleven commands that must be refused."""
         psoup, declaration = self.duel.psoup, self.duel.declaration
         wrong_type: dict[str, Any] = {name: [[1]] for name in declaration.schema.names}
         commands = (
@@ -182,6 +203,7 @@ class EngineMachine(RuleBasedStateMachine):
             lambda: psoup.register("SELECT nobody FROM s"),
             lambda: psoup.register(f"SELECT * FROM s WHERE {quoted_text('x')} > 1 +"),
             lambda: psoup.unregister(1 << 40),
+            lambda: psoup.unregister_many([1 << 40, *psoup.queries()]),
             lambda: psoup.invoke(1 << 40),
             lambda: psoup.push("s", to_table(declaration, []), producer="p", epoch=0, number=5),
             lambda: psoup.heartbeat("s", 1 << 62),

@@ -84,7 +84,7 @@ def test_waiting_changes_neither_matches_nor_failures(seed: int, monkeypatch: py
         for slot in rng.sample(sorted(clauses), min(len(clauses), rng.choice([0, 1, 4]))):
             del clauses[slot]
             for index in stems:
-                index.remove(slot)
+                index.remove(np.array([slot]))
         if rng.random() < 0.5:
             for index in stems:
                 index.install(index.merge_task().compute())

@@ -68,7 +68,7 @@ def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.Mo
         expected |= {slot: [] for slot in new}
         stem.add_many([(slot, clauses[slot]) for slot in new])
         for slot in rng.sample(sorted(clauses), min(len(clauses), rng.choice([0, 1, 4]))):
-            stem.remove(slot)
+            stem.remove(np.array([slot]))
             del clauses[slot]
         if rng.random() < 0.5:
             pending.append(stem.merge_task(rng.random() < 0.3))
@@ -198,10 +198,16 @@ def test_which_clauses_are_searched_for() -> None:
         (contains("x" * 65),),
     ):
         assert not Routes().takes(refused), refused
-    routes = Routes()
-    assert sum(routes.takes((contains("x"), contains("y"))) for _ in range(20)) == searched._SHARED
-    routes.leaves((contains("x"), contains("y")))
-    assert routes.takes((contains("x"),)) and not routes.takes((contains("x"),))
+    stem = QuerySteM(SCHEMA, CONFIG)
+    assert stem.texts is not None
+    for slot in range(20):
+        stem.add(slot, (contains("x"), contains("y")))
+    assert len(stem.texts) == searched._SHARED
+    stem.remove(np.arange(3))
+    assert len(stem.texts) == searched._SHARED - 3
+    for slot in range(5):
+        stem.add(20 + slot, (contains("x"),))
+    assert len(stem.texts) == searched._SHARED
 
 
 @pytest.mark.parametrize(

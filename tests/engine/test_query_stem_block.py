@@ -45,8 +45,8 @@ def test_a_block_holds_the_clauses_as_they_were_given(seed: int) -> None:
     with pytest.raises(Internal, match="holds a clause already"):
         block.add_many(clauses[:9])
     for slot, _ in clauses[::3]:
-        block.remove(slot)
-        single.remove(slot)
+        block.remove(np.array([slot]))
+        single.remove(np.array([slot]))
     assert block.to_arrow() == single.to_arrow()
 
 

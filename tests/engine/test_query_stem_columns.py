@@ -62,10 +62,10 @@ def test_names_are_found_until_they_are_forgotten() -> None:
             there[tuple(wanted[row].tolist())] = int(slots[row])
         assert slots.tolist() == [there[tuple(one)] for one in wanted.tolist()]
         for name in [name for name in there if random.random() < 0.4]:
-            names.forget(there.pop(name))
+            names.forget(np.array([there.pop(name)]))
         names.check(np.array(sorted(there.values()), np.int64))
     with pytest.raises(Corrupt, match="has no name"):
-        names.forget(199)
+        names.forget(np.array([199]))
 
 
 def test_names_tell_texts_and_ends_apart() -> None:

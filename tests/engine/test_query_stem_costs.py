@@ -76,7 +76,7 @@ def test_a_slot_that_is_used_again_begins_anew() -> None:
     stem.costs.install(stem.costs.tally(owners), owners)
     assert not stem.costs.due(everything=True)
     assert stem.costs.read(owners).matched[0] == 7
-    stem.remove(0)
+    stem.remove(np.array([0]))
     stem.add(0, (in_range(A, 50, 52),))
     meet(stem, piece_of(list(range(100)), [0] * 100, 100))
     costs = stem.costs.read()

@@ -48,7 +48,7 @@ def test_every_clause_is_held_as_it_was_added(seed: int) -> None:
             stem.add(step, clauses[step])
         elif action < 0.8 and clauses:
             slot = rng.choice(sorted(clauses))
-            stem.remove(slot)
+            stem.remove(np.array([slot]))
             del clauses[slot]
         elif action < 0.9:
             pending.append(stem.merge_task(everything=rng.random() < 0.3))
@@ -70,7 +70,7 @@ def test_a_slot_can_be_used_again_while_its_old_clause_is_merged() -> None:
     stem.add(0, old)
     stem.add(1, old)
     task = stem.merge_task()
-    stem.remove(0)
+    stem.remove(np.array([0]))
     stem.add(0, new)
     assert stem.install(task.compute())
     stem.check()
@@ -114,7 +114,7 @@ def test_the_bill_returns_to_its_prior_value() -> None:
             if slot == 110 + round_:
                 stem.install(stem.merge_task(everything=True).compute())
         for slot in range(100, 130):
-            stem.remove(slot)
+            stem.remove(np.array([slot]))
         stem.install(stem.merge_task(everything=True).compute())
         assert stem.bill() == before
         assert stem.nbytes == sum(before.values())
@@ -128,7 +128,7 @@ def test_removing_everything_leaves_nothing() -> None:
         stem.add(slot, random_factors(rng))
     stem.install(stem.merge_task().compute())
     for slot in range(30):
-        stem.remove(slot)
+        stem.remove(np.array([slot]))
     while stem.merge_due():
         assert stem.install(stem.merge_task().compute())
     assert len(stem) == 0
@@ -209,7 +209,7 @@ def test_size_counts_live_clauses() -> None:
         stem.add(slot, ())
         if slot == 9:
             stem.install(stem.merge_task().compute())
-    stem.remove(3)
-    stem.remove(15)
+    stem.remove(np.array([3]))
+    stem.remove(np.array([15]))
     assert len(stem) == 18
     assert stem.subset(np.arange(20)).slots.tolist() == [s for s in range(20) if s not in (3, 15)]

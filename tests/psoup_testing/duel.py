@@ -353,9 +353,7 @@ def play_again(one: History, two: History) -> int:
     """A history, its stream dropped, and another history on a stream of the same name."""
     first = Duel(one.declaration, one.config, shards=one.shards)
     first.run(one.actions)
-    for number in list(first.standing):
-        first.unregister(number)
-    first.psoup.execute(f"DROP STREAM {one.declaration.name}")
+    assert first.psoup.drop_stream(one.declaration.name, cascade=True) == len(first.standing)
     second = Duel(two.declaration, one.config, first)
     try:
         second.run(two.actions)

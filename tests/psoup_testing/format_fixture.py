@@ -6,8 +6,8 @@
     format-N/answers.json   what that release said to the questions below
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
-and far ones, producers with epochs, queries one by one and in blocks, one unregistered, one replaced twice, a stream
-dropped.
+and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
+twice, a stream dropped alone and with its queries.
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ def tell(soup: Soup) -> None:
             soup.maintain()
         if step == 25:
             soup.execute("ALTER STREAM kept ADD COLUMN note TEXT")
+    come_and_go(soup)
     for number, text in enumerate(QUERIES[:3]):
         soup.register(text, key=f"search {number}", labels={"user": f"u{number % 2}", "kind": "Grüße"})
     soup.submit(RegisterMany([BLOCK], PARAMETERS, tags=TAGS))
@@ -153,6 +154,17 @@ def tell(soup: Soup) -> None:
     soup.unregister(soup.query("row 1"))
     for text in QUERIES[:3]:
         soup.register(text, key="moved", replace=True)
+
+
+def come_and_go(soup: Soup) -> None:
+    """Queries leave at once, and with their stream."""
+    block = soup.register_many(BLOCK, PARAMETERS * 90)
+    soup.unregister_many([soup.register(QUERIES[0]), *block[2:]], request_id="at once")
+    soup.execute("CREATE STREAM brief (x BIGINT)")
+    soup.register_many("SELECT x FROM brief WHERE x > ?", [[1], [2], [3]])
+    soup.drop_stream("brief", cascade=True)
+    for query_id in block[:2]:
+        soup.unregister(query_id)
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (

@@ -1,6 +1,6 @@
 """Random histories of keys and labels against a naive model: dictionaries of what stands.
 
-register, register a block, the same again, unregister      after each, the queries found by each key and by each
+register, a block, the same again, unregister one or some   after each, the queries found by each key and by each
 replace, restart, be killed, be restored from a copy        combination of labels are compared, and where the ID of
                                                             each query that was replaced leads
 """
@@ -68,9 +68,12 @@ class TagHistory:
 
     def run(self, steps: int) -> None:
         """Take so many steps, and compare after each."""
-        actions: tuple[Callable[[], None], ...] = (self.single, self.block, self.unregister, self.restart, self.move)
+        actions: tuple[Callable[[], None], ...] = (
+            *(self.single, self.block, self.unregister, self.unregister_many),
+            *(self.restart, self.move),
+        )
         for _ in range(steps):
-            self.source.choices(actions, (10, 6, 10, 1, 1))[0]()
+            self.source.choices(actions, (12, 8, 6, 3, 1, 1))[0]()
             self.compare()
         self.soup.store.close()
 
@@ -154,6 +157,27 @@ class TagHistory:
             query_id = self.source.choice(sorted(self.standing))
             self.soup.unregister(query_id)
             del self.standing[query_id]
+
+    def unregister_many(self) -> None:
+        """Some queries go at once: those with labels, those whose keys begin so, or any; then the same call again."""
+        how: dict[str, Any] = self.source.choice(
+            ({"labels": self.labels()}, {"key_prefix": self.source.choice(KEYS)[:5]}, {})
+        )
+        labels, prefix = how.get("labels", {}), how.get("key_prefix", "")
+        going = [i for i, known in self.standing.items() if known.key.startswith(prefix)] if prefix else []
+        if labels:
+            going = [i for i, known in self.standing.items() if labels.items() <= known.labels.items()]
+        if not (labels or prefix):
+            how, going = {}, self.source.sample([*self.standing], len(self.standing) // 3)
+            how["query_ids"] = going
+        request_id = f"removal {self.soup.admission.sequence}"
+        assert self.soup.unregister_many(**how, request_id=request_id) == len(going)
+        for query_id in going:
+            del self.standing[query_id]
+        if going:
+            self.source.choice((self.restart, self.move, bool))()
+            assert self.soup.unregister_many(**how, request_id=request_id) == len(going)
+            self.met.add(f"at once by {'labels' if labels else 'keys' if prefix else 'IDs'}")
 
     def restart(self) -> None:
         """All is read again."""

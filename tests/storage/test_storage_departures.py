@@ -74,7 +74,10 @@ def churn(soup: RestartingPSoup, number: int) -> int:
     ]
     going = [*single, *(query for block in blocks for query in block)]
     random.Random(number).shuffle(going)
-    for query in going:
+    at_once = len(going) * (number % 3) // 3
+    for part in (going[: at_once // 2], going[at_once // 2 : at_once]):
+        soup.unregister_many(part)
+    for query in going[at_once:]:
         soup.unregister(query)
     return max(going)
 
@@ -151,6 +154,28 @@ def test_a_block_shows_those_that_stand_and_no_others(soup: RestartingPSoup) -> 
         soup.restart()
 
 
+def come_and_go(soup: RestartingPSoup, steps: int) -> None:
+    """Queries come in blocks and alone, and go alone, at once, and with their streams."""
+    churning = random.Random(7)
+    standing: list[int] = []
+    for step in range(steps):
+        if step % 6 == 0:
+            standing += soup.register_many((ONE, TWO)[step % 4 // 2], [[n] for n in range(6)], f"r{step}")
+        elif step % 6 == 1:
+            standing.append(soup.register(f"SELECT x FROM t WHERE x > {step}"))
+        elif step % 12 == 2:
+            soup.execute("CREATE STREAM u (x BIGINT)")
+            soup.register_many([f"SELECT x FROM {name} WHERE x > {step}" for name in "uu"])
+            standing.append(soup.register_many(["SELECT x FROM t", "SELECT x FROM u"])[0])
+            soup.drop_stream("u", cascade=True)
+        elif step % 6 == 4:
+            going = churning.sample(standing, churning.randrange(len(standing)))
+            soup.unregister_many(going, request_id=f"gone {step}" if step % 12 == 4 else "")
+            standing = [query for query in standing if query not in going]
+        elif standing:
+            soup.unregister(standing.pop(churning.randrange(len(standing))))
+
+
 def test_a_crash_at_any_transaction_leads_to_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves of each moment is opened: admission, and which queries stand, are those of that moment."""
     soup = RestartingPSoup(CONFIG, VirtualClock(0), tmp_path / "data")
@@ -168,17 +193,16 @@ def test_a_crash_at_any_transaction_leads_to_the_same_state(tmp_path: Path, monk
 
     states = {2: soup.admission.state()}
     with monkeypatch.context() as patched:
-        churning = random.Random(7)
-        standing: list[int] = []
         patched.setattr(Database, "transaction", kill)
-        for step in range(60):
-            if step % 6 == 0:
-                standing += soup.register_many((ONE, TWO)[step % 4 // 2], [[n] for n in range(6)], f"r{step}")
-            elif step % 6 == 1:
-                standing.append(soup.register(f"SELECT x FROM t WHERE x > {step}"))
-            elif standing:
-                soup.unregister(standing.pop(churning.randrange(len(standing))))
+        submit = soup.submit
+
+        def noting(command: Any) -> Any:
+            done = submit(command)
             states[soup.store.sequence] = soup.admission.state()
+            return done
+
+        patched.setattr(soup, "submit", noting)
+        come_and_go(soup, 60)
     soup.store.close()
     assert len(images) > 60, "slices are transactions of their own"
     for path, sequence in images[::3]:
@@ -186,6 +210,27 @@ def test_a_crash_at_any_transaction_leads_to_the_same_state(tmp_path: Path, monk
         assert again.admission.state() == states[sequence]
         again.engine.check()
         again.store.close()
+
+
+def test_the_answers_to_removals_stay_and_no_more_of_them(tmp_path: Path) -> None:
+    config = EngineConfig(kept_removals=3)
+    soup = RestartingPSoup(config, VirtualClock(0), tmp_path / "data")
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    for number in range(12):
+        block = soup.register_many(ONE, [[n] for n in range(300)])
+        assert soup.unregister_many(block, request_id=f"request {number}") == 300
+        if number % 5 == 4:
+            soup.restart()
+    soup.register("SELECT x FROM s")
+    soup.restart()
+    soup.restart()
+    assert size(soup) < ((12), 1_500)
+    sequence = soup.admission.sequence
+    assert soup.unregister_many(block, request_id="request 11") == 300
+    assert soup.admission.sequence == sequence
+    with pytest.raises(NotFound):
+        soup.unregister_many(block, request_id="request 8")
+    soup.store.close()
 
 
 def test_without_room_it_is_done_later(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:

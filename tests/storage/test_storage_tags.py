@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from psoup.published import replaced
-from psoup_storage.durable.log import departures
+from psoup_storage.durable.log import departures, slices
 from psoup_testing.tagging import KEPT, TagHistory
 
 HISTORIES, STEPS = 6, 60
@@ -17,7 +17,7 @@ HISTORIES, STEPS = 6, 60
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(departures, "SLICE", 8)
-    monkeypatch.setattr(departures, "KEPT_REPLACEMENTS", KEPT)
+    monkeypatch.setattr(slices, "KEPT_REPLACEMENTS", KEPT)
     monkeypatch.setattr(replaced.Succession.__init__, "__defaults__", (KEPT,))
 
 
@@ -31,4 +31,5 @@ def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columna
     assert met == {
         *("conflict", "again", "block conflict", "block again", "replaced", "block replaced"),
         *("restart", "killed", "restored"),
+        *(f"at once by {what}" for what in ("IDs", "labels", "keys")),
     }

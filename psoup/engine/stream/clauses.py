@@ -4,7 +4,7 @@
     admit    new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
                         └─> the quarantine, if they read an expression that is out
     raised   failed computations are counted; too often ─> all clauses that read them go from the index to there
-    remove   a clause is gone; the last that uses an expression takes along what is known against it
+    remove   clauses are gone; the last that uses an expression takes along what is known against it
 
 Owned by the engine's writer. This module knows no tuples and no results: `psoup.engine.stream.state` keeps all in step.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,14 @@ News = tuple[Reason, Array]
 """Why clauses left the index, and their SQC IDs; no IDs if no clause reads the expression any more."""
 
 _NONE: Array = np.zeros(0, np.int64)
+
+
+class GoneClauses(NamedTuple):
+    """Clauses of one stream without queries: their SQC IDs and slots (int64[k]), and how many read each attribute."""
+
+    sqc_ids: Array
+    slots: Array
+    attributes: Mapping[int, int]
 
 
 class StreamClauses:
@@ -136,14 +145,15 @@ class StreamClauses:
         late, self._late = self._late, []
         return np.concatenate(late) if late else _NONE
 
-    def remove(self, clause: ClauseRecord) -> None:
-        """Remove a clause without queries, and what is known of expressions that no other clause reads."""
+    def remove(self, gone: GoneClauses) -> None:
+        """Remove clauses without queries, and what is known of expressions that no other clause reads."""
         self._tell()
-        if not self.quarantine.drop(clause.sqc_id):
-            self.index.remove(clause.slot)
-        self.table.remove(clause.sqc_id)
-        for attribute in clause.attributes:
-            self._uses[attribute] -= 1
+        indexed = self.quarantine.drop(gone.sqc_ids)
+        if len(indexed):
+            self.index.remove(gone.slots[indexed])
+        self.table.remove(gone.sqc_ids)
+        for attribute, count in gone.attributes.items():
+            self._uses[attribute] -= count
             if not self._uses[attribute]:
                 del self._uses[attribute]
                 self.index.attributes.unbar(attribute)
@@ -191,7 +201,7 @@ class StreamClauses:
             return self.put_out(dict.fromkeys(derived, why), kept=True)
         ids, slots = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
         self._tell()
-        self.index.remove(clause.slot)
+        self.index.remove(slots)
         reason = Reason("", why)
         self.quarantine.take(ids, slots, reason)
         self._news.append((reason, ids))

@@ -28,9 +28,9 @@ class Deaths:
         """How many clauses have died since the stream began."""
         return self._before + len(self._ids)
 
-    def bury(self, sqc_id: int) -> None:
-        """Add a clause that is gone."""
-        self._ids.append(sqc_id)
+    def bury(self, sqc_ids: Array) -> None:
+        """Add clauses (int64[k]) that are gone."""
+        self._ids += sqc_ids.tolist()
 
     def since(self, mark: int) -> Array:
         """The clauses that died after `mark`, int64, ascending."""

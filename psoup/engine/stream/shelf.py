@@ -269,10 +269,10 @@ class Shelf:
         """Note that no chunk lacks a clause below `next_sqc` that can be covered, until there are new clauses."""
         self._covered_to = next_sqc
 
-    def bury(self, sqc_id: int) -> None:
-        """Note that a clause is gone: chunks may still have a column of it."""
+    def bury(self, sqc_ids: Array) -> None:
+        """Note that clauses (int64[k]) are gone: chunks may still have a column of each."""
         if self.archived < len(self.entries):
-            self.deaths.bury(sqc_id)
+            self.deaths.bury(sqc_ids)
             self._attention.look_after()
 
     def _set_results(self, at: int, results: ChunkResults) -> None:

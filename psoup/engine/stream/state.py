@@ -24,7 +24,7 @@ from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
 from psoup.engine.stream.attention import Attention
-from psoup.engine.stream.clauses import OOM, StreamClauses
+from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
 from psoup.engine.stream.feed import Feed
 from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shelf import Shelf, outlived
@@ -159,10 +159,10 @@ class StreamState:
         self._leave_out(self.clauses.take_late(), 0)
         return attributes
 
-    def remove_clause(self, clause: ClauseRecord) -> None:
-        """Remove a clause without queries; maintenance reclaims its columns."""
-        self.clauses.remove(clause)
-        self.shelf.bury(clause.sqc_id)
+    def remove_clauses(self, gone: GoneClauses) -> None:
+        """Remove clauses without queries; maintenance reclaims their columns."""
+        self.clauses.remove(gone)
+        self.shelf.bury(gone.sqc_ids)
 
     def cover_new(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> None:
         """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""

@@ -61,8 +61,12 @@ def fill_table(slots: Array, known: Array, table: Array) -> None:
         table[at] = slot
 
 
-def take_out(slot: int, known: Array, table: Array) -> bool:
+def take_out(slots: Array, known: Array, table: Array) -> int:
     """See the kernel."""
+    return sum(_take_out(slot, known, table) for slot in slots.tolist())
+
+
+def _take_out(slot: int, known: Array, table: Array) -> bool:
     size = len(table)
     if slot not in table[table >= 0]:
         return False

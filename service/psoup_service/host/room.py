@@ -32,6 +32,7 @@ from psoup.events.commands import (
     Register,
     RegisterMany,
     Unregister,
+    UnregisterMany,
 )
 from psoup_service.host.worker import Outcome, deliver
 
@@ -56,6 +57,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + texts
         case Register() | CreateStream():
             return COMMAND_BYTES + len(command.sql)
+        case UnregisterMany():
+            return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
         case _:
@@ -67,7 +70,7 @@ def grows(command: Command) -> bool:
     match command:
         case Push() | Register() | RegisterMany() | CreateStream() | Attach():
             return True
-        case AlterStream() | DropStream() | Recall() | Heartbeat() | Unregister():
+        case AlterStream() | DropStream() | Recall() | Heartbeat() | Unregister() | UnregisterMany():
             return False
         case _:
             assert_never(command)
@@ -78,7 +81,9 @@ def stream_of(command: Command) -> StreamKey | None:
     match command:
         case Push() | Recall() | Heartbeat() | Attach():
             return command.tenant, command.stream.lower()
-        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany() | Unregister():
+        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
+            return None
+        case Unregister() | UnregisterMany():
             return None
         case _:
             assert_never(command)

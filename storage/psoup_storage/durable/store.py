@@ -34,7 +34,7 @@ from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.codec import Decoder, Edge, LogRow, encode
+from psoup_storage.durable.log.codec import Decoder, LogRow, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
     forget_aged,
@@ -44,6 +44,7 @@ from psoup_storage.durable.log.forgetting import (
     forget_stream,
     forget_the_dead,
 )
+from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
@@ -93,6 +94,7 @@ class DurableStore:
         remembered: Remembered = REMEMBERED,
         vfs: str | None = None,
     ) -> None:
+        self._remembered = remembered
         with ExitStack() as opened:
             self._directory = DataDirectory(path)
             opened.callback(self._directory.close)
@@ -110,7 +112,6 @@ class DurableStore:
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
         self._ready: dict[int, LogRow] = {}
         """Encoded events that have not been appended yet, by sequence."""
-        self._remembered = remembered
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
         """Rows of each stream that lost their tuples since `forget_aged` last looked for rows that are not needed."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
@@ -357,7 +358,7 @@ class DurableStore:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})
         with self._database.transaction() as connection:
             forget_the_dead(connection)
-        self._departures = Departures(self._database)
+        self._departures = Departures(self._database, self._remembered)
         while self._departures.forget(self._last):
             pass
 

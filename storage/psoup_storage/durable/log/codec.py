@@ -6,6 +6,7 @@
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
            4  queries          1  first, template, request …     what each replaces a block: see `blocks`
            5  replaced         0  tenant                         earlier, then later
+           6  departure        0  count, request …                                  IDs of queries: see `departures`
 
 Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
 not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, NamedTuple, assert_never, get_args
 
 import numpy as np
@@ -40,6 +41,7 @@ from psoup.events.events import (
     StreamCreated,
     StreamDropped,
     Unregistered,
+    UnregisteredMany,
     WatermarkRaised,
 )
 from psoup.events.tags import Tag, tag_of
@@ -49,14 +51,15 @@ from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import bind_text, way_of
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
-from psoup_storage.durable.log.tuples import decode_tuples, encode_tuples, times_of
+from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
 
 INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
 
-Kind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "query", "queries", "replaced", "unregister"]
+StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark"]
+Kind = StreamKind | Literal["query", "queries", "replaced", "unregister", "departure"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
-KINDS: frozenset[str] = frozenset(get_args(Kind))
+KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in get_args(part))
 
 
 class LogRow(NamedTuple):
@@ -85,8 +88,8 @@ def encode(event: Event) -> LogRow:
             return _row(event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time)
         case StreamAltered():
             return _row(event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time)
-        case StreamDropped():
-            return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
+        case StreamDropped() | UnregisteredMany():
+            return _encode_departure(event)
         case Attached():
             facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
             facts |= {} if event.batch is None else {"batch": event.batch}
@@ -116,6 +119,21 @@ def encode(event: Event) -> LogRow:
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
         case _:
             assert_never(event)
+
+
+def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
+    """The row of an event by which some queries leave: their IDs lie beside it."""
+    kind: Kind = "drop"
+    stream, facts, ids = 0, dict[str, Any](tenant=event.tenant), None
+    if isinstance(event, StreamDropped):
+        stream = event.stream_id
+    else:
+        kind = "departure"
+        facts |= {"count": event.count, "request": event.request_id, "digest": event.digest.hex()}
+    if len(event.query_ids):
+        ids = event.query_ids.astype(INT64).tobytes()
+        facts |= {"ids": len(event.query_ids), "crc": zlib.crc32(ids)}
+    return _row(event.sequence, kind, stream, None, ids, **facts)
 
 
 def _tag_facts(tag: Tag) -> dict[str, Any]:
@@ -184,7 +202,7 @@ def _row(
     kind: Kind,
     stream: int,
     refused: bytes | None = None,
-    tuples: memoryview | None = None,
+    tuples: bytes | memoryview | None = None,
     last_time: int | None = None,
     /,
     **facts: Any,
@@ -200,22 +218,6 @@ def _checksum(row: LogRow) -> int:
 
 
 # Reading -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Edge:
-    """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks`."""
-
-    time: int
-    ties: int
-
-    def split(self, times: Array) -> Array:
-        """Positions of the tuples behind the edge, int64; the batches must come in the order they were sent."""
-        behind = times > self.time
-        level = np.flatnonzero(times == self.time)
-        behind[level[self.ties :]] = True
-        self.ties -= min(self.ties, len(level))
-        return np.flatnonzero(behind)
 
 
 Restore = Callable[[int, StreamSpec], Stored | None]
@@ -264,7 +266,7 @@ class Decoder:
                 text = create_statement(spec)
                 return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
-                return StreamDropped(row.sequence, facts["tenant"], row.stream)
+                return StreamDropped(row.sequence, facts["tenant"], row.stream, _departed(row, facts))
             case "attach":
                 extent = Extent(**facts.pop("extent"))
                 return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
@@ -279,6 +281,9 @@ class Decoder:
                 return Replaced(row.sequence, facts["tenant"], earlier, later)
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
+            case "departure":
+                told = facts["tenant"], _departed(row, facts), facts["count"]
+                return UnregisteredMany(row.sequence, *told, facts["request"], bytes.fromhex(facts["digest"]))
             case _:
                 assert_never(row.kind)
 
@@ -356,6 +361,17 @@ class Decoder:
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
+
+
+def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
+    """The queries that leave by the event of a row, without those that the log has forgotten."""
+    if "ids" not in facts:
+        return np.zeros(0, np.int64)
+    forgotten = np.zeros(0, np.int64) if row.gone is None else read_gone(row.sequence, facts["ids"], row.gone)
+    if len(forgotten) == facts["ids"]:
+        return np.zeros(0, np.int64)
+    ids: Array = np.frombuffer(_check_tuples(row, facts), INT64)
+    return np.delete(ids, forgotten)
 
 
 def _check_tuples(row: LogRow, facts: dict[str, Any]) -> bytes | memoryview:

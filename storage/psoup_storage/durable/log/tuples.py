@@ -6,6 +6,8 @@ times    the column TIMESTAMP BY, or one time that all of them have
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -38,3 +40,19 @@ def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | i
 def times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
     """The times of tuples that have them in a column; else None."""
     return None if spec.time_attribute is None else columns[spec.time_attribute].values
+
+
+@dataclass(slots=True)
+class Edge:
+    """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks`."""
+
+    time: int
+    ties: int
+
+    def split(self, times: Array) -> Array:
+        """Positions of the tuples behind the edge, int64; the batches must come in the order they were sent."""
+        behind = times > self.time
+        level = np.flatnonzero(times == self.time)
+        behind[level[self.ties :]] = True
+        self.ties -= min(self.ties, len(level))
+        return np.flatnonzero(behind)

@@ -115,7 +115,7 @@ _UPGRADES = {
     8: "",
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
-forgotten, the eighth queries with keys and labels, the ninth queries that replace others."""
+forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that create a database of this format."""
 

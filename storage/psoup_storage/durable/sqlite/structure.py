@@ -17,7 +17,10 @@ import apsw
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.wal import damaged_frame, lost_frame
 
-_ORPHANS = "SELECT sequence FROM gone WHERE sequence NOT IN (SELECT sequence FROM log WHERE kind = 'queries')"
+_ORPHANS = """
+SELECT sequence FROM gone WHERE sequence NOT IN
+    (SELECT sequence FROM log WHERE kind IN ('queries', 'departure') OR kind = 'drop' AND body ->> 'ids' IS NOT NULL)
+"""
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
 
 
@@ -52,7 +55,7 @@ def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> st
 
 
 def orphans(connection: apsw.Connection) -> Iterator[str]:
-    """Rows of `gone` whose block is missing, in words: a flipped bit of a sequence would bring queries back."""
+    """Rows of `gone` without their block or departure, in words: a flipped bit of a sequence would bring some back."""
     for (sequence,) in connection.execute(_ORPHANS):
         yield f"it says which queries of block {sequence} are gone, and there is no such block"
 

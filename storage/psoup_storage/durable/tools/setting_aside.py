@@ -35,7 +35,7 @@ from psoup_storage.formats.matches import SUFFIX
 
 ASIDE = "set-aside"
 LOSSES = "losses.jsonl"
-_KINDS = ("push", "query", "replaced", "unregister")
+_KINDS = ("push", "query", "replaced", "unregister", "departure")
 
 
 def losses(path: Path) -> list[dict[str, Any]]:

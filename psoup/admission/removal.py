@@ -1,0 +1,91 @@
+"""Removal of queries: which are meant, whether they are there, and what an earlier call with its request ID did.
+
+    IDs                 all of them stand, or none goes
+    labels, a prefix    of keys: those that stand, perhaps none
+    request ID          a retry gets the answer of the first call (`psoup.admission.removed`)
+
+Functions here change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.query_streams import Owners
+from psoup.admission.removed import removal_digest
+from psoup.admission.requests import check_request_id
+from psoup.admission.tags import KnownTags, check_prefix, check_tag
+from psoup.columns import Array
+from psoup.errors import InvalidInput, NotFound
+from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, RemovalAcknowledgement
+from psoup.events.commands import Unregister, UnregisterMany
+from psoup.events.events import Unregistered, UnregisteredMany
+from psoup.events.tags import Tag
+from psoup.published.replaced import no_query
+from psoup.wording import counted
+
+_NAMED = 3
+"""How many missing queries an error names."""
+
+
+def decide_unregister(
+    command: Unregister, tenant: Tenant, queries: Owners, streams: Mapping[int, KnownStream], sequence: int
+) -> Prepared:
+    """Decide on the removal of one query; raises NotFound, which names the query that took its place."""
+    stream_id = queries.get(command.query_id)
+    if stream_id is None or streams[stream_id].tenant != command.tenant:
+        raise no_query(command.query_id, tenant.replaced.freeze())
+    event = Unregistered(sequence, command.tenant, command.query_id)
+    return Prepared(QueryAcknowledgement(sequence, query_id=command.query_id), event)
+
+
+def decide_unregister_many(
+    command: UnregisterMany,
+    tenant: Tenant,
+    queries: Owners,
+    streams: Mapping[int, KnownStream],
+    tags: KnownTags,
+    sequence: int,
+) -> Prepared:
+    """Decide on the removal of some queries; raises NotFound that names IDs which are missing, and InvalidInput.
+
+    `sequence`: that of the event, if there is one.
+    """
+    check_request_id(command.request_id)
+    earlier = tenant.removals.earlier(command)
+    if earlier is not None:
+        return Prepared(RemovalAcknowledgement(earlier.sequence, True, earlier.count))
+    if (command.query_ids is not None) + bool(command.labels) + bool(command.prefix) != 1:
+        raise InvalidInput("say which queries: by their IDs, by labels, or by a prefix of keys", reason="SELECTION")
+    if command.query_ids is not None:
+        ids = _standing(np.unique(command.query_ids).astype(np.int64), command.tenant, queries, streams)
+    else:
+        check_tag(Tag("", command.labels))
+        check_prefix(command.prefix)
+        ids = tags.meant(command.tenant, command.labels, command.prefix, queries)
+    if not len(ids):
+        return Prepared(RemovalAcknowledgement(sequence - 1))
+    digest = removal_digest(command) if command.request_id else b""
+    event = UnregisteredMany(sequence, command.tenant, ids, len(ids), command.request_id, digest)
+    return Prepared(RemovalAcknowledgement(sequence, count=len(ids)), event)
+
+
+def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, KnownStream]) -> Array:
+    """The IDs, all of which must be of queries of the tenant."""
+    owners = queries.streams(ids)
+    used = np.unique(owners[owners >= 0]).tolist()
+    mine = [stream_id for stream_id in used if streams[stream_id].tenant == tenant]
+    missing = ids[~np.isin(owners, mine)]
+    if len(missing):
+        some = ", ".join(map(str, missing[:_NAMED].tolist())) + (", …" if len(missing) > _NAMED else "")
+        raise NotFound(
+            f"of {counted(len(ids), 'query')}, {len(missing):,} cannot be found: {some}; nothing was unregistered: list"
+            " the queries to see which there are",
+            reason="UNKNOWN_QUERY",
+            query_id=int(missing[0]),
+            missing=len(missing),
+        )
+    return ids

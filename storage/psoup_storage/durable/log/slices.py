@@ -1,0 +1,225 @@
+"""A slice of gone queries that the log forgets in one transaction: rows that go, and bits that say which are gone.
+
+    query 7                 its row goes, unless it is the newest registration; who it replaced stays: "replaced"
+    query 9 of a block      a bit beside the block; the block goes with its last query
+    set 7 9 10 …            bits beside the departure say with which of its queries the log is done; some of one block
+                            are one step
+
+Which queries are due, and when, is decided in `departures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+import numpy as np
+
+from psoup.columns import Array
+from psoup.events.events import Replaced
+from psoup.published.replaced import KEPT_REPLACEMENTS
+from psoup_storage.durable.log.blocks import read_gone, write_gone
+from psoup_storage.durable.log.codec import INT64, damaged, encode
+from psoup_storage.durable.log.log import write
+
+COUNT = "coalesce(body ->> 'count', json_array_length(body, '$.rows'), json_array_length(body, '$.texts'))"
+"""How many queries the row of a block registers."""
+_QUERY_OF = "SELECT body ->> 'query' FROM log WHERE sequence = ?"
+_SINGLE = "SELECT sequence, kind FROM log WHERE kind IN ('query', 'unregister') AND body ->> 'query' = ?"
+_BLOCK = f"""
+SELECT sequence, body ->> 'first', {COUNT}, (SELECT queries FROM gone WHERE gone.sequence = log.sequence) FROM log
+WHERE kind = 'queries' AND body ->> 'first' <= ? ORDER BY body ->> 'first' DESC LIMIT 1
+"""
+_BITS = "INSERT INTO gone (sequence, queries) VALUES (?, ?) ON CONFLICT DO UPDATE SET queries = excluded.queries"
+_NO_CONTENT = "DELETE FROM slices WHERE sequence = ?"
+_SET_BITS = """
+INSERT INTO gone (sequence, queries) SELECT sequence, :queries FROM log WHERE sequence = :sequence
+ON CONFLICT DO UPDATE SET queries = excluded.queries
+"""
+_DELETE = "DELETE FROM log WHERE sequence = ?"
+_TELLS = "DELETE FROM log WHERE sequence = ? AND kind = 'unregister'"
+"""A row that ended a query and registers another stays."""
+_REPLACING = """
+SELECT body ->> 'tenant', coalesce(body ->> 'query', body ->> 'first'), body ->> 'replaced', refused FROM log
+WHERE sequence = ? AND (kind = 'query' AND body ->> 'replaced' IS NOT NULL OR kind = 'queries' AND refused IS NOT NULL)
+"""
+_REPLACED = """
+SELECT sequence, length(refused) / 16 FROM log WHERE stream = 0 AND kind = 'replaced' AND body ->> 'tenant' = ?
+ORDER BY sequence DESC
+"""
+
+SetState = tuple[Array, bool]
+"""With which queries of a set the log is done (bool[k]), and whether all have been looked at."""
+
+
+@dataclass(slots=True)
+class LoggedBlock:
+    """A block of queries in the log; `gone`: for each query whether it is gone, bool[count]."""
+
+    sequence: int
+    first: int
+    gone: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    told: list[int] = field(default_factory=list)
+    """Sequences of the unregistrations whose bits are set in `gone`, so that their rows may go."""
+
+
+@dataclass(slots=True, eq=False)
+class DepartingSet:
+    """Queries (int64[k], ascending) that left by one event. `done`: bool[k], with which of them the log is done.
+
+    `tenant`: of a removal with a request ID, whose row stays; or None.
+    """
+
+    sequence: int
+    queries: Array
+    done: Array
+    tenant: str | None = None
+    drop: bool = False
+    """Whether they left with their stream, whose row goes with the stream."""
+
+
+class QuerySlice:
+    """Queries that are forgotten in one transaction, at most `most` steps of sets. `newest`: the newest registration.
+
+    `left`: replacements of gone queries that rows keep, since their number was last looked at, by tenant.
+    """
+
+    def __init__(self, connection: apsw.Connection, newest: int, most: int, left: dict[str, int]) -> None:
+        self._connection, self._newest, self._left = connection, newest, left
+        self._later: set[tuple[int, int]] = set()
+        self._blocks: dict[int, LoggedBlock] = {}
+        self._block: LoggedBlock | None = None
+        self._steps = most
+
+    @property
+    def full(self) -> bool:
+        """Whether all steps have been taken."""
+        return not self._steps
+
+    def alone(self, departed: Sequence[tuple[int, int]]) -> None:
+        """Forget queries that were unregistered one by one: sequence and query."""
+        for sequence, query in departed:
+            rows = list(self._connection.execute(_SINGLE, (query,)))
+            registered = [row[0] for row in rows if row[1] == "query"]
+            if registered:
+                if registered[0] < self._newest:
+                    self._forget_rows([row[0] for row in rows])
+                else:
+                    self._later.add((registered[0], query))
+            elif (block := self._block_of(query)) is not None:
+                block.gone[query - block.first] = True
+                block.told.append(sequence)
+
+    def of_set(self, departing: DepartingSet) -> SetState:
+        """Forget queries of a set; returns with which of them the log is done, and whether all have been looked at."""
+        done, rest, at = departing.done.copy(), np.flatnonzero(~departing.done), 0
+        queries = departing.queries[rest]
+        while at < len(rest) and self._steps:
+            self._steps -= 1
+            query, end = int(queries[at]), at + 1
+            registered = [row[0] for row in self._connection.execute(_SINGLE, (query,)) if row[1] == "query"]
+            if registered and registered[0] < self._newest:
+                self._forget_rows(registered)
+            elif not registered and (block := self._block_of(query)) is not None:
+                end = int(np.searchsorted(queries, block.first + len(block.gone)))
+                block.gone[queries[at:end] - block.first] = True
+            done[rest[at:end]] = not registered or registered[0] < self._newest
+            at = end
+        self._tell(departing, done)
+        return done, at == len(rest)
+
+    def _tell(self, departing: DepartingSet, done: Array) -> None:
+        """Note in the log with which queries of a set it is done."""
+        if done.all() and departing.tenant is None and not departing.drop:
+            self._connection.execute(_DELETE, (departing.sequence,))
+            return
+        content = write_gone(departing.sequence, done)
+        self._connection.execute(_SET_BITS, {"sequence": departing.sequence, "queries": content})
+        if done.all():
+            self._connection.execute(_NO_CONTENT, (departing.sequence,))
+
+    def finish(self) -> set[tuple[int, int]]:
+        """Note in the blocks which queries are gone; returns the registrations that stay only as the newest."""
+        for block in self._blocks.values():
+            self._connection.executemany(_TELLS, [(sequence,) for sequence in block.told])
+            if block.gone.all() and block.sequence < self._newest:
+                self._forget_rows([block.sequence])
+                continue
+            self._connection.execute(_BITS, (block.sequence, write_gone(block.sequence, block.gone)))
+            if block.gone.all():
+                self._later.add((block.sequence, block.first))
+        return self._later
+
+    def _block_of(self, query: int) -> LoggedBlock | None:
+        """The block that has a query, as it is so far; None if the log has lost it."""
+        block = self._block
+        if block is None or not block.first <= query < block.first + len(block.gone):
+            block = _block_of(self._connection, query)
+            block = None if block is None else self._blocks.setdefault(block.sequence, block)
+            self._block = block
+        return block
+
+    def spent(self, sequences: Sequence[int]) -> None:
+        """Forget registrations without queries that have stayed as the newest, and are not any more."""
+        for sequence in sequences:
+            for (query,) in self._connection.execute(_QUERY_OF, (sequence,)):
+                rows = list(self._connection.execute(_SINGLE, (query,))) if query is not None else [(sequence,)]
+                self._forget_rows([row[0] for row in rows])
+
+    def _forget_rows(self, sequences: Sequence[int]) -> None:
+        """Forget rows, but for what the queries that they registered replaced."""
+        for sequence in sequences:
+            left = _left_of(sequence, next(self._connection.execute(_REPLACING, (sequence,)), None))
+            self._connection.execute(_DELETE, (sequence,))
+            if left is not None:
+                write(self._connection, [encode(left)])
+                self._left[left.tenant] = self._left.get(left.tenant, 0) + len(left.later)
+                if self._left[left.tenant] >= KEPT_REPLACEMENTS // 8:
+                    _forget_replaced(self._connection, left.tenant)
+                    self._left[left.tenant] = 0
+
+
+def bits_of(sequence: int, count: int, content: bytes) -> Array:
+    """The positions that the bits beside a row name; raises Internal, reason DATA_DAMAGED."""
+    try:
+        return read_gone(sequence, count, content)
+    except ValueError as problem:
+        raise damaged(sequence, str(problem)) from problem
+
+
+def _block_of(connection: apsw.Connection, query: int) -> LoggedBlock | None:
+    """The block that has a query; None if the log has lost it."""
+    for sequence, first, count, content in connection.execute(_BLOCK, (query,)):
+        if query < first + count:
+            return logged_block(sequence, first, count, content)
+    return None
+
+
+def logged_block(sequence: int, first: int, count: int, content: bytes | None) -> LoggedBlock:
+    """A block from its row, and the bits beside it."""
+    gone = np.zeros(count, np.bool_)
+    if content is not None:
+        gone[read_gone(sequence, count, content)] = True
+    return LoggedBlock(sequence, first, gone)
+
+
+def _left_of(sequence: int, row: tuple[Any, ...] | None) -> Replaced | None:
+    """The replacements of a registration that is forgotten, if it had any."""
+    if row is None:
+        return None
+    tenant, query, replaced, many = row
+    earlier = np.array([replaced]) if many is None else np.frombuffer(many, INT64)
+    places = np.flatnonzero(earlier >= 0)
+    return Replaced(sequence, tenant, earlier[places], places + query) if len(places) else None
+
+
+def _forget_replaced(connection: apsw.Connection, tenant: str) -> None:
+    """Forget the oldest replacements of a tenant beyond those that are remembered."""
+    total, beyond = 0, list[tuple[int]]()
+    for sequence, count in connection.execute(_REPLACED, (tenant,)):
+        if total >= KEPT_REPLACEMENTS:
+            beyond.append((sequence,))
+        total += count
+    connection.executemany(_DELETE, beyond)
