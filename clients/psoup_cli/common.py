@@ -75,6 +75,19 @@ Labels = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirmed(question: str, yes: bool) -> bool:
+    """Ask on standard error whether to go on, unless `yes` says so; without a terminal the answer is no."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        message(f"{question} Nothing was done: say --yes.")
+        return False
+    return typer.confirm(question, err=True)
+
+
 def exit_code(problem: PSoupError) -> int:
     """Return the exit code of the `psoup` command for an error of the SDK."""
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))

@@ -66,8 +66,8 @@ def decide_unregister_many(
         check_tag(Tag("", command.labels))
         check_prefix(command.prefix)
         ids = tags.meant(command.tenant, command.labels, command.prefix, queries)
-    if not len(ids):
-        return Prepared(RemovalAcknowledgement(sequence - 1))
+    if command.dry_run or not len(ids):
+        return Prepared(RemovalAcknowledgement(sequence - 1, count=len(ids)))
     digest = removal_digest(command) if command.request_id else b""
     event = UnregisteredMany(sequence, command.tenant, ids, len(ids), command.request_id, digest)
     return Prepared(RemovalAcknowledgement(sequence, count=len(ids)), event)
@@ -80,12 +80,14 @@ def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, Kn
     mine = [stream_id for stream_id in used if streams[stream_id].tenant == tenant]
     missing = ids[~np.isin(owners, mine)]
     if len(missing):
-        some = ", ".join(map(str, missing[:_NAMED].tolist())) + (", …" if len(missing) > _NAMED else "")
+        some = ", ".join(map(str, missing[:_NAMED].tolist()))
         raise NotFound(
-            f"of {counted(len(ids), 'query')}, {len(missing):,} cannot be found: {some}; nothing was unregistered: list"
-            " the queries to see which there are",
+            f"of {counted(len(ids), 'query')}, {len(missing):,} cannot be found: {some}"
+            f"{', …' if len(missing) > _NAMED else ''}; nothing was unregistered: list the queries to see which there"
+            " are",
             reason="UNKNOWN_QUERY",
             query_id=int(missing[0]),
             missing=len(missing),
+            examples=some,
         )
     return ids

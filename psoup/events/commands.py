@@ -177,7 +177,8 @@ class Unregister:
 @dataclass(frozen=True, slots=True)
 class UnregisterMany:
     """Forget some queries at once, all or none: by their IDs (int64[k]); or those that have all of some `labels`, or
-    a key that begins with `prefix`, which may be none. With a `request_id`, a retry gets the same answer.
+    a key that begins with `prefix`, which may be none. With a `request_id`, a retry gets the same answer. `dry_run`:
+    only count them.
     """
 
     query_ids: Array | None = None
@@ -185,6 +186,7 @@ class UnregisterMany:
     prefix: str = ""
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
+    dry_run: bool = False
 
 
 Command = (

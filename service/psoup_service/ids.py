@@ -13,10 +13,13 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound
 
 _FORM = re.compile(r"([qs])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
@@ -58,6 +61,23 @@ class Ids:
             yield
         except NotFound as problem:
             raise self.named(problem, text) from None
+
+    def read_queries(self, texts: Sequence[str]) -> Array:
+        """The numbers of some queries, int64[k]; raises as `read_query` at the first that is not an ID from here."""
+        prefix = self.query(0)[:-1]
+        numbers = [text.removeprefix(prefix) for text in texts]
+        if all(number.isascii() and number.isdecimal() and len(number) < 19 for number in numbers):
+            return np.array(numbers, np.str_).astype(np.int64)
+        return np.array([self.read_query(text) for text in texts], np.int64)
+
+    def named_all(self, problem: NotFound) -> NotFound:
+        """The error for some queries that are gone, with IDs on the wire."""
+        if "examples" not in problem.facts:
+            return problem
+        numbers = problem.facts["examples"]
+        some = ", ".join(self.query(int(number)) for number in numbers.split(", "))
+        facts = {**problem.facts, "query_id": some.split(", ")[0], "examples": some}
+        return NotFound(problem.message.replace(numbers, some), reason=problem.reason, **facts)
 
     def named(self, problem: NotFound, text: str) -> NotFound:
         """The error for a query that is gone, with IDs on the wire: `text` as the client gave it."""

@@ -91,7 +91,7 @@ def test_a_block_counts_who_is_left() -> None:
 def test_live_clauses_have_a_slot_each() -> None:
     live = LiveClauses()
     live.add(np.array([1, 2, 5]), np.array([0, 1, 2]))
-    live.remove(2)
+    live.remove(np.array([2]))
     live.check()
     live._slots[2] = 0
     with pytest.raises(Corrupt, match="two clauses have one slot"):

@@ -256,7 +256,7 @@ def test_a_damaged_batch_is_set_aside_and_ids_are_new(data: Path) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 4",
+        "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 6",
         "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 2",
         "UPDATE chunks SET stream = 9 WHERE stream = 2",
     ],

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import StreamInfo
 from psoup_client.wording import counted, verb
@@ -197,13 +197,26 @@ def _archive(info: StreamInfo) -> list[tuple[str, str]]:
 
 
 @app.command("drop", short_help="Drop a stream and its tuples.")
-def drop(name: Name, address: Address = None, timeout: Timeout = None) -> None:
+def drop(
+    name: Name,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Unregister the queries on it, too.")] = False,
+    yes: Yes = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
     """\b
     Examples:
       psoup stream drop clicks
+      psoup stream drop clicks --cascade
 
-    Forget a stream and its tuples. Refused while queries use it: unregister them first.
+    Forget a stream and its tuples. Refused while queries use it: unregister them first, or say --cascade, which says
+    how many they are, asks, and forgets them at the same moment.
     """
     with connect(address, timeout) as client:
-        client.drop(name)
-    message(f"Dropped stream {name}.")
+        expected = None
+        if cascade and not yes:
+            expected = client.describe(name).queries
+            if expected and not confirmed(f"Drop stream {name} and unregister {counted(expected, 'query')}?", yes):
+                raise typer.Exit(1)
+        count = client.drop(name, cascade=cascade, expected=expected)
+    message(f"Dropped stream {name}" + (f" and {counted(count, 'query')} on it." if cascade else "."))

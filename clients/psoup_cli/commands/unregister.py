@@ -1,4 +1,4 @@
-"""psoup unregister: forget a standing query."""
+"""psoup unregister: forget standing queries."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, OfKey, Timeout, connect, message, query_of
+from psoup_cli.common import Address, OfKey, Timeout, Yes, confirmed, connect, labels_of, message, query_of
+from psoup_client.wording import counted
 
 
 def unregister(
-    query_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The query.", show_default=False)] = None,
+    query_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The queries.")] = None,
     key: OfKey = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="All queries with this label; repeatable."),
+    ] = None,
+    key_prefix: Annotated[
+        str | None, typer.Option("--key-prefix", metavar="TEXT", help="All queries whose keys begin with this.")
+    ] = None,
+    yes: Yes = False,
     address: Address = None,
     timeout: Timeout = None,
 ) -> None:
@@ -19,10 +28,25 @@ def unregister(
     Examples:
       psoup unregister ID
       psoup unregister --key search-42
+      psoup unregister ID ID ID
+      psoup unregister --label user=u3
+      psoup unregister --key-prefix site-a/ --yes
 
-    Forget a standing query. Its ID is never used again; its key is free.
+    Forget standing queries. Their IDs are never used again; their keys are free. Some IDs are forgotten together, or
+    none of them. By labels or by a prefix of keys, it says how many there are, and asks first.
     """
+    if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
+        raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
     with connect(address, timeout) as client:
-        query = query_of(client, query_id, key)
-        query.unregister()
-    message(f"Unregistered query {query.id}.")
+        if key is not None or (query_ids and len(query_ids) == 1):
+            query = query_of(client, query_ids[0] if query_ids else None, key)
+            query.unregister()
+            message(f"Unregistered query {query.id}.")
+            return
+        labels = labels_of(label)
+        if not query_ids:
+            count = client.unregister_many(labels=labels, key_prefix=key_prefix, dry_run=True)
+            if count and not confirmed(f"Unregister {counted(count, 'query')}?", yes):
+                raise typer.Exit(1)
+        count = client.unregister_many(query_ids or None, labels=labels, key_prefix=key_prefix)
+    message(f"Unregistered {counted(count, 'query')}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -150,6 +150,39 @@ class QueryCalls(Session):
         """Forget the query with this ID, or with this key; raises NotFound."""
         _check_one(query_id, key)
         unregister(self, query_id or "", key or "")
+
+    def unregister_many(
+        self,
+        queries: Iterable[Query | str] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        key_prefix: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> int:
+        """Forget some queries at once, all or none; returns how many. With `dry_run`, only counts them.
+
+        They are given by their IDs (or as queries), some 200,000 at most, and NotFound is raised if one of them is
+        not there; or they are all that have all of some `labels`, or a key that begins with `key_prefix`, which may be
+        none. A call that is repeated with the same `request_id` returns the same number.
+        """
+        check_labels(labels)
+        if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
+            raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
+        ids = [query if isinstance(query, str) else query.id for query in queries or ()]
+        if queries is not None and not ids:
+            return 0
+        request = queries_pb2.UnregisterManyRequest(
+            query_ids=ids,
+            labels=labels,
+            key_prefix=key_prefix or "",
+            request_id=request_id or uuid.uuid4().hex,
+            dry_run=dry_run,
+        )
+        reply = self.connection.call(self.connection.queries.UnregisterMany, request, timeout)
+        self.note_sequence(reply.sequence)
+        return reply.count
 
     def top_queries(
         self,

@@ -39,12 +39,20 @@ class StreamCalls(Session):
         request = streams_pb2.AlterStreamRequest(statement=sql)
         return self._defined(self.connection.call(self.connection.streams.AlterStream, request, repeat=False))
 
-    def drop(self, stream: str) -> None:
-        """Forget a stream and its tuples; raises FailedPrecondition while queries use it."""
+    def drop(self, stream: str, *, cascade: bool = False, expected: int | None = None) -> int:
+        """Forget a stream and its tuples; with `cascade` the queries on it, too, whose number is returned.
+
+        Without, raises FailedPrecondition while queries use it. `expected`: so many queries at that moment, or the
+        drop is refused.
+        """
         info = self.describe(stream, wait_for=0)
-        request = streams_pb2.DropStreamRequest(name=stream, stream_id=info.stream_id, allow_missing=True)
-        self.note_sequence(self.connection.call(self.connection.streams.DropStream, request).sequence)
+        request = streams_pb2.DropStreamRequest(
+            name=stream, stream_id=info.stream_id, allow_missing=True, cascade=cascade, expected_queries=expected
+        )
+        reply = self.connection.call(self.connection.streams.DropStream, request)
+        self.note_sequence(reply.sequence)
         self._schemas.pop(stream.lower(), None)
+        return reply.queries if reply.sequence else info.queries  # a repeated call finds nothing left to drop
 
     def streams(self, *, wait_for: int | None = None) -> list[StreamInfo]:
         """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""

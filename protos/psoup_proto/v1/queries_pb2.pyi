@@ -608,6 +608,100 @@ class UnregisterResponse(_message.Message):
 Global___UnregisterResponse: _TypeAlias = UnregisterResponse  # noqa: Y015
 
 @_typing.final
+class UnregisterManyRequest(_message.Message):
+    """Of UnregisterMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEY_PREFIX_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    key_prefix: _builtins.str
+    """those whose keys begin with this text."""
+    request_id: _builtins.str
+    """Any text of at most 256 bytes, unique for this call: a call with the same ID and the same queries, labels or prefix
+    gets the answer of the first, also after a restart. The last 256 calls that forgot any are remembered.
+    """
+    dry_run: _builtins.bool
+    """Only say how many there are: nothing is forgotten."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries; or"""
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """those that have all of these labels; or"""
+
+    def __init__(
+        self,
+        *,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        key_prefix: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "key_prefix", b"key_prefix", "labels", b"labels", "query_ids", b"query_ids", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnregisterManyRequest: _TypeAlias = UnregisterManyRequest  # noqa: Y015
+
+@_typing.final
+class UnregisterManyResponse(_message.Message):
+    """Of UnregisterMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The event's place in the service's order."""
+    count: _builtins.int
+    """How many queries were forgotten."""
+    duplicate: _builtins.bool
+    """Whether that had happened by an earlier call with the request ID."""
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        count: _builtins.int = ...,
+        duplicate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "duplicate", b"duplicate", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnregisterManyResponse: _TypeAlias = UnregisterManyResponse  # noqa: Y015
+
+@_typing.final
 class ExplainRequest(_message.Message):
     """Of Explain."""
 

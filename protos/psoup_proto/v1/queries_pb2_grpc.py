@@ -65,6 +65,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterResponse.FromString,
                 _registered_method=True)
+        self.UnregisterMany = channel.unary_unary(
+                '/psoup.v1.QueryService/UnregisterMany',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/psoup.v1.QueryService/Explain',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainRequest.SerializeToString,
@@ -162,6 +167,19 @@ class QueryServiceServicer(object):
 
     def Unregister(self, request, context):
         """Forgets a query. The ID is never used again, so a retry is safe; with `allow_missing` it is not an error either.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnregisterMany(self, request, context):
+        """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
+        Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
+        A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+
+        NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
+        ABORTED: the request ID was used for other queries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -277,6 +295,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.Unregister,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterResponse.SerializeToString,
+            ),
+            'UnregisterMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnregisterMany,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -465,6 +488,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/Unregister',
             psoup__proto_dot_v1_dot_queries__pb2.UnregisterRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.UnregisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnregisterMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/UnregisterMany',
+            psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

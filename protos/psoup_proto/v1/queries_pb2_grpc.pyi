@@ -62,6 +62,15 @@ class QueryServiceStub:
     """The queries in the order of their registration, page by page."""
     Unregister: _grpc.UnaryUnaryMultiCallable[_queries_pb2.UnregisterRequest, _queries_pb2.UnregisterResponse]
     """Forgets a query. The ID is never used again, so a retry is safe; with `allow_missing` it is not an error either."""
+    UnregisterMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.UnregisterManyRequest, _queries_pb2.UnregisterManyResponse]
+    """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
+    Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
+    A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+
+    NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
+    ABORTED: the request ID was used for other queries.
+    """
     Explain: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]
     """Says how the query is kept and what an invocation would read."""
     Invoke: _grpc.UnaryUnaryMultiCallable[_queries_pb2.InvokeRequest, _queries_pb2.InvokeResponse]
@@ -142,6 +151,15 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """The queries in the order of their registration, page by page."""
     Unregister: _aio.UnaryUnaryMultiCallable[_queries_pb2.UnregisterRequest, _queries_pb2.UnregisterResponse]  # type: ignore[assignment]
     """Forgets a query. The ID is never used again, so a retry is safe; with `allow_missing` it is not an error either."""
+    UnregisterMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.UnregisterManyRequest, _queries_pb2.UnregisterManyResponse]  # type: ignore[assignment]
+    """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
+    Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
+    A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+
+    NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
+    ABORTED: the request ID was used for other queries.
+    """
     Explain: _aio.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says how the query is kept and what an invocation would read."""
     Invoke: _aio.UnaryUnaryMultiCallable[_queries_pb2.InvokeRequest, _queries_pb2.InvokeResponse]  # type: ignore[assignment]
@@ -249,6 +267,21 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.UnregisterResponse, _abc.Awaitable[_queries_pb2.UnregisterResponse]]:
         """Forgets a query. The ID is never used again, so a retry is safe; with `allow_missing` it is not an error either."""
+
+    @_abc_1.abstractmethod
+    def UnregisterMany(
+        self,
+        request: _queries_pb2.UnregisterManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.UnregisterManyResponse, _abc.Awaitable[_queries_pb2.UnregisterManyResponse]]:
+        """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
+        Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
+        A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+
+        NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
+        ABORTED: the request ID was used for other queries.
+        """
 
     @_abc_1.abstractmethod
     def Explain(

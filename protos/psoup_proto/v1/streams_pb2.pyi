@@ -411,6 +411,8 @@ class DropStreamRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     STREAM_ID_FIELD_NUMBER: _builtins.int
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
+    CASCADE_FIELD_NUMBER: _builtins.int
+    EXPECTED_QUERIES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The stream's name, in any case."""
     stream_id: _builtins.str
@@ -419,18 +421,26 @@ class DropStreamRequest(_message.Message):
     """
     allow_missing: _builtins.bool
     """Reply as if it had been dropped now when there is no such stream (any more)."""
+    cascade: _builtins.bool
+    """Forget the queries on it, too."""
+    expected_queries: _builtins.int
+    """If set, with `cascade`: drop only if so many queries are on it, as somebody has confirmed."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         stream_id: _builtins.str = ...,
         allow_missing: _builtins.bool = ...,
+        cascade: _builtins.bool = ...,
+        expected_queries: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "expected_queries", b"expected_queries"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_missing", b"allow_missing", "name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "allow_missing", b"allow_missing", "cascade", b"cascade", "expected_queries", b"expected_queries", "name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_queries: _TypeAlias = _typing.Literal["expected_queries"]  # noqa: Y015
+    _WhichOneofArgType__expected_queries: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_queries) -> _WhichOneofReturnType__expected_queries | None: ...
 
 Global___DropStreamRequest: _TypeAlias = DropStreamRequest  # noqa: Y015
 
@@ -441,16 +451,20 @@ class DropStreamResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The event's place in the service's order; 0 if there was nothing to drop."""
+    queries: _builtins.int
+    """How many queries were forgotten with it."""
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
+        queries: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queries", b"queries", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

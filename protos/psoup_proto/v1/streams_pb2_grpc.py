@@ -112,7 +112,9 @@ class StreamServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DropStream(self, request, context):
-        """Forgets a stream and its tuples. FAILED_PRECONDITION: queries still use it; the message says which.
+        """Forgets a stream and its tuples; with `cascade` the queries on it, too, in the same event.
+        FAILED_PRECONDITION: queries still use it (reason STREAM_IN_USE); the message says which. Or they are not as many
+        as `expected_queries` (reason OTHER_QUERIES).
         `stream_id` and `allow_missing` make a retry safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -58,7 +58,9 @@ class StreamServiceStub:
     GetStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.GetStreamRequest, _streams_pb2.GetStreamResponse]
     """Describes one stream. NOT_FOUND: there is none of that name; the message names the nearest."""
     DropStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.DropStreamRequest, _streams_pb2.DropStreamResponse]
-    """Forgets a stream and its tuples. FAILED_PRECONDITION: queries still use it; the message says which.
+    """Forgets a stream and its tuples; with `cascade` the queries on it, too, in the same event.
+    FAILED_PRECONDITION: queries still use it (reason STREAM_IN_USE); the message says which. Or they are not as many
+    as `expected_queries` (reason OTHER_QUERIES).
     `stream_id` and `allow_missing` make a retry safe.
     """
 
@@ -92,7 +94,9 @@ class StreamServiceAsyncStub(StreamServiceStub):
     GetStream: _aio.UnaryUnaryMultiCallable[_streams_pb2.GetStreamRequest, _streams_pb2.GetStreamResponse]  # type: ignore[assignment]
     """Describes one stream. NOT_FOUND: there is none of that name; the message names the nearest."""
     DropStream: _aio.UnaryUnaryMultiCallable[_streams_pb2.DropStreamRequest, _streams_pb2.DropStreamResponse]  # type: ignore[assignment]
-    """Forgets a stream and its tuples. FAILED_PRECONDITION: queries still use it; the message says which.
+    """Forgets a stream and its tuples; with `cascade` the queries on it, too, in the same event.
+    FAILED_PRECONDITION: queries still use it (reason STREAM_IN_USE); the message says which. Or they are not as many
+    as `expected_queries` (reason OTHER_QUERIES).
     `stream_id` and `allow_missing` make a retry safe.
     """
 
@@ -153,7 +157,9 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _streams_pb2.DropStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_streams_pb2.DropStreamResponse, _abc.Awaitable[_streams_pb2.DropStreamResponse]]:
-        """Forgets a stream and its tuples. FAILED_PRECONDITION: queries still use it; the message says which.
+        """Forgets a stream and its tuples; with `cascade` the queries on it, too, in the same event.
+        FAILED_PRECONDITION: queries still use it (reason STREAM_IN_USE); the message says which. Or they are not as many
+        as `expected_queries` (reason OTHER_QUERIES).
         `stream_id` and `allow_missing` make a retry safe.
         """
 

@@ -19,8 +19,8 @@ from psoup.answer.tagged import having, keys_of
 from psoup.answer.would_match import Matched
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
-from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
-from psoup.events.commands import Register, Unregister
+from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement, RemovalAcknowledgement
+from psoup.events.commands import Register, Unregister, UnregisterMany
 from psoup.events.tags import TagColumns, tag_of
 from psoup.model import EXACT_DOUBLE
 from psoup.published.snapshot import Snapshot
@@ -181,6 +181,30 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
                 raise
             return queries_pb2.UnregisterResponse()
         return queries_pb2.UnregisterResponse(sequence=acknowledgement.sequence)
+
+    async def UnregisterMany(
+        self, request: queries_pb2.UnregisterManyRequest, context: Context
+    ) -> queries_pb2.UnregisterManyResponse:
+        """Unregister some queries, and wait until no call sees any of them any more."""
+        backend, ids, texts = self._backend, None, request.query_ids
+        if texts:
+            ids = await backend.made(len(texts), lambda _: backend.ids.read_queries(texts))
+        command = UnregisterMany(
+            ids,
+            tag_of("", request.labels).labels,
+            request.key_prefix,
+            request.request_id,
+            backend.tenant(context),
+            request.dry_run,
+        )
+        try:
+            acknowledgement, _ = await backend.change(command)
+        except NotFound as problem:
+            raise backend.ids.named_all(problem) from None
+        assert isinstance(acknowledgement, RemovalAcknowledgement)
+        return queries_pb2.UnregisterManyResponse(
+            sequence=acknowledgement.sequence, count=acknowledgement.count, duplicate=acknowledgement.duplicate
+        )
 
     async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
         """Explain how the query is kept."""

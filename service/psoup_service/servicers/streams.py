@@ -94,14 +94,17 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         backend, tenant = self._backend, self._backend.tenant(context)
         try:
             stream_id = backend.ids.read_stream(request.stream_id) if request.stream_id else None
-            acknowledgement, _ = await backend.change(DropStream(request.name, tenant, stream_id))
+            expected = request.expected_queries if request.HasField("expected_queries") else None
+            command = DropStream(request.name, tenant, stream_id, request.cascade, expected)
+            acknowledgement, _ = await backend.change(command)
         except NotFound:
             if not request.allow_missing:
                 raise
             return streams_pb2.DropStreamResponse()
         except FailedPrecondition as problem:
             raise self._in_use(problem) from None
-        return streams_pb2.DropStreamResponse(sequence=acknowledgement.sequence)
+        assert isinstance(acknowledgement, StreamAcknowledgement)
+        return streams_pb2.DropStreamResponse(sequence=acknowledgement.sequence, queries=acknowledgement.queries)
 
     async def _described(self, snapshot: Snapshot, name: str, tenant: str) -> streams_pb2.Stream:
         """A stream's message, of this snapshot."""
@@ -121,7 +124,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         count = int(facts["queries"])
         users = f"query {some}" if count == 1 else f"{counted(count, 'query')}, for instance {some}"
         return FailedPrecondition(
-            f"stream {facts['stream']!r} is used by {users}; unregister {'it' if count == 1 else 'them'} first",
+            f"stream {facts['stream']!r} is used by {users}; unregister {'it' if count == 1 else 'them'} first, or drop"
+            f" the stream with cascade, which unregisters {'it' if count == 1 else 'them'}",
             reason=problem.reason,
             **{**facts, "examples": some},
         )
