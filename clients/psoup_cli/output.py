@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ SAMPLE = 1_000
 
 _GAP = "   "
 """Between columns, as in the part of a table that Rich prints."""
+
+_TRAILING = re.compile(r" +$", re.MULTILINE)
 
 WIDE = 10_000  # columns for a reader that is a program: its table is not folded
 
@@ -91,10 +95,42 @@ def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequ
         table.add_column(Text(name), justify="right" if to_right else "left", overflow="fold")
     for texts in sample:
         table.add_row(*map(Text, texts))
-    console().print(table)
+    _print(table)
     for row in left:
         cells = zip(map(show, row), widths, aligned, strict=True)
         print(_GAP.join(_padded(text, width, to_right) for text, width, to_right in cells).rstrip())
+
+
+def print_list(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], facts: Iterable[Mapping[str, Any]], right: Sequence[bool] = ()
+) -> None:
+    """Print a list: on a terminal as a table of `rows`, in a pipe as CSV.
+
+    The CSV has the names and values of `facts`, which --json prints, but for those that are lists themselves.
+    """
+    if sys.stdout.isatty():
+        print_table(names, rows, right)
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for number, item in enumerate(facts):
+        cells = {name: _cell(value) for name, value in item.items() if not isinstance(value, list | tuple)}
+        if not number:
+            writer.writerow(cells)
+        writer.writerow(cells.values())
+
+
+def _cell(value: Any) -> Any:
+    """A value in CSV: as JSON has it, but NULL is empty, and a text is only itself."""
+    value = plain(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | Mapping) else value
+
+
+def _print(table: Table) -> None:
+    """Print a table without the blanks that fill its last column."""
+    out = console()
+    with out.capture() as captured:
+        out.print(table)
+    print(_TRAILING.sub("", captured.get()), end="")
 
 
 def _padded(text: str, width: int, right: bool) -> str:
@@ -109,7 +145,7 @@ def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
     table.add_column(overflow="fold")
     for name, value in pairs:
         table.add_row(Text(name, style="bold"), Text(show(value)))
-    console().print(table)
+    _print(table)
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson
-from psoup_cli.output import print_json, print_table
+from psoup_cli.output import print_json, print_list
 from psoup_cli.service import load_settings
 from psoup_cli.settings import client_settings
 
@@ -44,9 +44,16 @@ def show(
         ),
     ]
     rows += [(s.name, s.value, s.origin, s.description) for s in load_settings({}, config).show()]
+    facts = [
+        {"name": name, "value": _plainly(value), "origin": origin, "description": description}
+        for name, value, origin, description in rows
+    ]
     if as_json:
-        for name, value, origin, description in rows:
-            shown = value if isinstance(value, bool | int | float) else None if value is None else str(value)
-            print_json({"name": name, "value": shown, "origin": origin, "description": description})
+        for item in facts:
+            print_json(item)
         return
-    print_table(["setting", "value", "from", "what it is"], rows)
+    print_list(["setting", "value", "from", "what it is"], rows, facts)
+
+
+def _plainly(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
-from psoup_cli.output import print_json, print_table
+from psoup_cli.output import print_json, print_list
 from psoup_client import Query
 
 _MOST = 1_000
@@ -73,6 +73,6 @@ def queries(
     rows = [(q.id, *_tags(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     heads = ["id", "key", "labels", "window", "query"]
     kept = [place for place in range(len(heads)) if place not in (1, 2) or any(row[place] for row in rows)]
-    print_table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    print_list([heads[place] for place in kept], [[row[place] for place in kept] for row in rows], map(facts, shown))
     if more:
         message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
-from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_cli.output import print_json, print_list, print_pairs, print_table
 from psoup_client import StreamInfo
 from psoup_client.wording import counted, verb
 
@@ -104,7 +104,7 @@ def list_streams(as_json: AsJson = False, address: Address = None, timeout: Time
         for s in streams
     ]
     names = ["stream", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
-    print_table(names, rows, [False, True, True, True, True, False])
+    print_list(names, rows, map(facts, streams), [False, True, True, True, True, False])
 
 
 @app.command("describe", short_help="Describe one stream.")

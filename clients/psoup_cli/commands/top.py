@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
-from psoup_cli.output import console, print_json, print_table
+from psoup_cli.output import console, print_json, print_list
 from psoup_client import QueryCost
 
 _SQL_CHARS = 60
@@ -73,7 +73,7 @@ def top(
         message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
     names, *rows = _table(costs)
-    print_table(names, rows, [name in _FIGURES for name in names])
+    print_list(names, rows, map(facts, costs), [name in _FIGURES for name in names])
 
 
 _FIGURES = ("cpu", "looked at", "of these", "matched", "bytes")
