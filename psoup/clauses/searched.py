@@ -6,7 +6,8 @@
       2       b > 3              n contains 'foo'
 
 Such clauses are in parts of their own, of the same form as all others, so that they are described, merged and removed
-as these are; a part of them is not joined with tuples as an index is, but through what is made of it here. A pattern
+as these are; a part of them is not joined with tuples as an index is, but through what is made of it here. Of a pattern
+with wildcards inside the longest piece is looked for; where it is found, the whole is compared. A pattern
 that many clauses share is an attribute like any other: it is evaluated once, and its matches are bits.
 """
 
@@ -22,7 +23,7 @@ from psoup.clauses.posting_lists import Layout
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.stripped import Stripped, strip
 from psoup.columns import Array
-from psoup.expressions.like import PlainPattern, plain_pattern
+from psoup.expressions.like import SoughtText, sought_text
 from psoup.expressions.tree import Expr
 from psoup.kernels.automaton import END, grow_states
 from psoup.plan.factors import Factor, Interval
@@ -72,8 +73,8 @@ class Routes:
                         del self._uses[expr]
 
 
-def _short(expr: Expr) -> PlainPattern | None:
-    pattern = plain_pattern(expr)
+def _short(expr: Expr) -> SoughtText | None:
+    pattern = sought_text(expr)
     return pattern if pattern is not None and 0 < len(pattern.text) <= _LONGEST else None
 
 
@@ -92,7 +93,7 @@ class PatternSet:
     root: Array
 
     @classmethod
-    def of(cls, column: int, patterns: Sequence[tuple[int, PlainPattern]]) -> PatternSet:
+    def of(cls, column: int, patterns: Sequence[tuple[int, SoughtText]]) -> PatternSet:
         """Patterns with their numbers. O(bytes + K log K)."""
         ordered = sorted((own.text + _END if own.at_end else own.text, number) for number, own in patterns)
         offsets, data = _texts([text for text, _ in ordered])
@@ -141,6 +142,8 @@ class Searched:
     sets: tuple[PatternSet, ...]
     by_column: Mapping[int, tuple[Array, Array]]
     evaluated: Array
+    wholes: tuple[Array, Array]
+    """Offsets and data of the whole patterns of which a text is a piece; empty where the text decides."""
     tuples: int = 0
     searched: int = 0
 
@@ -180,6 +183,7 @@ class Searched:
             tuple(sets),
             {own.column: _of_column(pattern_ptr, patterns, columns == own.column) for own in sets},
             np.zeros(len(found), np.int64),
+            _texts([pattern.whole for pattern in found]),
         )
 
     def twin(self, part: Part) -> Searched:
@@ -212,7 +216,7 @@ class Searched:
         """Bytes of what was made."""
         clauses = (self.place, self.pattern_ptr, self.patterns, self.driven_ptr, self.driven, self.stripped.clauses)
         patterns = (self.offsets, self.data, self.ends, self.attributes, self.evaluated)
-        arrays = sum(array.nbytes for array in (*clauses, *patterns))
+        arrays = sum(array.nbytes for array in (*clauses, *patterns, *self.wholes))
         return arrays + sum(own.nbytes for own in self.sets) + self.stripped.part.index.nbytes
 
 

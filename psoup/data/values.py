@@ -90,7 +90,7 @@ class AllValues(Mapping[int, Values]):
         self.failed: dict[int, str] = {}
         self.errors: dict[int, Array] = {}
         self._kept: dict[int, Values] = {}
-        self._waited: Collection[int] = ()
+        self._waited: Mapping[int, Array] = {}
         self._made = 0
         self._add(attributes)
 
@@ -141,7 +141,8 @@ class AllValues(Mapping[int, Values]):
 
     def is_whole(self, attribute: int) -> bool:
         """Whether the attribute was computed for all tuples."""
-        return attribute not in self._waited
+        rows = self._waited.get(attribute)
+        return rows is None or len(rows) == len(self._tuples[1])
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
         """The bytes of texts that were made; texts of columns are in memory anyway."""

@@ -29,11 +29,17 @@ from psoup.expressions.text import by_distinct
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
 
+ANY_BYTE, ONE_BYTE = 0xFF, 0xFE
+"""% and _ in a pattern of bytes; UTF-8 has neither."""
+_LEAST_PIECE, _LONGEST_WHOLE = 2, 512
+"""Bytes of a piece that is worth looking for, and of a pattern that is compared where the piece is found."""
+
 Token = tuple[str, bool]
 Text = NDArray[np.uint8 | np.uint32]
 """The code points of a text."""
 
 ANY, ONE = ("%", True), ("_", True)
+_SPECIAL = {ANY: bytes([ANY_BYTE]), ONE: bytes([ONE_BYTE])}
 _MOST_ONES = 12
 """`_` behind a character, behind a `%`: 4,096 states, which RE2 keeps; with 14 it needs a second for a MiB."""
 _BLOCK = 65_536
@@ -162,6 +168,15 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
     return pc.match_substring(text, pattern=plain)
 
 
+def matching(texts: pa.Array, expr: Expr) -> NDArray[np.bool_]:
+    """Which texts, none of them NULL, match the constant pattern of a LIKE that `sought_text` knows."""
+    assert isinstance(expr, Call)
+    pattern, escape = (*expr.args[1:], _NO_ESCAPE)[:2]
+    assert isinstance(pattern, Literal) and isinstance(escape, Literal)
+    found: NDArray[np.bool_] = _match(texts, str(pattern.value), str(escape.value or "")).to_numpy(zero_copy_only=False)
+    return found
+
+
 def is_plain(tokens: list[Token]) -> bool:
     """Whether only % at the ends are special, so that no regular expression is needed."""
     return all(not special for _, special in tokens[1:-1]) and all(token != ONE for token in tokens)
@@ -208,18 +223,24 @@ def to_regex(tokens: list[Token]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainPattern:
-    """A text that is looked for in a column: anywhere, or at the end of its texts; in small letters in ~`column`."""
+class SoughtText:
+    """A text that is looked for in a column: anywhere, or at the end of its texts; in small letters in ~`column`.
+
+    `whole`: empty if it decides; else the pattern that it is a piece of, in UTF-8 with ANY_BYTE and ONE_BYTE: what has
+    the text may match.
+    """
 
     column: int
     text: bytes
     at_end: bool
+    whole: bytes = b""
 
 
 @lru_cache(65_536)
-def plain_pattern(expr: Expr) -> PlainPattern | None:
-    """What `column LIKE '%text%'`, `column LIKE '%text'`, `contains` or `ends_with(column, 'text')` looks for, or
-    what these do with lower(column), as ILIKE does; else None."""
+def sought_text(expr: Expr) -> SoughtText | None:
+    """What `column LIKE '%text%'`, `column LIKE '%text'`, `contains` or `ends_with(column, 'text')` looks for, or what
+    these do with lower(column), as ILIKE does. Of other patterns of LIKE the longest piece without wildcards, if it has
+    two bytes."""
     if not isinstance(expr, Call) or expr.name not in ("like", "contains", "ends_with"):
         return None
     subject, pattern, *rest = expr.args
@@ -227,17 +248,25 @@ def plain_pattern(expr: Expr) -> PlainPattern | None:
     if column is None or not isinstance(pattern, Literal) or pattern.value is None:
         return None
     if expr.name != "like":
-        return PlainPattern(column, str(pattern.value).encode(), expr.name == "ends_with")
+        return SoughtText(column, str(pattern.value).encode(), expr.name == "ends_with")
     escape = rest[0] if rest else _NO_ESCAPE
     tokens = tokenize(str(pattern.value), str(escape.value or "")) if isinstance(escape, Literal) else None
-    if not tokens or tokens[0] != ANY or any(special for _, special in tokens[1:-1]) or tokens[-1] == ONE:
+    if not tokens:
         return None
-    text = "".join(character for character, special in tokens if not special)
-    return PlainPattern(column, text.encode(), tokens[-1] != ANY)
+    at_end = tokens[-1] not in (ANY, ONE)
+    if tokens[0] == ANY and tokens[-1] != ONE and is_plain(tokens):
+        text = "".join(character for character, special in tokens if not special)
+        return SoughtText(column, text.encode(), at_end)
+    whole = b"".join(_SPECIAL[token] if token[1] else token[0].encode() for token in tokens)
+    pieces = re.split(b"[\xfe\xff]+", whole)
+    longest = max(range(len(pieces)), key=lambda number: len(pieces[number]))
+    if len(pieces[longest]) < _LEAST_PIECE or len(whole) > _LONGEST_WHOLE:
+        return None
+    return SoughtText(column, pieces[longest], at_end and longest == len(pieces) - 1, whole)
 
 
 def _column(subject: Expr) -> int | None:
-    """The column that is searched, as in `PlainPattern`."""
+    """The column that is searched, as in `SoughtText`."""
     if isinstance(subject, AttributeRef):
         return subject.index
     if isinstance(subject, Call) and subject.name == "lower" and isinstance(subject.args[0], AttributeRef):

@@ -17,6 +17,10 @@ from numba import njit
 from psoup.kernels.arrive import _holds
 from psoup.kernels.inner import inner
 
+ANY_BYTE, ONE_BYTE = 0xFF, 0xFE
+"""% and _ of LIKE, among the bytes of a pattern."""
+_STEPS, _MANY_STEPS = 2, 4_096
+"""Steps, for each byte of a text and in addition, after which it is left open whether it is LIKE a pattern."""
 _PATIENCE = 4
 """Comparisons for each place of a text after which a pattern is looked for with a table of its own."""
 
@@ -107,6 +111,61 @@ def keep_texts(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets,
                 there = _occurs_anywhere(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1])
             if not there:
                 keep[i] = 0
+
+
+@inner
+def _after(data, at, end):
+    """The place behind the code point at a place."""
+    at += 1
+    while at < end and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+@inner
+def _like(data, begin, end, p_data, p_begin, p_end):
+    """Whether a text is LIKE a pattern: 1 or 0; -1 where it takes long to tell. A part between two % is looked for
+    where the one before ended, and again from the next place on where it differs."""
+    at, p, retry, behind, steps = begin, p_begin, begin, np.int64(-1), 0
+    while at < end:
+        steps += 1
+        if p < p_end and p_data[p] == ANY_BYTE:
+            p += 1
+            retry, behind = at, p
+        elif p < p_end and p_data[p] == ONE_BYTE:
+            at, p = _after(data, at, end), p + 1
+        elif p < p_end and p_data[p] == data[at]:
+            at, p = at + 1, p + 1
+        elif behind < 0:
+            return 0
+        elif steps > _STEPS * (end - begin) + _MANY_STEPS:
+            return -1
+        else:
+            retry = _after(data, retry, end)
+            at, p = retry, behind
+    while p < p_end and p_data[p] == ANY_BYTE:
+        p += 1
+    return 1 if p == p_end else 0
+
+
+@njit(cache=True, nogil=True)
+def keep_likes(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets, p_data, keep):
+    """Clear keep[i] where text tuples[i] is not LIKE a pattern of clause clauses[i]; 2 where that takes long to tell.
+
+    p_offsets, p_data: patterns as bytes (`psoup.expressions.like.SoughtText.whole`), empty ones match all; the others:
+    see `keep_texts`. keep: uint8[k], written. O(bytes of the texts and patterns) for each pair and pattern.
+    """
+    for i in range(clauses.shape[0]):
+        begin, end = offsets[tuples[i]], offsets[tuples[i] + 1]
+        for k in range(pattern_ptr[clauses[i]], pattern_ptr[clauses[i] + 1]):
+            p = patterns[k]
+            if not keep[i]:
+                break
+            if p_offsets[p] == p_offsets[p + 1]:
+                continue
+            like = _like(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1])
+            if like <= 0:
+                keep[i] = 0 if like == 0 else 2
 
 
 @njit(cache=True, nogil=True)

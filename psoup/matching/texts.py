@@ -3,6 +3,7 @@
     a = 5 AND n LIKE '%foo%'      few tuples pass a = 5      those tuples ──> is 'foo' in n?
     a > 5 AND n LIKE '%foo%'      many do                    the column, for all patterns at once ──> hits (tuple,
     n LIKE '%bar%'                there is nothing else      pattern) ──> (tuple, clause) ──> do the others hold?
+    n LIKE '%b_ar%baz%'           the longest piece is looked for, and the whole compared where it was found
 
 Which way a clause goes is decided anew for each piece, by how many tuples pass its other factors. Each step is a call
 of a kernel, or of NumPy, over all pairs; hits are taken so many at a time that they fit in some megabytes, whatever
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from psoup.clauses.rows import gather
 from psoup.clauses.searched import PatternSet, Searched
@@ -21,10 +23,10 @@ from psoup.clauses.sides import Side
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
-from psoup.expressions.like import PlainPattern
+from psoup.expressions.like import SoughtText, matching, sought_text
 from psoup.expressions.text import small_letters
 from psoup.kernels.automaton import search_texts
-from psoup.kernels.patterns import hit_clauses, keep_factors, keep_texts
+from psoup.kernels.patterns import hit_clauses, keep_factors, keep_likes, keep_texts
 from psoup.kernels.rows import set_bits
 from psoup.matching.survivors import candidates
 from psoup.results.open import OpenResults
@@ -134,6 +136,8 @@ class Join:
             plan.evaluated += np.bincount(plan.patterns[at], minlength=len(plan.evaluated))
             for patterns in plan.sets:
                 self._patterns(patterns.column, clauses, tuples, keep)
+        if len(plan.wholes[1]):
+            self._wholes(clauses, tuples, keep)
         kept = keep == 1
         self._write(slots[kept], tuples[kept])
 
@@ -144,6 +148,34 @@ class Join:
         keep_texts(
             clauses, tuples, texts.offsets, texts.data, pointers, patterns, plan.offsets, plan.data, plan.ends, keep
         )
+
+    def _wholes(self, clauses: Array, tuples: Array, keep: Array) -> None:
+        """Keep the pairs whose tuples match the whole patterns of which pieces were found."""
+        plan = self._plan
+        for patterns in plan.sets:
+            texts, own = self._text(patterns.column), plan.by_column[patterns.column]
+            keep_likes(clauses, tuples, texts.offsets, texts.data, *own, *plan.wholes, keep)
+        left = np.flatnonzero(keep == 2)
+        keep[left] = 1
+        if not len(left):
+            return
+        pointers, at = gather(plan.pattern_ptr, clauses[left])
+        numbers, pairs = plan.patterns[at], np.repeat(left, np.diff(pointers))
+        order = numbers.argsort(kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        for some in np.split(order, cuts):
+            self._evaluated(int(numbers[some[0]]), tuples, pairs[some], keep)
+
+    def _evaluated(self, number: int, tuples: Array, pairs: Array, keep: Array) -> None:
+        """Keep those of some pairs whose texts match a pattern; for what a kernel takes long to tell."""
+        attribute = int(self._plan.attributes[number])
+        sought = sought_text(self._side.attributes[attribute])
+        if sought is None or not sought.whole:
+            return
+        texts = self._text(sought.column).take(tuples[pairs])
+        buffers = [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)]
+        whole = pa.Array.from_buffers(pa.large_string(), len(pairs), buffers)
+        keep[pairs[~matching(whole, self._side.attributes[attribute])]] = 0
 
     def _factors(self, places: Array, tuples: Array, keep: Array) -> None:
         """Keep the pairs whose tuples pass the factors of the stripped clause at `places` (-1: it has none)."""
@@ -222,11 +254,12 @@ def _hits(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 def compile_searches() -> None:
     """Compile the kernels, so that the first search for texts does not wait for it."""
-    own = PatternSet.of(0, [(0, PlainPattern(0, b"ab", False)), (1, PlainPattern(0, b"b", True))])
+    own = PatternSet.of(0, [(0, SoughtText(0, b"ab", False)), (1, SoughtText(0, b"b", True))])
     none, ints, bytes_ = np.zeros(0, np.int64), np.zeros(2, np.int32), np.ones(2, np.uint8)
     offsets, data, few = np.array([0, 2]), np.zeros(2, np.uint8), ints[:0]
     states = (own.child, own.label, own.fail, own.hit, own.parent, own.root)
     search_texts(offsets, data, 0, *states, ints.copy(), ints.copy(), ints.copy())
     hit_clauses(few, few, ints, ints, ints, ints, bytes_, ints, none, none)
     keep_texts(none, none, offsets, data, ints, ints, offsets, data, bytes_, bytes_)
+    keep_likes(none, none, offsets, data, ints, ints, offsets, data, bytes_)
     keep_factors(none, none, ints, ints, ints, ints, ints, ints.reshape(1, 2), bytes_)

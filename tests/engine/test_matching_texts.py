@@ -18,7 +18,7 @@ from psoup.clauses.searched import Routes
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
-from psoup.expressions.like import PlainPattern, plain_pattern
+from psoup.expressions.like import SoughtText, sought_text
 from psoup.expressions.tree import AttributeRef, Call, Literal
 from psoup.local import LocalPSoup
 from psoup.matching import texts
@@ -33,6 +33,7 @@ from psoup_testing.stems import (
     REFS,
     SCHEMA,
     T_HAS_B,
+    WHOLES,
     is_true,
     naive_failures,
     naive_matches,
@@ -46,7 +47,7 @@ CONFIG = EngineConfig(chunk_rows=512, delta_queries=16)
 
 def text_factors(rng: random.Random) -> tuple[Factor, ...]:
     """One to three patterns, and usually others, some of which many tuples pass."""
-    own = [is_true(expr) for expr in rng.sample(PATTERNS, rng.choice([1, 1, 2, 3]))]
+    own = [is_true(expr) for expr in rng.sample(PATTERNS + WHOLES, rng.choice([1, 1, 2, 3]))]
     if rng.random() < 0.2:
         own.append(Factor((Term(REFS[0], (Interval(-5, None),), True),)))
     return (*(() if rng.random() < 0.3 else random_factors(rng)), *own)
@@ -185,6 +186,19 @@ def test_texts_in_which_patterns_almost_begin_everywhere_are_read_once(
     assert [slot for slot in range(3_000) if view.offsets(slot, 0, 1).tolist()] == matched
 
 
+def test_a_pattern_that_takes_long_to_compare_is_evaluated() -> None:
+    """A text in which parts of the pattern begin at each place; most texts are compared byte by byte."""
+    stem, results = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 64)
+    patterns = ["%zz%" + "a_" * (20 + number) + end for number in range(8) for end in ("b%", "ab", "c%")]
+    whole = [is_true(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern)))) for pattern in patterns]
+    stem.add_many([(slot, (factor,)) for slot, factor in enumerate(whole)])
+    words = ["zz" + "a" * 20_000 + "b", "zz" + "a" * 20_000, "zz" + "a" * 60 + "b", "zz", "a" * 60 + "b"]
+    probe(stem, piece_of(words, [0] * 5), results)
+    view = results.view(5, np.zeros(0, np.int64))
+    assert stem.texts is not None and len(stem.texts) == 24
+    assert [view.offsets(slot, 0, 5).tolist() for slot in range(24)] == [[0, 2], [0, 2], []] * 8
+
+
 def test_which_clauses_are_searched_for() -> None:
     either = Factor((Term(A, (Interval(1, 2),)), *contains("x").terms))
     negated = Factor((Term(contains("x").terms[0].attribute, (Interval(0, 1),)),))
@@ -213,27 +227,33 @@ def test_which_clauses_are_searched_for() -> None:
 @pytest.mark.parametrize(
     ("pattern", "escape", "wanted"),
     [
-        ("%foo%", "", PlainPattern(1, b"foo", False)),
-        ("%é", "", PlainPattern(1, "é".encode(), True)),
-        ("%%a%%", "", PlainPattern(1, b"a", False)),
-        ("%5!%%", "!", PlainPattern(1, b"5%", False)),
+        ("%foo%", "", SoughtText(1, b"foo", False)),
+        ("%é", "", SoughtText(1, "é".encode(), True)),
+        ("%%a%%", "", SoughtText(1, b"a", False)),
+        ("%5!%%", "!", SoughtText(1, b"5%", False)),
         ("%a_b%", "", None),
         ("%a%b%", "", None),
+        ("%ab%c%", "", SoughtText(1, b"ab", False, b"\xffab\xffc\xff")),
+        ("a%bcd", "", SoughtText(1, b"bcd", True, b"a\xffbcd")),
+        ("%abc%d", "", SoughtText(1, b"abc", False, b"\xffabc\xffd")),
+        ("_é%", "", SoughtText(1, "é".encode(), False, b"\xfe\xc3\xa9\xff")),
+        ("%a!_b_%", "!", SoughtText(1, b"a_b", False, b"\xffa_b\xfe\xff")),
+        ("%ab_" + "x%" * 300, "", None),
         ("a%", "", None),
         ("%_", "", None),
         ("%a!", "!", None),
         ("", "", None),
     ],
 )
-def test_what_a_pattern_looks_for(pattern: str, escape: str, wanted: PlainPattern | None) -> None:
+def test_what_a_pattern_looks_for(pattern: str, escape: str, wanted: SoughtText | None) -> None:
     more = (Literal(TEXT, escape),) if escape else ()
-    assert plain_pattern(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern), *more))) == wanted
+    assert sought_text(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern), *more))) == wanted
 
 
 def test_what_is_looked_for_in_small_letters() -> None:
     small = Call(TEXT, "lower", (N,))
-    assert plain_pattern(Call(BOOLEAN, "like", (small, Literal(TEXT, "%foo%")))) == PlainPattern(~1, b"foo", False)
-    assert plain_pattern(Call(BOOLEAN, "like", (Call(TEXT, "upper", (N,)), Literal(TEXT, "%F%")))) is None
+    assert sought_text(Call(BOOLEAN, "like", (small, Literal(TEXT, "%foo%")))) == SoughtText(~1, b"foo", False)
+    assert sought_text(Call(BOOLEAN, "like", (Call(TEXT, "upper", (N,)), Literal(TEXT, "%F%")))) is None
 
 
 def test_terms_of_other_kinds_are_not_searched_for() -> None:

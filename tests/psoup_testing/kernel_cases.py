@@ -358,6 +358,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "automaton.grow_states": searching.grow_states,
     "automaton.search_texts": searching.search_texts,
     "patterns.hit_clauses": searching.hit_clauses,
+    "patterns.keep_likes": searching.keep_likes,
     "patterns.keep_texts": searching.keep_texts,
     "patterns.keep_factors": _keep_factors,
     "order.order_keys": grouping.order_keys,

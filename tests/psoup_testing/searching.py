@@ -68,6 +68,14 @@ def hit_clauses(rng: Rng) -> Arguments:
     return tuples, found, *clauses, np.zeros(12, np.int32), np.zeros(room, np.int64), np.zeros(room, np.int64)
 
 
+def keep_likes(rng: Rng) -> Arguments:
+    """Pairs as of `keep_texts`, of short patterns with wildcards: no pair takes long."""
+    wholes = [b"".join([_text(rng, 0, 2), b"\xff", _text(rng, 0, 3), b"\xfe", _text(rng, 0, 2)]) for _ in range(6)]
+    wholes += [b"", b"\xff" + _text(rng, 1, 3) + b"\xff", _text(rng, 1, 3) + b"\xfe\xfe", b"\xfe\xffb"]
+    clauses, tuples, offsets, data, pointers, own, _, _, _, keep = keep_texts(rng)
+    return clauses, tuples, offsets, data, pointers, own % len(wholes), *laid_out(wholes), keep
+
+
 def keep_texts(rng: Rng) -> Arguments:
     """Pairs of clauses of up to three patterns, and texts."""
     patterns, ends = _patterns(rng)

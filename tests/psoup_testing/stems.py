@@ -42,8 +42,12 @@ PATTERNS += [
     Call(BOOLEAN, "like", (Call(TEXT, "lower", (REFS[column],)), Literal(TEXT, pattern)))
     for column, pattern in ((2, "%b%"), (4, "%é"), (4, "%ab%"))
 ]
+WHOLES: list[Expr] = [
+    Call(BOOLEAN, "like", (REFS[column], Literal(TEXT, pattern)))
+    for column, pattern in ((2, "%ab_d%"), (4, "ab%gh%"), (2, "%b_de%h"), (4, "%cd__gh"), (2, "_b_def%"), (4, "ab%_"))
+]
 ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE, *DEAR, *PATTERNS[:3]]
-TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "B", "é", "zz"]
+TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "abéd", "B", "é", "zz"]
 
 
 def random_columns(rng: random.Random, rows: int) -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from psoup.kernels.plain import Array
@@ -37,6 +38,23 @@ def keep_texts(
     for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
         own = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
         keep[i] &= all(texts[t].endswith(sought[p]) if ends[p] else sought[p] in texts[t] for p in own)
+
+
+def keep_likes(
+    clauses: Array, tuples: Array, offsets: Array, data: Array, pattern_ptr: Array, patterns: Array,
+    p_offsets: Array, p_data: Array, keep: Array,
+) -> None:  # fmt: skip
+    """See the kernel, which leaves open what takes it long."""
+    texts, wholes = _texts(offsets, data), _texts(p_offsets, p_data)
+    for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
+        own = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
+        keep[i] *= all(re.fullmatch(_regex(wholes[p]), texts[t].decode(), re.DOTALL) for p in own if wholes[p])
+
+
+def _regex(whole: bytes) -> str:
+    special = {0xFF: ".*", 0xFE: "."}
+    parts = re.split(rb"([\xfe\xff])", whole)
+    return "".join(special[part[0]] if part[:1] in (b"\xfe", b"\xff") else re.escape(part.decode()) for part in parts)
 
 
 def keep_factors(
