@@ -62,7 +62,7 @@ def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, ro
         lost = int((ids == UNKNOWN).sum())
         raise OutOfRange(
             f"{lost:,} of the rows of event {sequence} were released too long ago: where times come out of order, tuple"
-            " IDs are known of the newest million tuples; find the rows by what is in them",
+            " IDs are known of the newest million tuples in memory; find the rows by what is in them",
             reason="UNKNOWN_PUSH",
             stream=stream,
             sequence=sequence,

@@ -5,9 +5,9 @@
                number    0 2 3 1        another order: 8 bytes a tuple, of the newest million tuples
     waiting    number    4 5            not released yet
 
-In system time, and where event times come in order, a page never ends. What is kept is bounded by numbers of pushes and
-pages, a few megabytes a stream, and not charged. It is not on disk: after a start it begins with the events that the
-log has.
+In system time, and where event times come in order, a page never ends. Pages go with their tuples. What is kept is not
+charged: half a megabyte for pushes, and a third of what these tuples take at least, 8 MiB at most. It is not on disk:
+after a start it begins with the events that the log has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.invariants import ensure
 
-KEPT_PUSHES = 65_536
+KEPT_PUSHES = 16_384
 """Pushes whose rows are known, the newest ones."""
 
 KEPT_PAGES = 16
@@ -70,9 +70,13 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArrivalView:
-    """As readers see it. `pushes`: int64[k, 3] of sequence, number of the first row, rows; -1 if not all are known."""
+    """As readers see it. `next_number`: that of the next row to come.
+
+    `pushes`: int64[k, 2] of the sequence and the number of the first row, which is inverted (~) if not all are known.
+    """
 
     pushes: Array
+    next_number: int
     pages: tuple[Page, ...]
     waiting: tuple[Numbers, ...]
 
@@ -83,11 +87,18 @@ class ArrivalView:
         return len(self.pushes), last.first_id + len(last.numbers), sum(map(len, self.waiting))
 
     def push(self, sequence: int) -> tuple[int, int] | None:
-        """The first number and the rows of the push of an event; None if it is not known. O(log k)."""
+        """The first number and the rows of the push of an event; None if it is not known. O(log k).
+
+        The rows are -1 if some of them were stored before the start.
+        """
         at = int(self.pushes[:, 0].searchsorted(sequence))
         if at == len(self.pushes) or self.pushes[at, 0] != sequence:
             return None
-        return int(self.pushes[at, 1]), int(self.pushes[at, 2])
+        first = int(self.pushes[at, 1])
+        if first < 0:
+            return ~first, -1
+        after = self.next_number if at + 1 == len(self.pushes) else int(self.pushes[at + 1, 1])
+        return first, max(after, ~after) - first
 
     def ids(self, first: int, count: int) -> Array:
         """The tuple IDs of the rows numbered from `first` on, or UNKNOWN or WAITS: int64[count]. O(pages, waiting)."""
@@ -116,7 +127,7 @@ class Arrivals:
 
     def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
         self._kept, self._page = kept_pushes, page
-        self._pushes: Array = np.zeros((16, 3), np.int64)
+        self._pushes: Array = np.zeros((16, 2), np.int64)
         self._known = 0
         self._next = 0
         """The number of the next row."""
@@ -134,10 +145,10 @@ class Arrivals:
         first, self._next = self._next, self._next + count
         if self._known == len(self._pushes):
             kept = self._pushes[max(self._known - self._kept, 0) :]
-            self._pushes = np.zeros((2 * len(kept), 3), np.int64)
+            self._pushes = np.zeros((2 * len(kept), 2), np.int64)
             self._pushes[: len(kept)] = kept
             self._known = len(kept)
-        self._pushes[self._known] = sequence, first, count if whole else -1
+        self._pushes[self._known] = sequence, first if whole else ~first
         self._known += 1
         return first
 
@@ -157,9 +168,14 @@ class Arrivals:
         else:
             self._write(first_id, numbers)
 
+    def forget_before(self, tuple_id: int) -> None:
+        """Forget the order of tuples with smaller IDs, page by page. O(pages that go)."""
+        while self._closed and self._closed[0].first_id + len(self._closed[0].numbers) <= tuple_id:
+            self._drop_page()
+
     def view(self, waiting: tuple[Numbers, ...]) -> ArrivalView:
         """The same as readers see it; later changes do not change the view. O(pages)."""
-        return ArrivalView(self._pushes[: self._known], (*self._closed, self._open), waiting)
+        return ArrivalView(self._pushes[: self._known], self._next, (*self._closed, self._open), waiting)
 
     def check(self, waiting: Sequence[Numbers]) -> None:
         """Check that each row is released or waits, and that pages follow one another."""
@@ -190,10 +206,13 @@ class Arrivals:
             self._closed = (*self._closed, self._open)
             self._held += _held(self._open)
             while self._held > KEPT_PAGES * self._page or len(self._closed) > _MOST_PAGES:
-                self._held -= _held(self._closed[0])
-                self._closed = self._closed[1:]
+                self._drop_page()
         self._open = Page(first_id, range(0))
         return self._open
+
+    def _drop_page(self) -> None:
+        self._held -= _held(self._closed[0])
+        self._closed = self._closed[1:]
 
 
 def _held(page: Page) -> int:

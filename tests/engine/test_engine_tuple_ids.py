@@ -136,3 +136,28 @@ def test_streams_in_order_keep_one_pair_of_numbers_however_long() -> None:
     soup.heartbeat("s", 3_000 * SECOND)
     view = soup.engine.snapshot().stream("s", "default").arrivals
     assert [(page.first_id, page.numbers) for page in view.pages] == [(0, range(3_000))]
+
+
+def test_what_is_kept_is_bounded_and_goes_with_its_tuples() -> None:
+    soup = made(EVENT_TIME + " RETENTION 100 ROWS")
+    pushed = [timed(soup, second, [second + 3, second + 1, second + 2]) for second in range(0, 3_000, 3)]
+    soup.heartbeat("s", 3_100 * SECOND)
+    soup.check()
+    view = soup.engine.snapshot().stream("s", "default").arrivals
+    assert len(pushed) == 1_000
+    assert sum(len(page.numbers) for page in view.pages[:-1]) == 0  # those of tuples that are gone
+    assert soup.tuple_ids("s", pushed[-1]) == [2_999, 2_997, 2_998]
+    many = Arrivals(kept_pushes=10)
+    for sequence in range(100):
+        many.add(sequence, 2)
+    known = many.view(())
+    assert (known.push(50), known.push(99), len(known.pushes) <= 20) == (None, (198, 2), True)
+    large = Arrivals(page=64)
+    for start in range(0, 10_000, 10):
+        large.add(start, 10)
+        large.release(start, np.arange(start + 9, start - 1, -1))
+    large.check(())
+    kept = large.view(())
+    assert sum(len(page.numbers) for page in kept.pages) <= (arrivals.KEPT_PAGES + 2) * 64
+    assert kept.ids(9_990, 10).tolist() == [*range(9_999, 9_989, -1)]
+    assert set(kept.ids(0, 10).tolist()) == {UNKNOWN}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, NamedTuple
 
 import typer
@@ -28,7 +29,7 @@ _MOST = 1_000
 _SHOWN, _GAP, _ID_WIDTH = 40, "   ", 8
 """Characters of a key, between two names, and of the ID of a tuple."""
 
-_HINT = "--last, --begin, --end, --query and --label say what to show"
+_HINT = "--query, --label, --begin, --end and --last say what to show."
 
 
 def results(
@@ -80,11 +81,10 @@ def results(
         for at, row in enumerate(zip(*columns, strict=True) if columns else ()):
             ids = [query_id for query_id, bit in zip(found, row, strict=True) if bit]
             print_json({"tuple_id": first + at, "query_ids": ids})
-    else:
-        _draw(found, first, columns, room)
-    left = ["older tuples"] * more + ["queries that were registered later"] * found.more
+    shown = len(found) if as_json else _draw(found, first, columns, room)
+    left = ["older tuples"] * more + ["later queries"] * found.more + ["names of queries"] * (shown < len(found))
     if left:
-        message(f"Left out: {' and '.join(left)}; {_HINT}.")
+        message(f"Left out: {', '.join(left)}. {_HINT}")
 
 
 class _Room(NamedTuple):
@@ -112,10 +112,11 @@ def _time(option: str, text: str | None) -> int | None:
         raise typer.BadParameter(f"{option}: {problem}") from None
 
 
-def _draw(found: Results, first: int, columns: Sequence[frozenbitarray], room: _Room) -> None:
+def _draw(found: Results, first: int, columns: Sequence[frozenbitarray], room: _Room) -> int:
+    """Print the picture, and names as far as there is room; returns how many queries are named."""
     if not columns:
         message("No query is on that stream, or has those labels.")
-        return
+        return 0
     print("tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns))))
     for at, row in enumerate(zip(*columns, strict=True)):
         print(str(first + at).ljust(_ID_WIDTH), *("#" if bit else "." for bit in row))
@@ -124,20 +125,22 @@ def _draw(found: Results, first: int, columns: Sequence[frozenbitarray], room: _
         f"{at + 1} {show(name)[:_SHOWN]}: {column.count()}"
         for at, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
-    lines = list(_lines(texts, room.width))
-    for line in lines[: room.names]:
-        print(line)
-    if len(lines) > room.names:
-        message("Names of further queries are left out.")
+    named = 0
+    for line in islice(_lines(texts, room.width), room.names):
+        print(_GAP.join(line))
+        named += len(line)
+    return named
 
 
-def _lines(texts: Sequence[str], width: int) -> Iterator[str]:
-    """The texts side by side, as many as a line has room for."""
-    line = ""
+def _lines(texts: Sequence[str], width: int) -> Iterator[list[str]]:
+    """The texts that stand side by side, as many as a line has room for."""
+    line, used = list[str](), 0
     for text in texts:
-        if line and cell_len(line) + len(_GAP) + cell_len(text) > width:
+        needed = len(_GAP) + cell_len(text)
+        if line and used + needed > width + len(_GAP):
             yield line
-            line = ""
-        line = f"{line}{_GAP}{text}" if line else text
+            line, used = [], 0
+        line.append(text)
+        used += needed
     if line:
         yield line

@@ -56,7 +56,7 @@ class IngestCalls(Session):
         time. Rows that were refused have none: `result.late` and `result.ahead` count them. `result` is that of `push`
         or of a committed `stage`; a pipelined producer's has added up its batches, ValueError.
 
-        Raises OutOfRange, reason UNKNOWN_PUSH, if they are not known any more. The service knows the newest 65,536
+        Raises OutOfRange, reason UNKNOWN_PUSH, if they are not known any more. The service knows the newest 16,384
         pushes to a stream, also after a restart as far as they are still in its log; and where times come out of order,
         the newest million tuples or so.
         """

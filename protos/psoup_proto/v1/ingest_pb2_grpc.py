@@ -111,7 +111,7 @@ class IngestServiceServicer(object):
         """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
         the first rows, as many as fit `max_bytes`: ask again for those after them.
 
-        OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 65,536
+        OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 16,384
         pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
         among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
         """

@@ -81,6 +81,10 @@ class Feed:
         self._attention.changed()
         return self._pending.nbytes - before
 
+    def forget_before(self, tuple_id: int) -> None:
+        """Forget what rows have become tuples that are not in memory any more: those with smaller IDs."""
+        self._arrivals.forget_before(tuple_id)
+
     @property
     def watermark(self) -> int | None:
         """The time up to which tuples are released; None before the first, and in system time as the events say."""

@@ -103,7 +103,11 @@ class StreamState:
             if data.open.length and data.last_time is not None and outlived(data.spec, data.last_time, now):
                 self.close_open()
         freed = shelf.drop(shelf.expired(data.spec, now, data.next_id))
-        return freed + shelf.archive(shelf.cold(data.spec, now, data.next_id))
+        freed += shelf.archive(shelf.cold(data.spec, now, data.next_id))
+        if freed:
+            oldest = next((entry.data.first_id for entry in shelf.in_memory), data.open.first_id)
+            self.feed.forget_before(oldest)
+        return freed
 
     def close_open(self) -> None:
         """Close the open chunk, which is full or must end: its results stay in the open form until they are sealed."""
