@@ -178,6 +178,8 @@ class Duel:
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
         self.standing[number] = Standing(query_id, query, len(self.released()), tag)
+        if self.forgets:  # it may have started anew with this registration, and forgotten what was refused
+            asked = asked_once(self.psoup, query.sql())
         same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
 
     def unregister(self, number: int) -> None:
