@@ -7,6 +7,7 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     is_null is_not_null   anything                like                   x, pattern [, escape constant]
     is_distinct           two values
     add sub mul div intdiv mod   two numbers      neg                    a number
+    bits_and bits_or shift_left shift_right   two BIGINT    bits_not        a BIGINT
     case              condition, value, ..., else     concat_op          a || b
     difference        two BIGINT, DECIMAL of one scale, DATE or TIMESTAMP: left - right in steps of their order keys,
                       held to int64 where it would overflow; never an error. What a < b + 5 is indexed by
@@ -14,9 +15,9 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces` and `regex`; dayname monthname
-last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant in front. Names in `sugar` are
-others in disguise; `docs/sql.md` shows all.
+substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex` and `mathematics`;
+dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant in front.
+Names in `sugar` are others in disguise; `docs/sql.md` shows all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -59,6 +60,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions import rules, rules_texts, rules_times
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
+from psoup.expressions.mathematics import REAL
 from psoup.expressions.render import render
 from psoup.expressions.sugar import SUGAR, Sugar
 from psoup.expressions.tree import Expr
@@ -106,7 +108,8 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.additive, 2, 2, "add", "sub"),
     **_operators(rules.multiplicative, 2, 2, "mul"),
     **_operators(rules.division, 2, 2, "div", "intdiv"),
-    **_operators(rules.remainder, 2, 2, "mod"),
+    **_operators(rules.bits, 2, 2, "bits_and", "bits_or", "shift_left", "shift_right"),
+    **_operators(rules.bits, 1, 1, "bits_not"),
     **_operators(rules.keep_number, 1, 1, "neg"),
     **_operators(rules.distance, 2, 2, "difference"),
     **_operators(rules.case, 3, MANY, "case"),
@@ -118,6 +121,18 @@ FUNCTIONS: dict[str, Function] = {
     "ceil": Function(1, 1, rules.whole),
     "sqrt": Function(1, 1, rules.floating),
     "power": Function(2, 2, rules.floating),
+    "mod": Function(2, 2, rules.remainder),
+    **{name: Function(1, 1, rules.floating) for name in REAL},
+    "atan2": Function(2, 2, rules.floating),
+    "cbrt": Function(1, 1, rules.floating),
+    "isnan": Function(1, 1, rules.testing),
+    "isinf": Function(1, 1, rules.testing),
+    "isfinite": Function(1, 1, rules.testing),
+    "sign": Function(1, 1, rules.sizing),
+    "trunc": Function(1, 1, rules.truncating),
+    "gcd": Function(2, 2, rules.bits),
+    "lcm": Function(2, 2, rules.bits),
+    "xor": Function(2, 2, rules.bits),
     "greatest": Function(1, MANY, rules.unified),
     "least": Function(1, MANY, rules.unified),
     "coalesce": Function(1, MANY, rules.unified),
@@ -164,6 +179,8 @@ FUNCTIONS: dict[str, Function] = {
 
 ALIASES = {
     "pow": "power",
+    "greatest_common_divisor": "gcd",
+    "least_common_multiple": "lcm",
     "ceiling": "ceil",
     "lcase": "lower",
     "ucase": "upper",
@@ -208,6 +225,8 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def _arity(function: Function | Sugar) -> str:
+    if not function.most:
+        return "no arguments"
     if function.least == function.most:
         return f"{function.least} argument{'s' if function.least > 1 else ''}"
     if function.most == MANY:

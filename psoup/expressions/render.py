@@ -35,6 +35,10 @@ _INFIX = {
     "intdiv": "//",
     "mod": "%",
     "concat_op": "||",
+    "bits_and": "&",
+    "bits_or": "|",
+    "shift_left": "<<",
+    "shift_right": ">>",
     "is_distinct": "IS DISTINCT FROM",
     "and": "AND",
     "or": "OR",
@@ -131,6 +135,10 @@ def _not(call: Call) -> str:
     return f"NOT {_operands(call)[0]}"
 
 
+def _bits_not(call: Call) -> str:
+    return f"~({_arguments(call)[0]})"
+
+
 def _negative(call: Call) -> str:
     return f"-({_arguments(call)[0]})"
 
@@ -210,12 +218,13 @@ def _interval(call: Call) -> str:
     return " + ".join([text, *(parts or ["INTERVAL '0' MICROSECOND"])])
 
 
-_LOOSE = frozenset({"not", "neg", "is_null", "is_not_null", "in", "like", "add_interval", "case"})
+_LOOSE = frozenset({"not", "neg", "bits_not", "is_null", "is_not_null", "in", "like", "add_interval", "case"})
 """Further operators, which need parentheses inside others."""
 
 _SPECIAL: dict[str, Callable[[Call], str]] = {
     "not": _not,
     "neg": _negative,
+    "bits_not": _bits_not,
     "is_null": _null_test,
     "is_not_null": _null_test,
     "in": _in,

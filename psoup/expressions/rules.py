@@ -39,6 +39,7 @@ from psoup.model import (
 Rule = Callable[[str, Sequence[Expr]], Expr]
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "//", "mod": "%", "neg": "-"}
+_SYMBOLS |= {"bits_and": "&", "bits_or": "|", "bits_not": "~", "shift_left": "<<", "shift_right": ">>"}
 
 
 def connective(name: str, args: Sequence[Expr]) -> Expr:
@@ -198,6 +199,28 @@ def whole(name: str, args: Sequence[Expr]) -> Expr:
 def floating(name: str, args: Sequence[Expr]) -> Expr:
     """sqrt, power: everything is DOUBLE."""
     return Call(DOUBLE, name, tuple(cast(_one_number(name, arg), DOUBLE) for arg in args))
+
+
+def sizing(name: str, args: Sequence[Expr]) -> Expr:
+    """sign: BIGINT, of any number."""
+    return Call(BIGINT, name, (_one_number(name, args[0]),))
+
+
+def truncating(name: str, args: Sequence[Expr]) -> Expr:
+    """trunc: the type stays; a DECIMAL loses its places."""
+    value = _one_number(name, args[0])
+    whole_type = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
+    return Call(whole_type, name, (value,))
+
+
+def testing(name: str, args: Sequence[Expr]) -> Expr:
+    """isnan, isinf, isfinite."""
+    return Call(BOOLEAN, name, (cast(_one_number(name, args[0]), DOUBLE),))
+
+
+def bits(name: str, args: Sequence[Expr]) -> Expr:
+    """Bit operators, gcd and lcm: BIGINTs."""
+    return Call(BIGINT, name, tuple(need(arg, BIGINT, _SYMBOLS.get(name, name)) for arg in args))
 
 
 def _one_number(name: str, arg: Expr) -> Expr:

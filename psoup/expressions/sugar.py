@@ -5,12 +5,13 @@ year(t)  ->  extract('year', t)        if(c, a, b)  ->  CASE WHEN c THEN a ELSE 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import TEXT
+from psoup.model import DOUBLE, TEXT
 
 Resolve = Callable[[str, Sequence[Expr]], Expr]
 """Types a call of another function: `functions.resolve`."""
@@ -36,6 +37,17 @@ def _type_name(_: Resolve, args: Sequence[Expr]) -> Expr:
     return Literal(TEXT, "VARCHAR" if args[0].type == TEXT else str(args[0].type))
 
 
+def _scaled(resolve: Resolve, angle: Expr, factor: float) -> Expr:
+    return resolve("mul", [angle, Literal(DOUBLE, factor)])
+
+
+def _logarithm(resolve: Resolve, args: Sequence[Expr]) -> Expr:
+    """log(x), which is log10, and log(base, x), as DuckDB computes it."""
+    if len(args) == 1:
+        return resolve("log10", args)
+    return resolve("div", [resolve("log10", args[1:]), resolve("log10", args[:1])])
+
+
 _PARTS = {
     **{name: name for name in ("year", "month", "day", "quarter", "week", "hour", "minute", "second", "isodow")},
     **{name: name for name in ("millisecond", "microsecond", "isoyear", "decade", "century", "millennium", "julian")},
@@ -49,6 +61,11 @@ _PARTS = {
 
 SUGAR: dict[str, Sugar] = {
     **{name: _part(part) for name, part in _PARTS.items()},
+    "pi": Sugar(0, 0, lambda resolve, args: Literal(DOUBLE, math.pi)),
+    "degrees": Sugar(1, 1, lambda resolve, args: _scaled(resolve, args[0], 180 / math.pi)),
+    "radians": Sugar(1, 1, lambda resolve, args: _scaled(resolve, args[0], math.pi / 180)),
+    "cot": Sugar(1, 1, lambda resolve, args: resolve("div", [Literal(DOUBLE, 1.0), resolve("tan", args)])),
+    "log": Sugar(1, 2, _logarithm),
     "if": Sugar(3, 3, lambda resolve, args: resolve("case", args)),
     "typeof": Sugar(1, 1, _type_name),
 }

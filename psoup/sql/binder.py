@@ -47,6 +47,10 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.IntDiv: "intdiv",
     exp.Mod: "mod",
     exp.DPipe: "concat_op",
+    exp.BitwiseAnd: "bits_and",
+    exp.BitwiseOr: "bits_or",
+    exp.BitwiseLeftShift: "shift_left",
+    exp.BitwiseRightShift: "shift_right",
 }
 
 
@@ -190,6 +194,9 @@ class Binder:
 
     def _binary(self, name: str, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this, node.expression)
+        if isinstance(node.expression, exp.BitwiseNot):
+            hint = "put parentheses around ~ and what it is for"
+            raise self.source.error("it is not clear what belongs together here", node.expression, hint=hint)
         if isinstance(node, exp.Add | exp.Sub):
             for shift, other in ((node.expression, node.this), (node.this, node.expression)):
                 if isinstance(shift, exp.Interval) and (shift is node.expression or isinstance(node, exp.Add)):
@@ -355,6 +362,7 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Null: lambda _, node: Literal(BIGINT, None),
     exp.Paren: lambda binder, node: binder.bind(node.this),
     exp.Neg: Binder._negative,
+    exp.BitwiseNot: lambda binder, node: binder.call("bits_not", node, [binder.bind(node.this)]),
     exp.And: Binder._connective,
     exp.Or: Binder._connective,
     exp.Not: Binder._not,

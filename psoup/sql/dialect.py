@@ -81,6 +81,10 @@ class PSoupParser(parser.Parser):
             "write x ~ 'pattern', or regexp_matches(x, 'pattern')",
         ),
     }
+    UNARY_PARSERS: ClassVar[Parsers] = {
+        **parser.Parser.UNARY_PARSERS,
+        TokenType.TILDE: lambda self: self.expression(exp.BitwiseNot(this=self._parse_term())),  # ~1 + 1 is ~(1 + 1)
+    }
     IS_PREDICATE_PRECEDENCE = DuckDBParser.IS_PREDICATE_PRECEDENCE
 
     _steps = 0

@@ -11,6 +11,7 @@ import pytest
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES
 from psoup.expressions.functions import cast, resolve
+from psoup.expressions.mathematics import REAL
 from psoup.expressions.render import render
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
@@ -117,6 +118,39 @@ def test_one_argument(oracle: Oracle, name: str) -> None:
 def test_power(oracle: Oracle) -> None:
     """The library functions of two builds may differ in the last place."""
     oracle.compare(list(resolved("power", [pool(oracle)] * 2)), ulps=2)
+
+
+ONE_NUMBER = [
+    *REAL,
+    "cbrt",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "sign",
+    "trunc",
+    "degrees",
+    "radians",
+    "cot",
+    "log",
+    "bits_not",
+]
+
+
+@pytest.mark.parametrize("name", ONE_NUMBER)
+def test_mathematics(oracle: Oracle, name: str) -> None:
+    exprs = list(resolved(name, [pool(oracle)]))
+    assert exprs
+    oracle.compare(exprs, ulps=1 if name == "cot" else 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["gcd", "lcm", "xor", "bits_and", "bits_or", "shift_left", "shift_right", "atan2", "log"]
+)
+def test_mathematics_of_two(oracle: Oracle, name: str) -> None:
+    near: list[Expr] = [Literal(BIGINT, n) for n in (0, 1, 5, 62, 63, 64, -1)]
+    exprs = list(resolved(name, [pool(oracle), [*pool(oracle), *near]]))
+    assert exprs
+    oracle.compare(exprs)
 
 
 @pytest.mark.parametrize("digits", [-400, -19, -18, -10, -3, -1, 0, 1, 2, 3, 5, 17, 30, 400])

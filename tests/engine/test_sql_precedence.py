@@ -15,13 +15,13 @@ from psoup.expressions.tree import Literal
 from psoup.sql import create_stream, standing_query
 
 SPEC = create_stream("CREATE STREAM s (a INT)")
-NUMERIC = ["+", "-", "*", "//", "%"]
+NUMERIC = ["+", "-", "*", "//", "%", "&", "|", "<<", ">>"]
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "=="]
 ROUNDS = 700
 
 
 def number(r: random.Random) -> str:
-    operand = r.choice(["1", "2", "3", "5", "7", "-4", "- 2", "(1 + 2)", "abs(-3)", "NULL::INT"])
+    operand = r.choice(["1", "2", "3", "5", "7", "-4", "- 2", "(1 + 2)", "abs(-3)", "NULL::INT", "~ 5", "(~ 2)"])
     return operand if r.random() < 0.45 else f"{operand} {r.choice(NUMERIC)} {number(r)}"
 
 
@@ -32,11 +32,11 @@ def predicate(r: random.Random) -> str:
     if pick == 1:
         return f"{number(r)} {r.choice(['', 'NOT '])}IN ({number(r)}, 3)"
     if pick == 2:
-        return f"'a' || 'b' {r.choice(['', 'NOT '])}LIKE 'a' || '%'"
+        return f"'a' || 'b' {r.choice(['LIKE', 'NOT LIKE', 'ILIKE', 'NOT ILIKE', '~', 'SIMILAR TO'])} 'A' || '%'"
     if pick == 3:
         return r.choice(["TRUE", "FALSE", "NULL::BOOLEAN"])
     text = f"{number(r)} {r.choice(COMPARISONS)} {number(r)}"
-    return text + r.choice(["", "", " IS NULL", " IS NOT NULL"])
+    return text + r.choice(["", "", " IS NULL", " IS NOT NULL", " IS TRUE", " IS NOT FALSE", " IS DISTINCT FROM 2"])
 
 
 def condition(r: random.Random) -> str:

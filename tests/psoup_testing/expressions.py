@@ -217,6 +217,7 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
     Kind.BOOLEAN: (
         Form("({0} @ {1})", (BIGINT, BIGINT), COMPARISONS),
         Form("STARTS_WITH({0}, {1})", (TEXT, "text")),
+        Form("@({0})", (DOUBLE,), ("ISNAN", "ISINF", "ISFINITE")),
         Form("CONTAINS({0}, {1})", (TEXT, "text")),
         Form("ENDS_WITH({0}, {1})", (TEXT, "text")),
         Form("SUFFIX({0}, {1})", (TEXT, TEXT)),
@@ -240,6 +241,12 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
     Kind.BIGINT: (
         Form("({0} @ {1})", (BIGINT, "small"), ("+", "-", "*", "//", "%")),
         Form("({0} @ {1})", (BIGINT, BIGINT), ("+", "-", "*", "//", "%")),
+        Form("({0} @ {1})", (BIGINT, BIGINT), ("&", "|")),
+        Form("({0} @ {1})", (BIGINT, "small"), ("<<", ">>", "&")),
+        Form("@({0}, {1})", (BIGINT, "small"), ("XOR", "GCD", "LCM", "MOD")),
+        Form("(~ {0})", (BIGINT,)),
+        Form("SIGN({0})", (DOUBLE,), (), "CAST(SIGN({0}) AS BIGINT)"),
+        Form("TRUNC({0})", (BIGINT,)),
         Form("(- {0})", (BIGINT,), (), "(0 - {0})"),  # DuckDB makes -(-2**63) a HUGEINT if it is constant
         Form("ABS({0})", (BIGINT,)),
         Form("LENGTH({0})", (TEXT,)),
@@ -267,6 +274,11 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} / {1})", (BIGINT, BIGINT)),
         Form("@({0})", (DOUBLE,), ("ABS", "FLOOR", "CEIL", "ROUND", "SQRT")),
         Form("POWER({0}, {1})", (DOUBLE, "square")),
+        Form("@({0})", (DOUBLE,), ("EXP", "LN", "LOG", "LOG2", "LOG10", "CBRT", "TRUNC", "DEGREES", "RADIANS")),
+        Form("@({0})", (DOUBLE,), ("SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH")),
+        Form("@({0})", (DOUBLE,), ("ASINH", "ACOSH", "ATANH")),
+        Form("ATAN2({0}, {1})", (DOUBLE, DOUBLE)),
+        Form("MOD({0}, {1})", (DOUBLE, DOUBLE)),
         Form("CAST({0} AS DOUBLE)", (BIGINT,)),
         Form("EPOCH({0})", (TIMESTAMP,)),
         Form("JULIAN({0})", (DATE,)),

@@ -322,6 +322,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "rows.gather_rows": _gather_rows,
     "rows.rows_to_offsets": _rows_to_offsets,
     "floats.power_float64": _powers,
+    "floats.atan2_float64": _powers,
+    "floats.math_float64": lambda rng: (int(rng.integers(0, 16)), _powers(rng)[0], np.zeros(194)),
     "codes.encode_int64": _ints,
     "codes.prefix_keys": naming.prefix_keys,
     "codes.encode_text": naming.encode_text,
