@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.main import INTERRUPTED
+from psoup_cli.main import INTERRUPTED, discard_output
 from psoup_cli.settings import client_settings
 from psoup_client import (
     AlreadyExists,
@@ -169,7 +169,8 @@ class ErrorGroup(TyperGroup):
             message("psoup: interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            raise  # the reader of the output has left; handled by the command line's own machinery
+            discard_output()
+            raise typer.Exit(0) from None
         except UnicodeError as problem:  # of an argument or of standard input
             message(f"psoup: the text is not UTF-8: {problem}")
             raise typer.Exit(1) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("psoup: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard_output()
+
+
+def discard_output() -> None:
+    """Let what is still printed go nowhere: its reader has left, as `| head` does, and that is no error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

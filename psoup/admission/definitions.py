@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.differences import differences
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
@@ -34,8 +35,10 @@ def decide_create(
     if stream is not None:
         if spec.ahead is None:
             spec = replace(spec, ahead=stream.spec.ahead)
+        differ = differences(stream.spec, spec)
         raise AlreadyExists(
-            f"stream {stream.spec.name!r} exists; drop it first or choose another name",
+            f"stream {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it first or choose"
+            " another name",
             reason="STREAM_EXISTS",
             stream=stream.spec.name,
             stream_id=stream.stream_id,

@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from psoup.errors import OutOfRange
-from psoup.model import NOW, SECOND, Anchor, Bound, Retention, StreamSpec, WindowClause
-from psoup.wording import counted, verb
+from psoup.model import NOW, Anchor, Bound, Retention, StreamSpec, WindowClause
+from psoup.plan.canonical import describe_duration
+from psoup.wording import counted
 
 Position = Callable[[int], int]
 
@@ -155,16 +156,15 @@ def check_window(window: WindowClause, spec: StreamSpec) -> None:
         if rows is not None and begin.rows is not None and begin.rows > rows:
             raise _too_wide(spec, counted(begin.rows, "row"), counted(rows, "row"), "ROWS")
         if duration is not None and begin.rows is None and begin.offset > duration:
-            raise _too_wide(spec, _seconds(begin.offset), _seconds(duration), "DURATION")
+            raise _too_wide(spec, _written(begin.offset), _written(duration), "DURATION")
         return
     absolute = begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE
     if absolute and duration is not None and end.at - begin.at > duration:
-        raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
+        raise _too_wide(spec, _written(end.at - begin.at), _written(duration), "DURATION")
 
 
-def _seconds(duration: int) -> str:
-    text = f"{duration / SECOND:,.6f}".rstrip("0").rstrip(".")
-    return f"{text} {verb(duration // SECOND if duration % SECOND == 0 else 0, 'second', 'seconds')}"
+def _written(duration: int) -> str:
+    return describe_duration(duration).lower()
 
 
 def _too_wide(spec: StreamSpec, wanted: str, limit: str, unit: str) -> OutOfRange:

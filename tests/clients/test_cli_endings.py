@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from psoup_cli.files import records
 from psoup_client import Producer, ResourceExhausted, bulk
 from psoup_testing.command import ROWS, Psoup
+from psoup_testing.serving import Serving
 
 
 def test_a_push_that_finds_no_room_says_what_was_taken(
@@ -57,3 +61,18 @@ def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
     ran = psoup("matches", filled, "-1")
     assert (ran.code, ran.out) == (1, "")
     assert "tuple -1 is not in stream" in ran.err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_of_the_output_that_leaves_is_no_error(
+    running: Serving, psoup: Psoup, filled: str, unbuffered: str
+) -> None:
+    """At the first row, and when all is printed and flushed at the end."""
+    query = psoup("register", f"SELECT id FROM {filled}").out.strip()
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "psoup_cli.main", "invoke", query, "--json", "--address", running.address]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with os.fdopen(write, "wb") as left:
+        ran = subprocess.run(command, stdout=left, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert (ran.returncode, "Broken" in ran.stderr) == (0, False), ran.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from psoup.config import EngineConfig
@@ -38,6 +40,32 @@ def test_a_name_is_taken_in_any_case(gate: Gate) -> None:
         gate.create(STREAM.replace(",", " ,\n"))
     assert caught.value.facts["identical"] == "true"
     gate.push("tRADES", t=[1], x=[1])
+
+
+THERE = "(a BIGINT, t TIMESTAMP) TIMESTAMP BY t LATENESS 90 SECONDS RETENTION 2 DAYS ARCHIVE 36 HOURS"
+
+
+@pytest.mark.parametrize(
+    ("said", "differs"),
+    [
+        ("(a BIGINT, t TIMESTAMP, z DECIMAL(9,2)) TIMESTAMP BY t", "it has no column z DECIMAL(9,2); LATENESS is 90"),
+        (THERE.replace("a BIGINT", "a BIGINT NOT NULL"), "its column is a BIGINT, not a BIGINT NOT NULL;"),
+        (THERE.replace("a BIGINT, t TIMESTAMP", "t TIMESTAMP, a BIGINT"), "its columns are in the order a, t;"),
+        (THERE.replace("a BIGINT, ", ""), "it also has column a BIGINT;"),
+        (THERE.replace("LATENESS 90 SECONDS ", ""), "LATENESS is 90 SECONDS, not 0 SECONDS;"),
+        (THERE.replace("90 SECONDS", "90 SECONDS IDLE AFTER 1 HOUR"), "IDLE AFTER is absent, not 1 HOUR;"),
+        (THERE.replace("90 SECONDS", "90 SECONDS AHEAD 1 HOUR"), "AHEAD is 5 MINUTES, not 1 HOUR;"),
+        (THERE.replace("36 HOURS", "1 DAY"), "RETENTION is 2 DAYS ARCHIVE 36 HOURS, not 2 DAYS ARCHIVE 1 DAY;"),
+        (THERE.replace("2 DAYS ARCHIVE 36 HOURS", "9 ROWS"), "RETENTION is 2 DAYS ARCHIVE 36 HOURS, not 9 ROWS;"),
+        (f"({', '.join(f'c{n} TEXT' for n in range(12))})", "it has no column c7 TEXT; and 9 more; drop it first"),
+    ],
+)
+def test_a_name_that_is_taken_says_what_differs(said: str, differs: str) -> None:
+    gate = Gate(archive=True)
+    gate.create(f"CREATE STREAM s {THERE}")
+    with pytest.raises(AlreadyExists, match=re.escape(differs)) as caught:
+        gate.create(f"CREATE STREAM s {said}")
+    assert caught.value.facts["identical"] == "false"
 
 
 @pytest.mark.parametrize(("name", "hint"), [("trade", "did you mean 'Trades'"), ("zzz", "CREATE STREAM")])
