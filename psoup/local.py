@@ -62,8 +62,10 @@ from psoup.events.tags import tag_of
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
+from psoup.published.lifetimes import DAY
 from psoup.runner import Runner, serial
 from psoup.sql import Dropping, drop_stream, first_word, window_clause
+from psoup.sql.lifetime import lifetime_days
 
 _NAMED = re.compile(r"\$[A-Za-z_]")
 """A parameter with a name."""
@@ -155,12 +157,14 @@ class LocalPSoup:
         key: str = "",
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
+        expires_after: str = "",
     ) -> int:
         """Register a query, under a key and with labels of the caller's own; returns its ID.
 
         `replace`: if another query has the key, the new one takes its place; errors lead from the old ID to the new.
+        `expires_after`: as in "90 days", after which `maintain` unregisters it if it was not asked.
         """
-        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels), replace))
+        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels), replace, expires_after))
         assert isinstance(answer, QueryAcknowledgement)
         return answer.query_id
 
@@ -173,15 +177,18 @@ class LocalPSoup:
         key: str = "",
         labels: Sequence[str] = (),
         replace: bool = False,
+        expires_after: str = "",
     ) -> range:
         """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
 
         `key`, `labels`: names of columns of a table of rows that are keys and labels. Parameters of `$name` take the
-        columns of their names, others the columns that are left, in order. `replace` is that of `register`.
+        columns of their names, others the columns that are left, in order. `replace` and
+        `expires_after` are those of `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
-        command = RegisterMany(statements, rows, request_id, self.tenant, names, 1, None, key, tuple(labels), replace)
+        tags = (None, key, tuple(labels), replace, expires_after)
+        command = RegisterMany(statements, rows, request_id, self.tenant, names, 1, *tags)
         answer = self.submit(command)
         assert isinstance(answer, QueriesAcknowledgement)
         return range(answer.first_id, answer.first_id + answer.count)
@@ -194,10 +201,19 @@ class LocalPSoup:
         """The keys of some queries, such as those that a tuple matched; "" for those without a key."""
         return keys_of(self.engine.snapshot(), query_ids)
 
-    def queries(self, stream: str | None = None, *, labels: Mapping[str, str] | None = None) -> list[int]:
-        """IDs of the queries, of one stream, or that have all of some labels."""
+    def queries(
+        self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, expiring: str = ""
+    ) -> list[int]:
+        """IDs of the queries, of one stream, that have all of some labels, or that expire within a time ("7 days")."""
+        if expiring:
+            self.engine.snapshot().lifetimes.tick(self.clock.now())
         records = list_queries(
-            self.engine.snapshot(), tenant=self.tenant, limit=2**62, stream=stream, labels=tag_of("", labels).labels
+            self.engine.snapshot(),
+            tenant=self.tenant,
+            limit=2**62,
+            stream=stream,
+            labels=tag_of("", labels).labels,
+            expiring=self.clock.now() + lifetime_days(expiring) * DAY if expiring else None,
         )
         return [record.query_id for record in records]
 
@@ -325,8 +341,12 @@ class LocalPSoup:
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
     def maintain(self) -> int:
-        """Do all maintenance there is; returns the number of tasks done."""
-        tasks = 0
+        """Do all maintenance there is, and unregister what has expired; returns the number of tasks done."""
+        tasks, lifetimes = 0, self.engine.snapshot().lifetimes
+        lifetimes.tick(self.clock.now())
+        due = lifetimes.due(self.clock.now())
+        if len(due):
+            self.submit(UnregisterMany(due, tenant=self.tenant, expired=True))
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
             tasks += 1

@@ -9,6 +9,7 @@ repeated after an error takes up where it ended.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -176,6 +177,7 @@ class Tagging:
     key: str | None = None
     labels: Sequence[str] = ()
     replace: bool = False
+    expires_after: str = ""
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidData if one of them is not among `names`."""
@@ -194,6 +196,15 @@ def check_replace(replace: bool, key: str | None) -> None:
     """Raise InvalidData for a call that would replace queries without naming them."""
     if replace and key is None:
         raise InvalidData("replace is for queries with a key; give the key")
+
+
+def lifetime(given: str | dt.timedelta | None) -> str:
+    """The text of a time in days, as the service takes it."""
+    if isinstance(given, dt.timedelta):
+        return f"{-(-given // dt.timedelta(seconds=1))} SECONDS"
+    if given == "":
+        raise InvalidData("the time is empty; give it as '90 days', or leave it out")
+    return given or ""
 
 
 def requests_of(
@@ -247,6 +258,7 @@ def _of_rows(
             label_columns=tagging.labels,
             as_ranges=True,
             replace=tagging.replace,
+            expires_after=tagging.expires_after,
         )
         first += payload.rows
 

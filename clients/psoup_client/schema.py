@@ -145,7 +145,8 @@ class StreamInfo:
 class QueryInfo:
     """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
 
-    `key` is the client's own name for it, "" without one.
+    `key` is the client's own name for it, "" without one. `expires_after`: how long it lives without being asked, and
+    `expires`: until when if it is not asked from now on; None if it does not expire.
     """
 
     query_id: str
@@ -159,6 +160,8 @@ class QueryInfo:
     sequence: int
     key: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    expires_after: dt.timedelta | None = None
+    expires: dt.datetime | None = None
 
     def _repr_html_(self) -> str:
         """Show the facts of the query in a notebook."""
@@ -183,6 +186,8 @@ class QueryInfo:
             sequence=message.sequence,
             key=message.key,
             labels=dict(sorted(message.labels.items())),
+            expires_after=message.expires_after.ToTimedelta() if message.HasField("expires_after") else None,
+            expires=from_proto(message.expire_time) if message.HasField("expire_time") else None,
         )
 
 

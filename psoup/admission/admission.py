@@ -135,7 +135,7 @@ class Admission:
     def binding(self, command: Command) -> Binding | None:
         """The part of a command that is worth doing before it is prepared, on any one thread; None if there is none.
 
-        Raises InvalidInput for a block that will be refused whatever it says. Called as `prepare` is.
+        Raises InvalidInput for a block that will be refused whatever it says.
         """
         if not takes_long(command):
             return None
@@ -255,7 +255,7 @@ class Admission:
                 return decide_unregister(command, tenant, self._queries, self._streams, self._sequence + 1)
             case UnregisterMany():
                 where = self._tenant(command.tenant), self._queries, self._streams, self._tags
-                return decide_unregister_many(command, *where, self._sequence + 1)
+                return decide_unregister_many(command, *where, self._sequence + 1, now)
             case CreateStream():
                 return self._decide_create(command, now)
             case AlterStream():
@@ -365,7 +365,7 @@ class Admission:
             first, count = event.query_id, 1
             self._queries.add(first, count, event.stream_id)
             if event.tag is not NO_TAG:
-                self._tags.adopt(event, call_digest(event.query.text, event.tag))
+                self._tags.adopt(event, call_digest(event.query.text, event.tag, event.expires))
         else:
             first, count, gone = event.first_id, len(event.queries), event.gone
             self._tags.adopt(event, event.digest)

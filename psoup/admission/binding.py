@@ -32,6 +32,7 @@ from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import Template, prepare
 from psoup.sql.guards import check_budget
+from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table, rows_of_columns
@@ -281,6 +282,8 @@ def block_digest(command: RegisterMany) -> bytes:
         digest.update(repr((command.key, *sorted(command.labels))).encode())
     for part in () if command.tags is None else content_of(command.tags):
         digest.update(part)
+    if command.expires_after:
+        digest.update(b"expires %d" % lifetime_days(command.expires_after))
     for sql in command.statements:
         digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
     if isinstance(command.rows, pa.Table):

@@ -17,7 +17,7 @@ from psoup.admission.removed import KnownRemovals
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
-from psoup.published.replaced import Succession
+from psoup.published.replaced import Succession, WhyGone
 from psoup.sql import Template
 from psoup.sql.templates.forms import Forms
 
@@ -71,6 +71,10 @@ class Tenant:
             hint = f"did you mean {self.streams[near[0]].spec.name!r}?" if near else "create it with CREATE STREAM"
             raise NotFound(f"there is no stream {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256])
         return state
+
+    def no_query(self, query_id: int) -> NotFound:
+        """The error for a query that does not stand."""
+        return WhyGone(self.replaced.freeze()).error(query_id)
 
     def names(self) -> list[str]:
         """The names of some streams, for suggestions."""

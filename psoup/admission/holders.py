@@ -19,9 +19,10 @@ from psoup.admission.query_streams import Owners
 from psoup.admission.tags import Call, KnownTags
 from psoup.columns import Array
 from psoup.errors import Conflict, InvalidInput
-from psoup.events.tags import Tag, TagColumns
+from psoup.events.tags import TagColumns
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import QueryRecord
+from psoup.wording import counted
 
 _SHOWN = 120
 """Characters of a text that a conflict shows."""
@@ -45,6 +46,7 @@ class Asked(NamedTuple):
     same: Callable[[bytes], bool]
     query: Callable[[int], StandingQuery | None]
     replace: bool
+    expires: int
 
 
 def check_replace(replace: bool, keyed: bool) -> None:
@@ -65,23 +67,26 @@ def held(asked: Asked, known: KnownTags, owners: Owners) -> Held | None:
     if whole and asked.same(call.digest):
         return Held(queries, call.sequence, first)
     record = known.record(int(queries[row]))
-    if record is not None and len(queries) == 1 and not _differences(record, asked.query(0), tags.tag(0)):
+    if record is not None and len(queries) == 1 and not _differences(record, asked, 0):
         return Held(queries, record.sequence, record.query_id)
     if asked.replace:
         return Held(queries)
-    differences = [] if record is None else _differences(record, asked.query(row), tags.tag(row))
+    differences = [] if record is None else _differences(record, asked, row)
     raise _taken(tags.tag(row).key, int(queries[row]), call, differences)
 
 
-def _differences(record: QueryRecord, query: StandingQuery | None, tag: Tag) -> list[str]:
+def _differences(record: QueryRecord, asked: Asked, row: int) -> list[str]:
     """The parts in which a query that stands is not the one that is asked for, in words."""
-    differences = []
+    differences, query, tag = [], asked.query(row), asked.tags.tag(row)
     if query is None or record.query.text != query.text:
         text = " ".join(record.query.text.split())
         differences.append(f"its text is {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
     if record.tag.labels != tag.labels:
         labels = ", ".join(f"{name}={value}" for name, value in record.tag.labels)
         differences.append(f"its labels are {labels}" if labels else "it has no labels")
+    if record.expires != asked.expires:
+        days = counted(record.expires, "day")
+        differences.append(f"it expires after {days}" if record.expires else "it does not expire")
     return differences
 
 

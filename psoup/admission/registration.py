@@ -27,6 +27,7 @@ from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, Quer
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, TagColumns
+from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 
 
@@ -50,8 +51,8 @@ def decide_register(
     binding: Binding, command: Register, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
-    tag, keyed = command.tag, bool(command.tag.key)
-    same = partial(is_call, command.sql, tag)
+    tag, keyed, expires = command.tag, bool(command.tag.key), lifetime_days(command.expires_after)
+    same = partial(is_call, command.sql, tag, expires)
     check_replace(command.replace, keyed)
     if tag is not NO_TAG:
         check_tag(tag)
@@ -60,7 +61,7 @@ def decide_register(
     if keyed:
         tags = TagColumns.of(tag)
         assert tags is not None
-        asked = Asked(command.tenant, tags, same, binding.query, command.replace)
+        asked = Asked(command.tenant, tags, same, binding.query, command.replace, expires)
         if (known := held(asked, standing.tags, standing.owners)) is not None:
             if known.sequence:
                 return Prepared(QueryAcknowledgement(known.sequence, True, known.first))
@@ -72,7 +73,16 @@ def decide_register(
     stream = tenant.stream(query.stream)
     request = "" if keyed else command.request_id
     event = Registered(
-        place.sequence, stream.tenant, stream.stream_id, place.query_id, query, request, place.now, tag, replaced
+        place.sequence,
+        stream.tenant,
+        stream.stream_id,
+        place.query_id,
+        query,
+        request,
+        place.now,
+        tag,
+        replaced,
+        expires,
     )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
@@ -81,11 +91,11 @@ def decide_register_many(
     binding: Binding, command: RegisterMany, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on a block, all of it or nothing. Raises as `decide_register`."""
-    tags, keyed = binding.tags(), command.keyed
+    tags, keyed, expires = binding.tags(), command.keyed, lifetime_days(command.expires_after)
     check_replace(command.replace, keyed)
     replaced: Array | None = None
     if tags is not None and keyed:
-        asked = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace)
+        asked = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace, expires)
         if (known := held(asked, standing.tags, standing.owners)) is not None:
             if known.sequence:
                 return Prepared(QueriesAcknowledgement(known.sequence, True, known.first, len(tags)))
@@ -111,6 +121,7 @@ def decide_register_many(
         (),
         tags,
         replaced,
+        expires,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 

@@ -24,7 +24,6 @@ from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, Remova
 from psoup.events.commands import Unregister, UnregisterMany
 from psoup.events.events import Unregistered, UnregisteredMany
 from psoup.events.tags import Tag
-from psoup.published.replaced import no_query
 from psoup.wording import counted
 
 _NAMED = 3
@@ -37,7 +36,7 @@ def decide_unregister(
     """Decide on the removal of one query; raises NotFound, which names the query that took its place."""
     stream_id = queries.get(command.query_id)
     if stream_id is None or streams[stream_id].tenant != command.tenant:
-        raise no_query(command.query_id, tenant.replaced.freeze())
+        raise tenant.no_query(command.query_id)
     event = Unregistered(sequence, command.tenant, command.query_id)
     return Prepared(QueryAcknowledgement(sequence, query_id=command.query_id), event)
 
@@ -49,10 +48,11 @@ def decide_unregister_many(
     streams: Mapping[int, KnownStream],
     tags: KnownTags,
     sequence: int,
+    now: int,
 ) -> Prepared:
     """Decide on the removal of some queries; raises NotFound that names IDs which are missing, and InvalidInput.
 
-    `sequence`: that of the event, if there is one.
+    `sequence`: that of the event, if there is one. `now`: the clock, for queries that have expired.
     """
     check_request_id(command.request_id)
     earlier = tenant.removals.earlier(command)
@@ -60,7 +60,10 @@ def decide_unregister_many(
         return Prepared(RemovalAcknowledgement(earlier.sequence, True, earlier.count))
     if (command.query_ids is not None) + bool(command.labels) + bool(command.prefix) != 1:
         raise InvalidInput("say which queries: by their IDs, by labels, or by a prefix of keys", reason="SELECTION")
-    if command.query_ids is not None:
+    if command.query_ids is not None and command.expired:
+        ids = np.intersect1d(tags.lifetimes().due(now), command.query_ids)
+        ids = ids[queries.stand(ids)]
+    elif command.query_ids is not None:
         ids = _standing(np.unique(command.query_ids).astype(np.int64), command.tenant, queries, streams)
     else:
         check_tag(Tag("", command.labels))
@@ -69,7 +72,7 @@ def decide_unregister_many(
     if command.dry_run or not len(ids):
         return Prepared(RemovalAcknowledgement(sequence - 1, count=len(ids)))
     digest = removal_digest(command) if command.request_id else b""
-    event = UnregisteredMany(sequence, command.tenant, ids, len(ids), command.request_id, digest)
+    event = UnregisteredMany(sequence, command.tenant, ids, len(ids), command.request_id, digest, command.expired)
     return Prepared(RemovalAcknowledgement(sequence, count=len(ids)), event)
 
 

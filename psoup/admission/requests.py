@@ -90,7 +90,7 @@ class KnownRequests:
         if not event.request_id:
             return
         if isinstance(event, Registered):
-            asked = Asked(call_digest(event.query.text, event.tag), event.query_id, 1, event.sequence)
+            asked = Asked(call_digest(event.query.text, event.tag, event.expires), event.query_id, 1, event.sequence)
         else:
             asked = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
         self._forget(event.request_id)
@@ -131,12 +131,13 @@ def check_request_id(request_id: str) -> None:
         raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
 
 
-def is_call(text: str, tag: Tag, digest: bytes) -> bool:
-    """Whether a `digest` is that of a call with this text and this key and labels."""
-    return digest == call_digest(text, tag)
+def is_call(text: str, tag: Tag, expires: int, digest: bytes) -> bool:
+    """Whether a `digest` is that of a call with this text, this key and labels, and these days to live."""
+    return digest == call_digest(text, tag, expires)
 
 
-def call_digest(text: str, tag: Tag = NO_TAG) -> bytes:
+def call_digest(text: str, tag: Tag = NO_TAG, expires: int = 0) -> bytes:
     """16 bytes that identify what is asked for: 65,536 texts of 64 KiB would be 4 GiB."""
-    whole = text if tag is NO_TAG else "\0".join([text, tag.key, *(part for label in tag.labels for part in label)])
+    more = [] if tag is NO_TAG else [tag.key, *(part for label in tag.labels for part in label)]
+    whole = "\0".join([text, *more, *([f"expires {expires}"] if expires else [])])
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -25,6 +25,7 @@ from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded
 from psoup.invariants import ensure
+from psoup.published.lifetimes import Lifetimes
 from psoup.published.records import QueryRecord
 from psoup.published.selection import NothingPublished, Published, among, with_labels, with_prefix
 from psoup.published.tags import Runs, find, key_names, key_run, runs_of, with_run
@@ -114,6 +115,10 @@ class KnownTags:
     def record(self, query_id: int) -> QueryRecord | None:
         """The query as it is published; None if it is not yet."""
         return self._published().queries.get(query_id)
+
+    def lifetimes(self) -> Lifetimes:
+        """The queries that expire, as the writer knows them."""
+        return self._published().lifetimes
 
     def _standing(self, names: Array, owners: Owners) -> Array:
         """The query of each name that stands, or -1: the newest query of the name, as no other may stand."""

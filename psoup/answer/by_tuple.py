@@ -65,7 +65,9 @@ def matches(
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [tuple_id], now)
     reader = _Reader(snapshot, view, budget)
-    return reader.queries(reader.clauses([tuple_id])[0], after, limit)
+    queries = reader.queries(reader.clauses([tuple_id])[0], after, limit)
+    snapshot.lifetimes.note_all(queries)
+    return queries
 
 
 def matches_many(
@@ -97,7 +99,9 @@ def matches_each(
         together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
         part = tuple_ids[start : start + together]
         for clauses in reader.clauses(part):
-            yield reader.queries(clauses, -1, limit)
+            queries = reader.queries(clauses, -1, limit)
+            snapshot.lifetimes.note_all(queries)
+            yield queries
         start += len(part)
 
 
@@ -137,7 +141,9 @@ def matches_between(
         ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
         return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
 
-    return paged(matched, count, after, most)
+    found = paged(matched, count, after, most)
+    snapshot.lifetimes.note_all(found.queries)
+    return found
 
 
 class _Reader:

@@ -68,15 +68,20 @@ def list_queries(
     limit: int = 1_000,
     stream: str | None = None,
     labels: Labels = (),
+    expiring: int | None = None,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
     """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named.
 
-    With `labels`, those that have all of them: O(log n + k).
+    With `labels`, those that have all of them: O(log n + k). With a time `expiring`, those that expire before it.
     """
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
     page: list[QueryRecord] = []
-    if labels:
+    if expiring is not None:
+        due = snapshot.lifetimes.due(expiring)
+        ending = map(snapshot.queries.get, due[due > after].tolist())
+        records = (record for record in ending if record is not None and set(labels) <= set(record.tag.labels))
+    elif labels:
         named = map(snapshot.queries.get, snapshot.tags.queries_of(tenant, labels, after))
         records = (record for record in named if record is not None and set(labels) <= set(record.tag.labels))
     else:

@@ -87,6 +87,7 @@ def match(
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
     found = paged(join.matched, len(batch), after, most)
     join.close()
+    snapshot.lifetimes.note_all(found.queries)
     return found
 
 

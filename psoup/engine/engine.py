@@ -304,6 +304,8 @@ class Engine:
             case Unregistered():
                 return [self._registry.unregister(event.query_id, self._streams)]
             case UnregisteredMany():
+                if event.expired:
+                    self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
             case _:
                 assert_never(event)
@@ -346,7 +348,15 @@ class Engine:
             self._named[_name(view)] = view
         self._verification.published(self._streams, self._views, self._board, changed)
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
-        return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(self._sequence), self.config, self._run)
+        return Snapshot(
+            self._sequence,
+            streams,
+            by_id,
+            *self._registry.freeze(self._sequence),
+            self.config,
+            self._run,
+            self._registry.lifetimes,
+        )
 
 
 def _name(view: StreamView) -> tuple[str, str]:

@@ -29,10 +29,11 @@ from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
 from psoup.plan.standing import StandingQuery
+from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import add, remove, remove_all, since
 from psoup.published.paged import Editor, PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
-from psoup.published.replaced import Succession, Successors
+from psoup.published.replaced import Departed, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock
 
@@ -49,15 +50,16 @@ class Registry:
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
         self._tags = Tags()
-        self._replaced: dict[str, Succession] = {}
-        """The replacements of each tenant."""
-        self._successors: dict[str, Successors] = {}
+        self._departed: dict[str, Departed] = {}
+        """The latest of each tenant that were replaced, or have expired."""
+        self._why_gone: dict[str, WhyGone] = {}
+        self.lifetimes = Lifetimes()
 
     def freeze(
         self, sequence: int
-    ) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags, Mapping[str, Successors]]:
-        """Queries, clauses, keys and labels, and what took whose place for a reader, as of the event `sequence`."""
-        return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._successors
+    ) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags, Mapping[str, WhyGone]]:
+        """Queries, clauses, keys and labels, and why queries are gone for a reader, as of the event `sequence`."""
+        return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._why_gone
 
     def bill(self) -> dict[str, int]:
         """How many queries and clauses there are, and bytes of their blocks."""
@@ -74,6 +76,8 @@ class Registry:
         self._add(event, streams[event.stream_id], np.array([event.query_id], np.int64), [event.query])
         if event.tag is not NO_TAG:
             self._tags.add(event)
+        if event.expires:
+            self.lifetimes.add(event.query_id, 1, event.expires, event.time)
         return streams[event.stream_id]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
@@ -81,6 +85,9 @@ class Registry:
         count, queries = len(event.queries), event.queries
         if event.tags is not None:
             self._tags.add(event)
+        if event.expires:
+            self.lifetimes.add(event.first_id, count, event.expires, event.time)
+            self.lifetimes.remove(np.array(event.gone, np.int64) + event.first_id)
         ids = np.arange(event.first_id, event.first_id + count)
         stand = np.ones(count, np.bool_)
         stand[np.array(event.gone, np.int64)] = False
@@ -107,6 +114,8 @@ class Registry:
         self._queries.remove(query_id)
         if record.tags is not NO_TAG:
             self._tags.remove([query_id])
+        if record.expires:
+            self.lifetimes.remove(np.array([query_id]))
         clause = self._clauses.get(record.sqc_id)
         if clause is None:
             raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
@@ -125,9 +134,9 @@ class Registry:
         """Remove the queries that others replace, unless a replay knows no more of them; returns their streams."""
         earlier = np.sort(pairs.earlier)
         missing = self._queries.find(earlier).missing
-        replaced = self._replaced.setdefault(tenant, Succession())
-        replaced.add(*pairs)
-        self._successors = {**self._successors, tenant: replaced.freeze()}
+        departed = self._departed.setdefault(tenant, Departed())
+        departed.replaced.add(*pairs)
+        self._why_gone = {**self._why_gone, tenant: departed.freeze()}
         return self.unregister_many(np.setdiff1d(earlier, missing, assume_unique=True), streams)
 
     def unregister_many(self, query_ids: Array, streams: Streams) -> list[StreamState]:
@@ -141,6 +150,7 @@ class Registry:
         except KeyError as problem:
             raise corrupt(self, "a query is unregistered that is not there", query=problem.args[0]) from problem
         self._tags.remove(leaving.tagged)
+        self.lifetimes.remove(query_ids)
         found = self._clauses.find(leaving.sqc_ids)
         ensure(not len(found.missing), self, "queries have no clause", clauses=found.missing)
         stay = []
@@ -157,6 +167,12 @@ class Registry:
         for state in states:
             state.clauses.count_queries(-leaving.streams[state.stream_id])
         return states
+
+    def note_expired(self, tenant: str, query_ids: Array) -> None:
+        """Remember that queries (int64[k]) have expired."""
+        departed = self._departed.setdefault(tenant, Departed())
+        departed.expired.add(query_ids, np.zeros_like(query_ids))
+        self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
     def clause_of(self, query_id: int) -> ClauseRecord | None:
         """The clause of a query; None if the query does not stand."""
@@ -183,6 +199,7 @@ class Registry:
             records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         self._tags.check(queries)
+        self.lifetimes.check({i: record.expires for i, record in queries.items() if record.expires})
         members = {i: clause.sqc_id for clause in clauses.values() for i in since(clause.members, 0)}
         named = {i: record.sqc_id for i, record in queries.items()}
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
@@ -222,7 +239,9 @@ class Registry:
         self._add_members(members)
         common = (event.time, event.sequence)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
-            record = QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag)
+            record = QueryRecord(
+                query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag, event.expires
+            )
             self._queries.set(query_id, record)
         self._count(state, len(ids), len(fresh))
 
@@ -246,10 +265,9 @@ class Registry:
             alone &= ~columns.never[fresh]  # a clause that no tuple can satisfy has other attributes: none
         if alone.any():
             unshared = fresh[alone]
-            places = slots[unshared].astype(np.uint32)
             block = ClauseBlock(
                 sqc_ids[unshared],
-                places,
+                slots[unshared].astype(np.uint32),
                 unshared.astype(np.int32),
                 ids[unshared],
                 queries,
@@ -266,7 +284,9 @@ class Registry:
         single[fresh[alone]] = True
         self._add_members(_grouped(sqc_ids[~single], ids[~single]))
         self._queries.add_block(
-            QueryBlock(ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence, tags)
+            QueryBlock(
+                ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence, tags, event.expires
+            )
         )
         self._count(state, len(ids), len(fresh))
 

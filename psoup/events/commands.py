@@ -124,7 +124,8 @@ class Heartbeat:
 class Register:
     """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first.
 
-    `replace`: if another query has the key, the new one takes its place.
+    `replace`: if another query has the key, the new one takes its place. `expires_after`: as in "90 days", the time
+    without being asked after which it is unregistered.
     """
 
     sql: str
@@ -132,6 +133,7 @@ class Register:
     tenant: str = DEFAULT_TENANT
     tag: Tag = NO_TAG
     replace: bool = False
+    expires_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class RegisterMany:
     the parameters by name. A `request_id` covers the whole call. `number`: that of the first query in errors.
     `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
     `tags`, which are these columns. `replace`: queries with these keys that are others give way to the new ones.
+    `expires_after`: of each query.
     """
 
     statements: Sequence[str]
@@ -154,6 +157,7 @@ class RegisterMany:
     key: str = ""
     labels: tuple[str, ...] = ()
     replace: bool = False
+    expires_after: str = ""
 
     @property
     def count(self) -> int:
@@ -178,7 +182,7 @@ class Unregister:
 class UnregisterMany:
     """Forget some queries at once, all or none: by their IDs (int64[k]); or those that have all of some `labels`, or
     a key that begins with `prefix`, which may be none. With a `request_id`, a retry gets the same answer. `dry_run`:
-    only count them.
+    only count them. `expired`: those of the IDs that still stand and were not asked for as long as they had said.
     """
 
     query_ids: Array | None = None
@@ -187,6 +191,7 @@ class UnregisterMany:
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
     dry_run: bool = False
+    expired: bool = False
 
 
 Command = (

@@ -150,6 +150,8 @@ class Registered:
     time: int
     tag: Tag = NO_TAG
     replaced: int = 0
+    expires: int = 0
+    """Days without being asked after which it is unregistered; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,8 @@ class RegisteredMany:
     gone: Sequence[int] = ()
     tags: TagColumns | None = None
     replaced: Array | None = None
+    expires: int = 0
+    """Of each of them, as with `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,8 @@ class Unregistered:
 class UnregisteredMany:
     """Some queries (int64[k], ascending) are gone, all at once. `count`: how many they were.
 
-    A replay has only those that the log still registers. `digest` identifies the call, for retries.
+    A replay has only those that the log still registers. `digest` identifies the call, for retries. `expired`: they
+    were not asked for as long as they had said.
     """
 
     sequence: int
@@ -212,6 +217,7 @@ class UnregisteredMany:
     count: int
     request_id: str = ""
     digest: bytes = b""
+    expired: bool = False
 
 
 Event = (

@@ -41,6 +41,8 @@ class QueryRecord:
     row: int = 0
     tags: Tag | TagColumns = NO_TAG
     """Its key and labels, or those of all of the block; see `tag`."""
+    expires: int = 0
+    """Days without being asked after which it is unregistered; 0: never."""
 
     @property
     def tag(self) -> Tag:
@@ -211,7 +213,7 @@ class RecordBlock(Generic[V]):
 class QueryBlock(RecordBlock[QueryRecord]):
     """Queries that one event registered by a template. `sqc_ids`: int64[n]."""
 
-    __slots__ = ("queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
+    __slots__ = ("expires", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 
     def __init__(
         self,
@@ -223,11 +225,12 @@ class QueryBlock(RecordBlock[QueryRecord]):
         registered: int,
         sequence: int,
         tags: TagColumns | None = None,
+        expires: int = 0,
     ) -> None:
         super().__init__(ids)
         self.sqc_ids, self.queries = numbers(sqc_ids), queries
         self.tenant, self.stream_id, self.registered, self.sequence = tenant, stream_id, registered, sequence
-        self.tags = tags
+        self.tags, self.expires = tags, expires
 
     @property
     def nbytes(self) -> int:
@@ -252,6 +255,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
             self.queries,
             at,
             self.tags or NO_TAG,
+            self.expires,
         )
 
     def taken(self, rows: Array | None) -> QueryBlock:
@@ -261,7 +265,8 @@ class QueryBlock(RecordBlock[QueryRecord]):
             whole = (_pick(self.ids, rows), _pick(self.sqc_ids, rows), self.queries.take(rows))
             tags = None if tags is None else tags.take(rows)
         ids, sqc_ids, queries = whole
-        return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence, tags)
+        common = (self.tenant, self.stream_id, self.registered, self.sequence)
+        return QueryBlock(ids, sqc_ids, queries, *common, tags, self.expires)
 
 
 class ClauseBlock(RecordBlock[ClauseRecord]):

@@ -1,4 +1,4 @@
-"""The queries that took the place of others: the latest 65,536 replacements, so that an old ID leads to the new one.
+"""Why queries are gone: the latest 65,536 replacements, so that an old ID leads to the new one, and expirations.
 
     earlier   [  4   9  12   9 … ]      the query that was replaced
     later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are given out in order
@@ -47,8 +47,8 @@ _NONE: Array = np.zeros(0, np.int64)
 NO_SUCCESSORS = Successors(_NONE, _NONE)
 
 
-class Succession:
-    """The latest replacements of one tenant. `kept`: how many."""
+class Latest:
+    """The latest pairs of numbers that were added. `kept`: how many."""
 
     def __init__(self, kept: int = KEPT_REPLACEMENTS) -> None:
         self._kept = kept
@@ -56,7 +56,7 @@ class Succession:
         self._start = self._end = 0
 
     def add(self, earlier: Array, later: Array) -> None:
-        """Add replacements (int64[n] each), with `later` ascending and above all before. O(n) in the long run."""
+        """Add pairs (int64[n] each). O(n) in the long run."""
         count = len(earlier)
         if self._end + count > self._pairs.shape[1]:
             start = max(self._start, self._end - self._kept)
@@ -70,7 +70,7 @@ class Succession:
         self._start = max(self._start, self._end - self._kept)
 
     def freeze(self) -> Successors:
-        """The replacements as they are now. O(1)."""
+        """The pairs as they are now. O(1)."""
         earlier, later = self._pairs[:, self._start : self._end]
         return Successors(earlier, later)
 
@@ -79,6 +79,10 @@ class Succession:
         frozen = self.freeze()
         yield from zip(frozen.earlier.tolist(), frozen.later.tolist(), strict=True)
 
+
+class Succession(Latest):
+    """The latest replacements of one tenant; they are added in the order of the later queries."""
+
     def check(self) -> None:
         """Check that the newer query of each pair has the greater ID, and that they ascend."""
         frozen = self.freeze()
@@ -86,18 +90,48 @@ class Succession:
         ensure(bool((np.diff(frozen.later) > 0).all()), self, "replacements are out of order", later=frozen.later)
 
 
-def no_query(query_id: int, successors: Successors | None) -> NotFound:
-    """The error for a query that does not stand, which names the query in its place if there is one."""
-    later = 0 if successors is None else successors.of(query_id)
-    if later:
+@dataclass(frozen=True, slots=True)
+class WhyGone:
+    """Why queries of a tenant are gone: what replaced them, or that they have expired."""
+
+    successors: Successors = NO_SUCCESSORS
+    expired: Successors = NO_SUCCESSORS
+
+    def error(self, query_id: int) -> NotFound:
+        """The error for a query that does not stand."""
+        later = self.successors.of(query_id)
+        if later:
+            return NotFound(
+                f"query {query_id} was replaced by query {later}; go on with that one",
+                reason="QUERY_REPLACED",
+                query=query_id,
+                replaced_by=later,
+            )
+        if bool((self.expired.earlier == query_id).any()):
+            return NotFound(
+                f"query {query_id} has expired: it was not asked for as long as its expires_after says; register it"
+                " again",
+                reason="QUERY_EXPIRED",
+                query=query_id,
+            )
         return NotFound(
-            f"query {query_id} was replaced by query {later}; go on with that one",
-            reason="QUERY_REPLACED",
+            f"there is no query {query_id}; it was never registered, or it was unregistered",
+            reason="UNKNOWN_QUERY",
             query=query_id,
-            replaced_by=later,
         )
-    return NotFound(
-        f"there is no query {query_id}; it was never registered, or it was unregistered",
-        reason="UNKNOWN_QUERY",
-        query=query_id,
-    )
+
+
+NOT_KNOWN = WhyGone()
+
+
+class Departed:
+    """The latest queries of one tenant that were replaced, and those that have expired."""
+
+    def __init__(self) -> None:
+        self.replaced = Succession()
+        self.expired = Latest()
+        """Queries, and zeros."""
+
+    def freeze(self) -> WhyGone:
+        """Both as they are now. O(1)."""
+        return WhyGone(self.replaced.freeze(), self.expired.freeze())

@@ -15,6 +15,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import Labels, TagColumns
+from psoup.published.lifetimes import Lifetimes
 from psoup.published.paged import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord, picked
 from psoup.published.tags import PublishedTags
@@ -33,12 +34,18 @@ class Published(Protocol):
         """Their keys and labels."""
         ...
 
+    @property
+    def lifetimes(self) -> Lifetimes:
+        """Those that expire."""
+        ...
+
 
 class NothingPublished:
     """The snapshot before there is a writer."""
 
     queries: PagedMap[QueryRecord] = PagedMap()
     tags = PublishedTags()
+    lifetimes = Lifetimes()
 
 
 def with_labels(published: Published, tenant: str, labels: Labels) -> Array:

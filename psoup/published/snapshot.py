@@ -4,7 +4,7 @@
              ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
-             └ replaced    the queries that took the place of others
+             └ gone    why queries are gone
 
 A reader takes the root once and never waits for the writer, nor the writer for it.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from typing import Literal
@@ -32,10 +32,11 @@ from psoup.data.windows import Timeline
 from psoup.errors import NotFound
 from psoup.invariants import corrupt
 from psoup.model import StreamSpec
+from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
-from psoup.published.replaced import Successors, no_query
+from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.runner import Runner, serial
@@ -176,11 +177,13 @@ class Snapshot:
     queries: PagedMap[QueryRecord]
     clauses: PagedMap[ClauseRecord]
     tags: PublishedTags
-    replaced: Mapping[str, Successors]
-    """The queries that took the place of others, by tenant."""
+    gone: Mapping[str, WhyGone]
+    """Why queries are gone, by tenant."""
     config: EngineConfig
     run: Runner = serial
     """The threads that a reader may use, beside its own thread."""
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    """The queries that expire, in which readers note that they are asked; it is the writer's, and of now."""
 
     def stream(self, name: str, tenant: str) -> StreamView:
         """The stream of that name (any case); NotFound names the nearest."""
@@ -198,10 +201,12 @@ class Snapshot:
         return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
-        """The query of that ID; NotFound if it is unknown, unregistered, replaced or another tenant's."""
+        """The query of that ID, which is asked by that; NotFound if it is unknown, gone or another tenant's."""
         record = self.queries.get(query_id) if query_id >= 0 else None
         if record is None or record.tenant != tenant:
-            raise no_query(query_id, self.replaced.get(tenant))
+            raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
+        if record.expires:
+            self.lifetimes.note(query_id)
         return record
 
     def query_with(self, key: str, tenant: str) -> QueryRecord:
@@ -213,6 +218,8 @@ class Snapshot:
                 reason="UNKNOWN_KEY",
                 key=key[:_NAME_COMPARED],
             )
+        if record.expires:
+            self.lifetimes.note(record.query_id)
         return record
 
     def clause(self, sqc_id: int) -> ClauseRecord:

@@ -89,6 +89,9 @@ class Ids:
                 query_id=text,
                 replaced_by=later,
             )
+        if problem.reason == "QUERY_EXPIRED":
+            said = problem.message.replace(problem.facts["query"], repr(text), 1)
+            return NotFound(said, reason=problem.reason, query_id=text)
         if problem.reason != "UNKNOWN_QUERY":
             return problem
         return NotFound(

@@ -37,6 +37,7 @@ from psoup_proto.v1 import (
     streams_pb2_grpc,
 )
 from psoup_service.clock import SystemClock
+from psoup_service.expiry import Expiry
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.threads import Threads, on
@@ -108,6 +109,8 @@ class Service:
         self._health = health.aio.HealthServicer()
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
+        self.expiry = Expiry(self.host, self._store)
+        self._expiring: asyncio.Task[None] | None = None
         self._stopped = False
 
     def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
@@ -168,6 +171,7 @@ class Service:
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
             await self._server.start()
             await on(self._threads.life, self.host.start)
+            await on(self._threads.life, self.expiry.take_over)
             await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
@@ -175,6 +179,7 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
+        self._expiring = asyncio.create_task(self.expiry.run())
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""
@@ -187,6 +192,8 @@ class Service:
         if not await self._calls.finished(self.settings.drain_s):
             _log.warning("calls are cut off", extra={"calls": self._calls.open})
         await self._server.stop(0)
+        if finished:
+            await on(self._threads.life, self.expiry.leave)
         await self._release()
         return finished
 
@@ -260,8 +267,9 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
-        if self._watch is not None:
-            self._watch.cancel()
+        for task in (self._watch, self._expiring):
+            if task is not None:
+                task.cancel()
         if self._probes is not None:
             await on(self._threads.life, self._probes.close)
         await on(self._threads.life, self.host.close)

@@ -114,10 +114,10 @@ class Store(Protocol):
         """
         ...
 
-    def note(self, name: str, text: str) -> None:
+    def note(self, name: str, text: str, *, sync: bool = False) -> None:
         """Remember one line under a name instead of the line before; an empty text removes it. Costs microseconds.
 
-        The note of a durable store outlives the process, and not always the machine. Raises nothing: without room
+        The note of a durable store outlives the process, and with `sync` the machine. Raises nothing: without room
         there is no note. One thread at a time for each name.
         """
         ...

@@ -118,7 +118,7 @@ class MemoryStore:
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
         """Do nothing: the tuples are in memory already, and stay there."""
 
-    def note(self, name: str, text: str) -> None:
+    def note(self, name: str, text: str, *, sync: bool = False) -> None:
         """Remember one line, as long as the process lives."""
         self._notes[name] = text
 

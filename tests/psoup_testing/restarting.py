@@ -64,6 +64,7 @@ class RestartingPSoup(RecordingPSoup):
     def restart(self) -> None:
         """Forget everything but the directory, and read it."""
         before = self.admission.state()
+        self.store.note("asked", self.engine.snapshot().lifetimes.save(self.clock.now()), sync=True)
         self.store.close()
         self.reopen()
         self.engine.check()
@@ -90,6 +91,8 @@ class RestartingPSoup(RecordingPSoup):
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
+        self.engine.snapshot().lifetimes.restore(self.store.noted("asked"), self.clock.now())
+        self.store.note("asked", "", sync=True)
 
 
 class Made:

@@ -61,6 +61,10 @@ class Serving:
             self._ready.set()
             await self._stop.wait()
 
+    def expire(self) -> int:
+        """Unregister what has expired, as the service does every hour; returns how many queries."""
+        return asyncio.run_coroutine_threadsafe(self.service.expiry.once(), self._loop).result()
+
     def stop(self) -> None:
         """Drain and stop; raises if the service had failed. May be called twice."""
         if self._thread.is_alive():

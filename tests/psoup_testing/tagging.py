@@ -2,7 +2,8 @@
 
 register, a block, the same again, unregister one or some   after each, the queries found by each key and by each
 replace, restart, be killed, be restored from a copy        combination of labels are compared, and where the ID of
-                                                            each query that was replaced leads
+ask, let days go by                                         each query that was replaced leads; those that expire are
+                                                            gone when they must be, and no day earlier
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from psoup.errors import Conflict, NotFound
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.tags import TagColumns, coded, tag_of
+from psoup.published.lifetimes import DAY
 from psoup.published.tag_columns import KEY, tag_columns
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.format_fixture import leave
@@ -45,6 +47,10 @@ class Known:
     text: str
     call: object
     ids: range
+    days: int = 0
+    """Days that it lives without being asked; 0: for ever."""
+    asked: int = 0
+    """The day on which it was registered, or asked last, or counts as asked."""
 
 
 @dataclass(slots=True)
@@ -70,12 +76,41 @@ class TagHistory:
         """Take so many steps, and compare after each."""
         actions: tuple[Callable[[], None], ...] = (
             *(self.single, self.block, self.unregister, self.unregister_many),
-            *(self.restart, self.move),
+            *(self.restart, self.move, self.ask, self.pass_days),
         )
         for _ in range(steps):
-            self.source.choices(actions, (12, 8, 6, 3, 1, 1))[0]()
+            self.source.choices(actions, (12, 8, 6, 2, 1, 1, 4, 4))[0]()
             self.compare()
         self.soup.store.close()
+
+    @property
+    def today(self) -> int:
+        """The day of the clock."""
+        return self.soup.clock.now() // DAY
+
+    def ask(self) -> None:
+        """Some queries are asked, each in its way; whoever lists queries asks none."""
+        for query_id in self.source.sample(sorted(self.standing), min(len(self.standing), 2)):
+            self.source.choice((self.soup.invoke, self.soup.explain))(query_id)
+            self.standing[query_id].asked = self.today
+        self.soup.queries()
+        self.soup.maintain()
+
+    def pass_days(self) -> None:
+        """Days go by; those that were not asked for too long are gone then."""
+        self.soup.clock.advance(seconds=self.source.choice((0.3, 1, 1, 2, 9)) * 86_400)
+        self.soup.maintain()
+        for query_id, known in list(self.standing.items()):
+            if known.days and known.asked + known.days < self.today:
+                self.met.add("expired")
+                del self.standing[query_id]
+                with pytest.raises(NotFound) as refused:
+                    self.soup.invoke(query_id)
+                assert refused.value.reason == "QUERY_EXPIRED"
+
+    def lifetime(self) -> int:
+        """Some days to live, or none."""
+        return self.source.choice((0, 0, 0, 4, 9))
 
     def labels(self) -> dict[str, str]:
         """Some labels, or none."""
@@ -88,20 +123,22 @@ class TagHistory:
 
     def single(self) -> None:
         """A query is registered, with or without a key; sometimes as an earlier one was."""
-        key, labels = self.source.choice((*KEYS, "")), self.labels()
+        key, labels, days = self.source.choice((*KEYS, "")), self.labels(), self.lifetime()
         text = SQL.format(self.source.randrange(3))
         alone = [known for known in self.standing.values() if known.key and isinstance(known.call, str)]
         if alone and self.source.random() < 0.3:
             again = self.source.choice(alone)
-            key, labels, text = again.key, again.labels, str(again.call)
+            key, labels, text, days = again.key, again.labels, str(again.call), again.days
         held, replace = self.holders([key] if key else []), bool(key) and self.source.random() < 0.4
-        same = bool(held) and (self.standing[held[0]].text, self.standing[held[0]].labels) == (text, labels)
+        known = self.standing[held[0]] if held else None
+        same = known is not None and (known.text, known.labels, known.days) == (text, labels, days)
         try:
-            done = self.soup.submit(Register(text, tag=tag_of(key, labels), replace=replace))
+            done = self.soup.submit(Register(text, "", "default", tag_of(key, labels), replace, life(days)))
         except Conflict as problem:
             self.met.add("conflict")
             assert held and repr(key) in str(problem) and not replace and not same
-            assert ("its text is" in str(problem)) == (self.standing[held[0]].text != text)
+            assert known is not None and ("its text is" in str(problem)) == (known.text != text)
+            assert ("expire" in str(problem)) == (known.days != days)
             return
         assert isinstance(done, QueryAcknowledgement)
         if done.duplicate:
@@ -110,21 +147,25 @@ class TagHistory:
             return
         assert not same and (replace or not held)
         self.give_way(held, {key: done.query_id})
-        self.standing[done.query_id] = Known(key, labels, text, text, range(done.query_id, done.query_id + 1))
+        self.standing[done.query_id] = Known(
+            key, labels, text, text, range(done.query_id, done.query_id + 1), days, self.today
+        )
 
     def block(self) -> None:
         """A block is registered; sometimes as an earlier one was."""
         count = self.source.choice((1, 2, 5))
         keys = self.source.sample(KEYS, count) if self.source.random() < 0.7 else None
         labels, values = [self.labels() for _ in range(count)], [self.source.randrange(5) for _ in range(count)]
+        days = self.lifetime()
         blocks = [known for known in self.standing.values() if known.key and isinstance(known.call, tuple)]
         if blocks and self.source.random() < 0.5:
-            keys, labels, values = self.source.choice(blocks).call  # type: ignore[misc]
-        call = (keys, labels, values)
+            keys, labels, values, days = self.source.choice(blocks).call  # type: ignore[misc]
+        call = (keys, labels, values, days)
         held, replace = self.holders(keys or []), bool(keys) and self.source.random() < 0.4
         tags = columns_of(keys, labels)
         try:
-            done = self.soup.submit(RegisterMany([BLOCK], pa.table({"x": values}), tags=tags, replace=replace))
+            rows = pa.table({"x": values})
+            done = self.soup.submit(RegisterMany([BLOCK], rows, tags=tags, replace=replace, expires_after=life(days)))
         except Conflict as problem:
             self.met.add("block conflict")
             assert not replace
@@ -143,7 +184,9 @@ class TagHistory:
         self.give_way(held, dict(zip(keys or [], ids, strict=True)) if keys else {})
         for row, query_id in enumerate(ids):
             text = SQL.format(values[row])
-            self.standing[query_id] = Known("" if keys is None else keys[row], labels[row], text, call, ids)
+            self.standing[query_id] = Known(
+                "" if keys is None else keys[row], labels[row], text, call, ids, days, self.today
+            )
 
     def give_way(self, held: list[int], later: dict[str, int]) -> None:
         """Queries are replaced by those that have their keys from now on."""
@@ -197,6 +240,8 @@ class TagHistory:
             self.met.add("restored")
         self.soup.path = self.path
         self.soup.reopen()
+        for known in self.standing.values():  # what was asked since the last start is lost: lives are longer
+            known.asked = self.today
         self.met.add("killed")
 
     def compare(self) -> None:
@@ -215,6 +260,8 @@ class TagHistory:
             with pytest.raises(NotFound) as refused:
                 self.soup.invoke(query_id)
             assert refused.value.facts.get("replaced_by") == (str(later) if query_id in known else None)
+        for page in self.soup.engine.snapshot().lifetimes._pages.values():
+            page.asked[:] = False  # to be compared is not to be asked
         for wanted in self._combinations():
             expected = [i for i, known in self.standing.items() if wanted.items() <= known.labels.items()]
             assert self.soup.queries(labels=wanted) == expected, wanted
@@ -237,6 +284,11 @@ class TagHistory:
     def _combinations(self) -> list[dict[str, str]]:
         users, kinds = ({"user": user} for user in USERS), ({"kind": kind} for kind in KINDS)
         return [*users, *kinds, {"user": "u1", "kind": "feed"}, {"user": "nobody"}, {"other": "u1"}]
+
+
+def life(days: int) -> str:
+    """The text of some days."""
+    return f"{days} days" if days else ""
 
 
 def columns_of(keys: list[str] | None, labels: list[dict[str, str]]) -> TagColumns | None:

@@ -79,7 +79,7 @@ TABLE = pa.table({"x": [1, 2], "t": ["a", None], "at": pa.array([10**15, 10**15 
 PAYLOADS = [b"", ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE)[:200], b"\xff" * 99, ipc(TABLE.select([0]))]
 
 
-RARE = ("key_column", "label_columns")
+RARE = ("key_column", "label_columns", "replace", "expires_after", "expiring_within")
 """Fields with which next to no call is right."""
 
 

@@ -29,7 +29,7 @@ def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columna
         history.run(STEPS)
         met |= history.met
     assert met == {
-        *("conflict", "again", "block conflict", "block again", "replaced", "block replaced"),
+        *("conflict", "again", "block conflict", "block again", "replaced", "block replaced", "expired"),
         *("restart", "killed", "restored"),
         *(f"at once by {what}" for what in ("IDs", "labels", "keys")),
     }

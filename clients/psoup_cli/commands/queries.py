@@ -26,12 +26,20 @@ def _tags(query: Query) -> tuple[str, str]:
     return query.key, " ".join(f"{name}={value}" for name, value in query.labels.items())
 
 
+def _expires(query: Query) -> str:
+    return "" if query.info.expires is None else f"{query.info.expires:%Y-%m-%d}"
+
+
 def queries(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
     label: Labels = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the query with this key.")] = None,
+    expiring: Annotated[
+        str | None,
+        typer.Option("--expiring", metavar="TIME", help="Only queries that expire within this time: '7 days'."),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -48,15 +56,16 @@ def queries(
       psoup queries --stream flights --json
       psoup queries --limit 20
       psoup queries --label user=u3
+      psoup queries --expiring "7 days"
 
     List the standing queries in the order of their registration.
     """
     most = limit if as_json or limit else _MOST
     with connect(address, timeout) as client:
         if key is None:
-            shown = client.queries(stream, labels=labels_of(label), limit=most and most + 1)
-        elif stream or label:
-            raise typer.BadParameter("--key names one query; leave --stream and --label out")
+            shown = client.queries(stream, labels=labels_of(label), expiring=expiring, limit=most and most + 1)
+        elif stream or label or expiring:
+            raise typer.BadParameter("--key names one query; leave --stream, --label and --expiring out")
         else:
             shown = [client.query(key=key)]
     more, shown = shown[most:] if most else [], shown[:most]
@@ -65,14 +74,16 @@ def queries(
             print_json(facts(query))
         return
     if not shown:
-        if stream or label:
+        if expiring:
+            message("No query expires within that time. List all: psoup queries")
+        elif stream or label:
             message("No query is on that stream or has those labels. List all: psoup queries")
         else:
             message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    rows = [(q.id, *_tags(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
-    heads = ["id", "key", "labels", "window", "query"]
-    kept = [place for place in range(len(heads)) if place not in (1, 2) or any(row[place] for row in rows)]
+    rows = [(q.id, *_tags(q), _expires(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
+    heads = ["id", "key", "labels", "expires", "window", "query"]
+    kept = [place for place in range(len(heads)) if place not in (1, 2, 3) or any(row[place] for row in rows)]
     print_list([heads[place] for place in kept], [[row[place] for place in kept] for row in rows], map(facts, shown))
     if more:
         message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

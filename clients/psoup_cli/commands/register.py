@@ -34,6 +34,10 @@ Key = Annotated[
 Replace = Annotated[
     bool, typer.Option("--replace", help="Put the query in the place of the one that has its key, if it is another.")
 ]
+ExpiresAfter = Annotated[
+    str | None,
+    typer.Option("--expires-after", metavar="TIME", help="Unregister it when it is not asked for so long: '90 days'."),
+]
 
 
 def register(
@@ -49,6 +53,7 @@ def register(
     key: Key = None,
     label: Labels = None,
     replace: Replace = False,
+    expires_after: ExpiresAfter = None,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -80,13 +85,19 @@ def register(
     if (key is not None or label) and file and not params:
         raise typer.BadParameter("--key and --label are for one statement, or for one with --params")
     if params or file:
-        tags = {"key": key, "labels": label or [], "replace": replace}
+        tags = {"key": key, "labels": label or [], "replace": replace, "expires_after": expires_after}
         _register_many(sql, params, file, {"request_id": request_id, **tags}, as_json, (address, timeout))
         return
     text = sys.stdin.read() if sql == "-" else str(sql)
     with connect(address, timeout) as client:
         query = client.register(
-            text, values_of(text, param), key=key, labels=labels_of(label), replace=replace, request_id=request_id
+            text,
+            values_of(text, param),
+            key=key,
+            labels=labels_of(label),
+            replace=replace,
+            expires_after=expires_after,
+            request_id=request_id,
         )
     if as_json:
         print_json(facts(query))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.bulk import Progress, Tagging, check_replace, parameters_of_one, requests_of
+from psoup_client.bulk import Progress, Tagging, check_replace, lifetime, parameters_of_one, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
 from psoup_client.html import Listing
@@ -33,6 +34,7 @@ class QueryCalls(Session):
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
+        expires_after: str | dt.timedelta | None = None,
         request_id: str | None = None,
     ) -> Query:
         """Register a standing query; it stays when this client goes.
@@ -45,6 +47,9 @@ class QueryCalls(Session):
         the place of the old one: that is unregistered at the same moment, and calls with its ID raise NotFound with
         the new ID as `replaced_by`.
 
+        `expires_after` ("90 days") unregisters the query when it is not asked for so long: when no call names it or
+        finds it by its matches. See `queries(expiring=…)`.
+
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
@@ -54,6 +59,7 @@ class QueryCalls(Session):
         request = queries_pb2.RegisterRequest(
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
         )
+        request.expires_after = lifetime(expires_after)
         values = parameters_of_one(sql, params)
         if values is not None:
             request.parameters = next(split(values.table)).data
@@ -70,6 +76,7 @@ class QueryCalls(Session):
         key: str | None = None,
         labels: Sequence[str] = (),
         replace: bool = False,
+        expires_after: str | dt.timedelta | None = None,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
@@ -88,7 +95,7 @@ class QueryCalls(Session):
         columns; texts, or whole numbers as texts, NULL for no label. They are not parameters, unless the statement has
         them as `$name`. With keys a part is taken as a whole: all of them are new, or it was registered before with the
         same values; else Conflict names the first key that is taken, or with `replace` the new queries of the part take
-        the place of all that have its keys.
+        the place of all that have its keys. `expires_after` is that of `register`, for each of them.
         """
         parts = self.register_parts(
             sql,
@@ -96,6 +103,7 @@ class QueryCalls(Session):
             key=key,
             labels=labels,
             replace=replace,
+            expires_after=expires_after,
             request_id=request_id,
             progress=progress,
             timeout=timeout,
@@ -110,12 +118,13 @@ class QueryCalls(Session):
         key: str | None = None,
         labels: Sequence[str] = (),
         replace: bool = False,
+        expires_after: str | dt.timedelta | None = None,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels, replace))
+        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels, replace, lifetime(expires_after)))
         done = 0
         for request in requests:
             reply = self.connection.call(
@@ -134,14 +143,21 @@ class QueryCalls(Session):
         return Query(self, fetch_info(self, query_id or "", key or ""))
 
     def queries(
-        self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, limit: int | None = None
+        self,
+        stream: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        expiring: str | dt.timedelta | None = None,
+        limit: int | None = None,
     ) -> list[Query]:
         """List all queries, or those on one stream, or that have all of some `labels`; the first `limit` of them.
 
-        They come in the order of their registration.
+        With `expiring` ("7 days"), those that expire within that time if they are not asked (`info.expires` says when);
+        to be in a list is not to be asked. They come in the order of their registration.
         """
         check_labels(labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
+        request.expiring_within = lifetime(expiring)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
         return Listing(listed, "query", lambda query: query.info.summary())

@@ -5,6 +5,7 @@ Queries: register, leave, come back, invoke."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -123,6 +124,8 @@ class Query(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -151,6 +154,16 @@ class Query(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What it was labelled with."""
 
+    @_builtins.property
+    def expires_after(self) -> _duration_pb2.Duration:
+        """How long it lives without being asked; unset if it does not expire."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it expires if it is not asked from now on; unset if it does not expire. What was asked in the last hour may not be
+        taken into account yet.
+        """
+
     def __init__(
         self,
         *,
@@ -165,10 +178,12 @@ class Query(_message.Message):
         sequence: _builtins.int = ...,
         key: _builtins.str = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        expires_after: _duration_pb2.Duration | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["register_time", b"register_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "statement", b"statement", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "statement", b"statement", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,6 +222,7 @@ class RegisterRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
+    EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB.
@@ -231,6 +247,11 @@ class RegisterRequest(_message.Message):
     """If another query has the key, the new one takes its place, under an ID of its own, and the old one is unregistered, in
     one event. Only with a key.
     """
+    expires_after: _builtins.str
+    """As in "90 DAYS": the query is unregistered when it is not asked for so long, in whole days, from one to 36,525.
+    Asked is what names it (invoke, explain, why, results, get), or finds it (matches, match); lists do not count. Later
+    calls with its ID are NOT_FOUND, reason QUERY_EXPIRED. Empty: it does not expire. Part of what must be the same.
+    """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What to find the query by in ListQueries: names and values of 1 to 64 bytes without NUL, 8 names at most; all
@@ -247,10 +268,11 @@ class RegisterRequest(_message.Message):
         key: _builtins.str = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         replace: _builtins.bool = ...,
+        expires_after: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,6 +293,7 @@ class RegisterManyRequest(_message.Message):
     LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
     AS_RANGES_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
+    EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -292,6 +315,8 @@ class RegisterManyRequest(_message.Message):
     """Reply with `ranges` instead of `query_ids`: some bytes instead of 20 for each query."""
     replace: _builtins.bool
     """Queries with these keys that are others give way to the new ones, as in RegisterRequest: all of the call at once."""
+    expires_after: _builtins.str
+    """Of each of them, as in RegisterRequest."""
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
@@ -312,10 +337,11 @@ class RegisterManyRequest(_message.Message):
         label_columns: _abc.Iterable[_builtins.str] | None = ...,
         as_ranges: _builtins.bool = ...,
         replace: _builtins.bool = ...,
+        expires_after: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -502,6 +528,7 @@ class ListQueriesRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    EXPIRING_WITHIN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most so many queries; 0 means 100, and more than 1,000 means 1,000. A page of long statements has fewer."""
     page_token: _builtins.str
@@ -510,6 +537,8 @@ class ListQueriesRequest(_message.Message):
     """Only queries on this stream. Empty: all."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    expiring_within: _builtins.str
+    """Only queries that expire within this time if they are not asked, as in "7 DAYS". Empty: all."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Only queries that have all of these labels. Empty: all."""
@@ -522,10 +551,11 @@ class ListQueriesRequest(_message.Message):
         stream: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        expiring_within: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expiring_within", b"expiring_within", "labels", b"labels", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,7 +6,6 @@ import time
 
 from psoup.answer.by_tuple import matches_each
 from psoup.answer.costs import ORDERS, QueryCost, top_queries
-from psoup.answer.describe import get_query
 from psoup.answer.tagged import keys_of
 from psoup.errors import InvalidInput
 from psoup.events.tags import tag_of
@@ -43,7 +42,7 @@ class CostCalls:
             dearest = top_queries(
                 snapshot, tenant=tenant, by=by, stream=stream, limit=limit, labels=labels, budget=budget
             )
-            costs = (_message(snapshot, cost, tenant, backend) for cost in dearest)
+            costs = (_message(snapshot, cost, backend) for cost in dearest)
             return queries_pb2.TopQueriesResponse(
                 costs=fitting(costs, backend.limits.answer_bytes), sequence=snapshot.sequence
             )
@@ -82,9 +81,11 @@ class CostCalls:
         return await backend.host.evaluate(read, tenant=tenant)
 
 
-def _message(snapshot: Snapshot, cost: QueryCost, tenant: str, backend: Backend) -> queries_pb2.QueryCost:
+def _message(snapshot: Snapshot, cost: QueryCost, backend: Backend) -> queries_pb2.QueryCost:
+    record = snapshot.queries.get(cost.query_id)
+    assert record is not None, "what costs stands in the snapshot"
     return queries_pb2.QueryCost(
-        query=convert.query(get_query(snapshot, cost.query_id, tenant=tenant), backend.ids),
+        query=convert.query(record, backend.ids, snapshot.lifetimes),
         tuples=cost.tuples,
         candidates=cost.candidates,
         matched=cost.matched,

@@ -23,8 +23,10 @@ from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowled
 from psoup.events.commands import Register, Unregister, UnregisterMany
 from psoup.events.tags import TagColumns, tag_of
 from psoup.model import EXACT_DOUBLE
+from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
+from psoup.sql.lifetime import lifetime_days
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.room import TakenRoom
@@ -57,13 +59,14 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             )
         tag = tag_of(request.key, request.labels)
         command: Register | commands.RegisterMany = Register(
-            request.statement, request.request_id, tenant, tag, request.replace
+            request.statement, request.request_id, tenant, tag, request.replace, request.expires_after
         )
         place = None
         if request.parameters:
             check_tag(tag)
             command, place = await self._block(request, [request.statement], context, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
+            command = replace(command, expires_after=request.expires_after)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
@@ -87,6 +90,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         )
         labels = tuple(request.label_columns)
         command = replace(command, key=request.key_column, labels=labels, replace=request.replace)
+        command = replace(command, expires_after=request.expires_after)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)
@@ -127,7 +131,9 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         snapshot = self._backend.host.snapshot()
         with self._backend.ids.naming(name):
             record = get_query(snapshot, query_id, tenant=tenant)
-        return await self._backend.made(len(record.query.select), lambda _: convert.query(record, self._backend.ids))
+        return await self._backend.made(
+            len(record.query.select), lambda now: convert.query(record, self._backend.ids, now.lifetimes)
+        )
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
         """One query; O(1), or O(log n) by its key, so on the loop."""
@@ -143,7 +149,9 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
         labels = tag_of("", request.labels).labels
-        shown = json.dumps([request.stream, *labels]) if labels else request.stream
+        within = lifetime_days(request.expiring_within) * DAY
+        shown = json.dumps([request.stream, within, *labels]) if labels or within else request.stream
+        expiring = backend.now() + within if within else None
         if state and state["stream"] != shown:
             raise InvalidInput(
                 "page_token belongs to a list of another stream, or of other labels",
@@ -155,10 +163,19 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ListQueriesResponse:
             stream, most = request.stream or None, size + 1
+            if within:
+                snapshot.lifetimes.tick(backend.now())
             listed = list_queries(
-                snapshot, tenant=tenant, after=after, limit=most, stream=stream, labels=labels, budget=budget
+                snapshot,
+                tenant=tenant,
+                after=after,
+                limit=most,
+                stream=stream,
+                labels=labels,
+                expiring=expiring,
+                budget=budget,
             )
-            records = (convert.query(record, backend.ids) for record in listed[:size])
+            records = (convert.query(record, backend.ids, snapshot.lifetimes) for record in listed[:size])
             queries = fitting(records, backend.limits.answer_bytes)
             token = ""
             if len(listed) > len(queries):

@@ -21,6 +21,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
 from psoup.plan.canonical import describe_window
+from psoup.published.lifetimes import DAY, Lifetimes
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
@@ -113,7 +114,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
     )
 
 
-def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
+def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Query:
     """A standing query."""
     window = record.query.window
     return queries_pb2.Query(
@@ -128,6 +129,8 @@ def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
         sequence=record.sequence,
         key=record.tag.key,
         labels=dict(record.tag.labels),
+        expires_after=duration(record.expires * DAY) if record.expires else None,
+        expire_time=timestamp(lifetimes.end(record.query_id)),
     )
 
 

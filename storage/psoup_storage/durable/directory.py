@@ -11,8 +11,8 @@
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds. Notes outlive the process
-and need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut a note
-may be missing, or be an older one. A note is a whole line; a piece of a line counts as no note.
+and mostly need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut
+such a note may be missing, or be an older one. A note is a whole line; a piece of a line counts as no note.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ class Notes:
         line, end, _ = content.partition(b"\n")
         return line.decode("utf-8", "replace") if end else ""
 
-    def write(self, name: str, text: str) -> None:
-        """Replace the note by `text`, one line; an empty text removes it. A disk that takes no note stops nothing."""
+    def write(self, name: str, text: str, *, sync: bool = False) -> None:
+        """Replace the note by `text`, one line; an empty text removes it. A disk that takes no note stops nothing.
+
+        `sync`: it outlives the machine, too.
+        """
         try:
             file = self._files.get(name)
             if file is None:
@@ -61,6 +64,9 @@ class Notes:
                 os.pwrite(file, f"{text}\n".encode(), 0)
             else:
                 os.ftruncate(file, 0)
+            if sync:
+                os.fsync(file)
+                sync_directory(self._path)
         except OSError as problem:
             if not self._refused:
                 _log.warning("a note beside the data cannot be written", extra={"why": problem.strerror})

@@ -322,9 +322,9 @@ class DurableStore:
         self.check_room(self._database.bytes // _COPIES)
         return freeze(self._directory, self._database)
 
-    def note(self, name: str, text: str) -> None:
+    def note(self, name: str, text: str, *, sync: bool = False) -> None:
         """Remember one line under a name; see `Notes`."""
-        self._notes.write(name, text)
+        self._notes.write(name, text, sync=sync)
 
     def noted(self, name: str) -> str:
         """The last note under a name."""

@@ -44,7 +44,7 @@ from psoup.events.events import (
     UnregisteredMany,
     WatermarkRaised,
 )
-from psoup.events.tags import Tag, tag_of
+from psoup.events.tags import tag_of
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
@@ -107,8 +107,9 @@ def encode(event: Event) -> LogRow:
                 request=event.request_id,
                 tenant=event.tenant,
                 time=event.time,
-                **_tag_facts(event.tag),
-                **({"replaced": event.replaced} if event.replaced else {}),
+                **_some(
+                    key=event.tag.key, labels=dict(event.tag.labels), replaced=event.replaced, expires=event.expires
+                ),
             )
         case RegisteredMany():
             return _encode_many(event)
@@ -129,16 +130,17 @@ def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
         stream = event.stream_id
     else:
         kind = "departure"
-        facts |= {"count": event.count, "request": event.request_id, "digest": event.digest.hex()}
+        call = {"count": event.count, "request": event.request_id, "digest": event.digest.hex()}
+        facts |= call | _some(expired=event.expired)
     if len(event.query_ids):
         ids = event.query_ids.astype(INT64).tobytes()
         facts |= {"ids": len(event.query_ids), "crc": zlib.crc32(ids)}
     return _row(event.sequence, kind, stream, None, ids, **facts)
 
 
-def _tag_facts(tag: Tag) -> dict[str, Any]:
-    """The key and the labels of a query, if it has any."""
-    return ({"key": tag.key} if tag.key else {}) | ({"labels": dict(tag.labels)} if tag.labels else {})
+def _some(**facts: Any) -> dict[str, Any]:
+    """The facts that there are: those that are not empty or 0."""
+    return {name: value for name, value in facts.items() if value}
 
 
 def _encode_push(event: Pushed) -> LogRow:
@@ -147,7 +149,6 @@ def _encode_push(event: Pushed) -> LogRow:
     times = None
     if refused.count:
         times = np.concatenate([refused.late, refused.ahead]).astype(INT64).tobytes()
-    some = {"forgotten": event.forgotten} if event.forgotten else {}
     return _row(
         event.sequence,
         "push",
@@ -165,13 +166,13 @@ def _encode_push(event: Pushed) -> LogRow:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
-        **some,
+        **_some(forgotten=event.forgotten),
     )
 
 
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
-    way: dict[str, Any] = {"way": way_of(event.queries)} if event.template else {}
+    way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
     if event.tags is not None:
         way |= {"keyed": event.tags.keys is not None, "labels": event.tags.names}
     streams = list(event.stream_ids)
@@ -283,23 +284,17 @@ class Decoder:
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case "departure":
                 told = facts["tenant"], _departed(row, facts), facts["count"]
-                return UnregisteredMany(row.sequence, *told, facts["request"], bytes.fromhex(facts["digest"]))
+                call = facts["request"], bytes.fromhex(facts["digest"])
+                return UnregisteredMany(row.sequence, *told, *call, facts.get("expired", False))
             case _:
                 assert_never(row.kind)
 
     def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
+        names = facts["tenant"], row.stream, facts["query"]
         query = self._bind(row.stream, facts["text"])
-        return Registered(
-            row.sequence,
-            facts["tenant"],
-            row.stream,
-            facts["query"],
-            query,
-            facts["request"],
-            facts["time"],
-            tag_of(facts.get("key", ""), facts.get("labels")),
-            facts.get("replaced", 0),
-        )
+        tag = tag_of(facts.get("key", ""), facts.get("labels"))
+        more = facts.get("replaced", 0), facts.get("expires", 0)
+        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more)
 
     def _bind(self, stream: int, text: str) -> StandingQuery:
         return bind_text(self._forms.setdefault(stream, Forms()), text, self._only(stream))
@@ -328,6 +323,7 @@ class Decoder:
             [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
             tags,
             None if row.refused is None else np.frombuffer(row.refused, INT64),
+            facts.get("expires", 0),
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:
