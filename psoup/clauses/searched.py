@@ -146,6 +146,8 @@ class Searched:
     """Offsets and data of the whole patterns of which a text is a piece; empty where the text decides."""
     tuples: int = 0
     searched: int = 0
+    early: Early | None = None
+    """Its clauses without other factors that wait, as they were needed last."""
 
     @classmethod
     def of(cls, part: Part, attributes: Mapping[int, Expr]) -> Searched:
@@ -189,12 +191,19 @@ class Searched:
     def twin(self, part: Part) -> Searched:
         """The same for a copy of the part, with counters of its own. O(P)."""
         counters = np.zeros_like(self.evaluated)
-        return replace(self, stripped=self.stripped.of(part), evaluated=counters, tuples=0, searched=0)
+        stripped = self.stripped.of(part)
+        return replace(self, stripped=stripped, evaluated=counters, tuples=0, searched=0, early=None)
 
     def twin_with(self, other: Part) -> Searched:
         """The same with another index of the same stripped clauses, and counters of its own. O(P)."""
-        stripped, counters = replace(self.stripped, part=other), np.zeros_like(self.evaluated)
-        return replace(self, stripped=stripped, evaluated=counters, tuples=0, searched=0)
+        return self.stripped_as(replace(self.stripped, part=other))
+
+    def stripped_as(self, stripped: Stripped) -> Searched:
+        """The same with other stripped clauses of the part, and counters of its own. O(S + P)."""
+        place: Array = np.full(len(self.place), -1, np.int64)
+        place[stripped.clauses] = np.arange(len(stripped.clauses))
+        counters = np.zeros_like(self.evaluated)
+        return replace(self, stripped=stripped, place=place, evaluated=counters, tuples=0, searched=0, early=None)
 
     def inherit(self, others: Sequence[Searched]) -> None:
         """Take over the counts of the parts that this part was merged of: tuples came to them together. O(P)."""
@@ -217,7 +226,19 @@ class Searched:
         clauses = (self.place, self.pattern_ptr, self.patterns, self.driven_ptr, self.driven, self.stripped.clauses)
         patterns = (self.offsets, self.data, self.ends, self.attributes, self.evaluated)
         arrays = sum(array.nbytes for array in (*clauses, *patterns, *self.wholes))
-        return arrays + sum(own.nbytes for own in self.sets) + self.stripped.part.index.nbytes
+        early = 0 if self.early is None else self.early.plan.stripped.part.index.nbytes + self.early.pointers.nbytes
+        return arrays + sum(own.nbytes for own in self.sets) + self.stripped.part.index.nbytes + early
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """Clauses of a part before the attributes `flags` (bool[A]) are computed: `plan` is without them; `pointers`
+    (int32[S + 1]), `attributes`: which of them each clause reads, IDs."""
+
+    flags: Array
+    plan: Searched
+    pointers: Array
+    attributes: Array
 
 
 def _pointers(sizes: Array) -> Array:

@@ -65,20 +65,26 @@ class Stripped:
         return np.repeat(np.arange(len(clauses)), np.diff(pointers)), self.waits[places]
 
 
-def strip(whole: Part, waiting: Array) -> Stripped:
+def strip(whole: Part, waiting: Array, among: Array | None = None) -> Stripped:
     """The clauses that read an attribute of `waiting` (bool[A], by its place in the index), without those factors.
 
-    O(intervals).
+    `among`: bool[S], the clauses that are meant. O(intervals).
     """
     index = whole.index
     dear = _any(waiting[index.iv_attr], index.factor_ptr)
-    readers = np.flatnonzero(_any(dear, index.clause_ptr))
+    reads = _any(dear, index.clause_ptr)
+    readers = np.flatnonzero(reads if among is None else reads & among)
     pointers, factors = gather(index.clause_ptr, readers)
     left = np.add.reduceat(~dear[factors], pointers[:-1]) if len(readers) else np.zeros(0, np.int64)
     clauses, bare = readers[left > 0], readers[left == 0]
     part = Part.of(_without(index, dear, clauses))
     waits = [_waits(index, dear, waiting, some) for some in (clauses, bare)]
     return Stripped(whole, part, clauses, *waits[0], bare, *waits[1])
+
+
+def waits_of(index: PredicateIndex, waiting: Array) -> tuple[Array, Array]:
+    """The attributes of `waiting` (bool[A]) that each clause reads: (pointers int32[S + 1], IDs). O(intervals)."""
+    return _waits(index, _any(waiting[index.iv_attr], index.factor_ptr), waiting, np.arange(len(index)))
 
 
 def listed(clauses: int) -> Layout | None:

@@ -44,6 +44,7 @@ from psoup.kernels.runs import (
 )
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.matching.failures import count_failures
+from psoup.matching.needed import needed_by_texts
 from psoup.matching.shard import ShardJoin
 from psoup.matching.survivors import may_wait, survivors
 from psoup.matching.texts import attributes_read, compile_searches, join_texts
@@ -82,12 +83,12 @@ def _probe(
     used = sorted(searched.union(*(part.index.attributes.tolist() for part in side.parts)))
     exprs, tuples = {a: side.attributes[a] for a in used}, (piece.columns, piece.ids, piece.times)
     derived = {a: expr for a, expr in exprs.items() if isinstance(expr, Call)}
-    waits, needed = may_wait(side, derived, piece) - searched if derived else set[int](), dict[int, Array]()
+    waits, needed = may_wait(side, derived, piece) if derived else set[int](), dict[int, Array]()
     try:
         now = {a: expr for a, expr in exprs.items() if a not in waits} if waits else exprs
         values = AllValues(now, tuples, side.config.texts, compute, barred)
         if waits:
-            needed = survivors(side, waits, values, len(piece))
+            needed = survivors(side, waits, values, needed_by_texts(side, waits, values, piece))
             values.wait({a: exprs[a] for a in sorted(waits)}, needed)
     except TooMuchText as problem:
         cuts = min(problem.parts, len(piece))

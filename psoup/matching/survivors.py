@@ -46,14 +46,14 @@ def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
     return {a for a, expr in derived.items() if waiting.may_wait(expr) and side.waits.due(a)}
 
 
-def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], rows: int) -> dict[int, Array]:
-    """For each attribute that is worth waiting, the tuples of `rows` that need it: int64, ascending.
+def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], needed: Array) -> dict[int, Array]:
+    """For each attribute that is worth waiting, the tuples that need it: int64, ascending.
 
-    values: of all attributes that do not wait. Others of `waits` are needed by many. O(tuples * attributes + pairs of
-    a stripped clause and a tuple that passes it).
+    values: of all attributes that do not wait. needed: uint8[waits, n], by ascending attribute ID, 1 for tuples that
+    need it in any case, changed. Others of `waits` are needed by many. O(tuples * attributes + pairs of a stripped
+    clause and a tuple that passes it).
     """
-    order = {attribute: place for place, attribute in enumerate(sorted(waits))}
-    needed: Array = np.zeros((len(order), rows), np.uint8)
+    order, rows = {attribute: place for place, attribute in enumerate(sorted(waits))}, needed.shape[1]
     for number, part in enumerate(part for part in side.parts if part.live):
         stripped = _stripped(side, part, waits)
         if stripped is not None:

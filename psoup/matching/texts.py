@@ -126,9 +126,8 @@ class Join:
         if not len(clauses):
             return
         plan, keep = self._plan, np.ones(len(clauses), np.uint8)
-        slots = plan.stripped.whole.index.slots[clauses]
         if self._side.costs is not None:
-            self._side.costs.looked(slots)
+            self._side.costs.looked(plan.stripped.whole.index.slots[clauses])
         if hits:
             self._factors(plan.place[clauses], tuples, keep)
         else:
@@ -139,7 +138,11 @@ class Join:
         if len(plan.wholes[1]):
             self._wholes(clauses, tuples, keep)
         kept = keep == 1
-        self._write(slots[kept], tuples[kept])
+        self._found(clauses[kept], tuples[kept])
+
+    def _found(self, clauses: Array, tuples: Array) -> None:
+        """Take pairs that match."""
+        self._write(self._plan.stripped.whole.index.slots[clauses], tuples)
 
     def _patterns(self, column: int, clauses: Array, tuples: Array, keep: Array) -> None:
         """Keep the pairs whose tuples have all patterns of a column."""

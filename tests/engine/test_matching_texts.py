@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,15 @@ from psoup.answer.would_match import match
 from psoup.clauses import searched
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.searched import Routes
-from psoup.columns import Column
-from psoup.config import EngineConfig
+from psoup.columns import Array, Column
+from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
+from psoup.expressions import waiting
+from psoup.expressions.guarded import guarded
 from psoup.expressions.like import SoughtText, sought_text
-from psoup.expressions.tree import AttributeRef, Call, Literal
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.local import LocalPSoup
-from psoup.matching import texts
+from psoup.matching import survivors, texts
 from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT, BOOLEAN, DEFAULT_TENANT, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Term
@@ -53,14 +55,21 @@ def text_factors(rng: random.Random) -> tuple[Factor, ...]:
     return (*(() if rng.random() < 0.3 else random_factors(rng)), *own)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clauses come and go, alone and in blocks, parts are merged; a subset covers as the whole."""
-    rng = random.Random(seed)
+def draw_sizes(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the sizes that decide which way is taken."""
     monkeypatch.setattr(texts, "_HITS", rng.choice([1, 65_536]))
     monkeypatch.setattr(texts, "_ROW_SHARE", rng.choice([1, 8]))
     monkeypatch.setattr(texts, "_SEARCH_COST", rng.choice([0, 64]))
     monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
+    monkeypatch.setattr(waiting, "LEAST_ROWS", rng.choice([1, 10**9]))
+    monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clauses come and go, alone and in blocks, parts are merged; a subset covers as the whole."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 2]))
     stem, results, clauses = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 512), dict[int, tuple[Factor, ...]]()
     expected, start, pending, failed = dict[int, list[int]](), 0, [], Counter[int]()
     while start < 300:
@@ -122,6 +131,30 @@ def test_a_clause_is_looked_for_where_it_is_cheap() -> None:
     probe(stem, piece_of(["a foo", "bar", "x"] * 50, [5] * 150), results)
     ((_, plan),) = stem.side(0).searched
     assert (plan.tuples, plan.searched, plan.evaluated.tolist()) == (150, 150, [0, 0])
+
+
+def test_what_waits_is_evaluated_where_the_texts_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind an equality and a text in few tuples, behind a text alone in those that have it."""
+    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    length, upper = Call(BIGINT, "length", (N,)), Call(TEXT, "upper", (N,))
+    stem, results, rows = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
+    five = Factor((Term(A, (Interval(5, 6),)),))
+    stem.add(0, (five, contains("foo"), Factor((Term(length, (Interval(5, 6),)),))))
+    stem.add(1, (contains("bar"), Factor((Term(upper, (Interval(b"A", b"B"),)),))))
+    words = [["a foo", "foo", "x", "a bar"][number % 4] if number % 3 else "none" for number in range(300)]
+
+    def compute(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, limits: TextLimits) -> Column:
+        rows.setdefault(expr, []).extend(ids.tolist())
+        return guarded(expr, columns, ids, times, limits)
+
+    keys = [number % 10 for number in range(300)]
+    probe(stem, piece_of(words, keys), results, compute=compute)
+    foo = [number for number in range(300) if keys[number] == 5 and "foo" in words[number]]
+    bar = [number for number in range(300) if "bar" in words[number]]
+    assert (rows[length], rows[upper]) == (foo, bar) and len(foo) < 30 and len(bar) < 60
+    view = results.view(300, np.zeros(0, np.int64))
+    assert view.offsets(0, 0, 300).tolist() == [number for number in foo if words[number] == "a foo"]
+    assert view.offsets(1, 0, 300).tolist() == bar
 
 
 def test_a_long_text_is_searched_once_for_all_that_its_tuple_may_match() -> None:
