@@ -21,7 +21,7 @@ EACH = 20
 """Queries of a user."""
 ASKED = 200
 _SYMBOLS = 10_000
-_CREATE = "CREATE STREAM trades (symbol TEXT, price BIGINT)"
+CREATE = "CREATE STREAM trades (symbol TEXT, price BIGINT)"
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -30,7 +30,7 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _rows(queries: int) -> Iterator[Row]:
-    table = _table(queries)
+    table = table_of(queries)
     plain, tagged = _soup(), _soup()
     with_tags = {"key": "search_id", "labels": ["user_id"]}
     bare = table.drop(["search_id", "user_id"])
@@ -77,7 +77,8 @@ def _found(soup: LocalPSoup, table: pa.Table) -> Row:
     return Row("tags.queries", Sample.of(ours), "ms", "NumPy, comparing all labels", Sample.of(peer), target)
 
 
-def _table(queries: int) -> pa.Table:
+def table_of(queries: int) -> pa.Table:
+    """Values, keys and labels of some queries."""
     random = np.random.default_rng(1)
     numbers = np.arange(queries)
     return pa.table(
@@ -93,5 +94,5 @@ def _table(queries: int) -> pa.Table:
 
 def _soup() -> LocalPSoup:
     soup = LocalPSoup()
-    soup.execute(_CREATE)
+    soup.execute(CREATE)
     return soup

@@ -143,7 +143,8 @@ class ClauseCosts:
             same = self._by_slot[3, slots] < upto
             self._by_slot[0, slots[same]] += counts[same]
         for ids, slots, counts in tally.matched:
-            same = sqc_of_slot[slots] == ids
+            known = slots < len(sqc_of_slot)  # the table may have become smaller since
+            same = np.flatnonzero(known)[sqc_of_slot[slots[known]] == ids[known]]
             self._by_slot[2, slots[same]] += counts[same]
         del self._left[: tally.parts], self._gone[: tally.gone]
 

@@ -163,8 +163,6 @@ class Quarantine:
 
     def drop(self, sqc_ids: Array) -> Array:
         """Remove those clauses of `sqc_ids` (int64[k]) that are here; returns the others' places in it. O(n + k)."""
-        if not len(self.ids):
-            return np.arange(len(sqc_ids))
         here = np.isin(sqc_ids, self.ids)
         if here.any():
             stay = ~np.isin(self.ids, sqc_ids)

@@ -198,7 +198,12 @@ class LiveClauses:
     def _find(self, sqc_ids: Array) -> Array:
         ids = self._ids[: self._used]
         places = np.searchsorted(ids, sqc_ids)
-        live = int(places.max()) < len(ids) and bool(((ids[places] == sqc_ids) & (self._slots[places] != _GONE)).all())
+        if len(places) == 1:  # as most are: a step of NumPy is a microsecond, whatever it does
+            at = int(places[0])
+            live = at < len(ids) and bool(ids[at] == sqc_ids[0]) and bool(self._slots[at] != _GONE)
+        else:
+            live = int(places.max()) < len(ids) and bool((ids[places] == sqc_ids).all())
+            live = live and bool((self._slots[places] != _GONE).all())
         ensure(live, self, "a clause is asked for that is not live", sqc_ids=sqc_ids)
         return places
 

@@ -12,6 +12,7 @@ import pytest
 from psoup.answer.bill import memory_bill
 from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
 from psoup.config import EngineConfig
+from psoup.engine.maintenance.tally import Tallied
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
 
@@ -165,3 +166,28 @@ def test_no_more_of_the_candidates_matched_than_there_are(maintained: bool, rete
     assert "300 of 300 new tuples looked at, 300 matched" in text or retention
     if not retention:
         assert f"{cost.matched - 300} older tuples match besides" in text or not maintained
+
+
+def test_counts_are_added_up_while_most_queries_leave() -> None:
+    """The table of slots gets smaller between the sum and its installation."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=64), verify="all")
+    soup.execute("CREATE STREAM s (x BIGINT) RETENTION 64 ROWS")
+    ids = [soup.register(f"SELECT x FROM s WHERE x > {number}") for number in range(200)]
+    batch = pa.table({"x": range(150, 214)})
+    sums, pushed = None, 1
+    while sums is None:
+        soup.push("s", batch)
+        pushed += 1
+        while sums is None and (task := soup.engine.maintenance(everything=True)) is not None:
+            result = task.compute()
+            if isinstance(result, Tallied) and result.tally.matched:
+                sums = result
+            else:
+                soup.admission.give_back(soup.engine.install(result))
+    soup.unregister_many(ids[2:])
+    soup.push("s", batch)
+    soup.engine.install(sums)
+    soup.maintain()
+    costs = top_queries(soup.engine.snapshot(), tenant="default", by="matched")
+    assert [cost.matched for cost in costs] == [pushed * 64, pushed * 64]
+    soup.check()

@@ -148,9 +148,9 @@ class StreamClauses:
     def remove(self, gone: GoneClauses) -> None:
         """Remove clauses without queries, and what is known of expressions that no other clause reads."""
         self._tell()
-        indexed = self.quarantine.drop(gone.sqc_ids)
-        if len(indexed):
-            self.index.remove(gone.slots[indexed])
+        slots = gone.slots[self.quarantine.drop(gone.sqc_ids)] if len(self.quarantine) else gone.slots
+        if len(slots):
+            self.index.remove(slots)
         self.table.remove(gone.sqc_ids)
         for attribute, count in gone.attributes.items():
             self._uses[attribute] -= count
