@@ -72,12 +72,12 @@ def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, ro
 
 def _unknown(view: StreamView, sequence: int, pushed: tuple[int, int] | None) -> str:
     """Say why the rows of an event are not known."""
-    name, pushes = view.spec.name, view.arrivals.pushes
+    name, oldest = view.spec.name, view.arrivals.first_sequence
     if pushed is not None:
         return f"rows of event {sequence} were stored before the service started, and their IDs are not known any more"
-    if len(pushes) and sequence >= int(pushes[0, 0]):
+    if oldest is not None and sequence >= oldest:
         return f"event {sequence} is not a push that stream {name!r} took rows of"
-    since = f"from event {int(pushes[0, 0])} on" if len(pushes) else "of none"
+    since = "of none" if oldest is None else f"from event {oldest} on"
     return (
         f"event {sequence} is not known to stream {name!r}: tuple IDs are known of its newest {KEPT_PUSHES:,} pushes"
         f" that the service has taken or read from its log, which is {since}"

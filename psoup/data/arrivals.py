@@ -12,8 +12,9 @@ after a start it begins with the events that the log has.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -68,14 +69,16 @@ class Page(NamedTuple):
     numbers: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class ArrivalView:
+class ArrivalView(NamedTuple):
     """As readers see it. `next_number`: that of the next row to come.
 
-    `pushes`: int64[k, 2] of the sequence and the number of the first row, which is inverted (~) if not all are known.
+    `pushes`: the sequence of each push and the number of its first row, which is inverted (~) if not all of its rows
+    are known, one push after the other. The first `known` pushes belong to the view; the writer appends others, so no
+    reader may export the array's memory.
     """
 
-    pushes: Array
+    pushes: array[int]
+    known: int
     next_number: int
     pages: tuple[Page, ...]
     waiting: tuple[Numbers, ...]
@@ -84,21 +87,27 @@ class ArrivalView:
     def ends(self) -> tuple[int, int, int]:
         """How many pushes are known, the tuple ID after the last one released, and how many rows wait."""
         last = self.pages[-1]
-        return len(self.pushes), last.first_id + len(last.numbers), sum(map(len, self.waiting))
+        return self.known, last.first_id + len(last.numbers), sum(map(len, self.waiting))
 
     def push(self, sequence: int) -> tuple[int, int] | None:
         """The first number and the rows of the push of an event; None if it is not known. O(log k).
 
         The rows are -1 if some of them were stored before the start.
         """
-        at = int(self.pushes[:, 0].searchsorted(sequence))
-        if at == len(self.pushes) or self.pushes[at, 0] != sequence:
+        pushes = self.pushes
+        place = bisect_left(range(self.known), sequence, key=lambda place: pushes[2 * place])
+        if place == self.known or pushes[2 * place] != sequence:
             return None
-        first = int(self.pushes[at, 1])
+        first = pushes[2 * place + 1]
         if first < 0:
             return ~first, -1
-        after = self.next_number if at + 1 == len(self.pushes) else int(self.pushes[at + 1, 1])
+        after = self.next_number if place + 1 == self.known else pushes[2 * place + 3]
         return first, max(after, ~after) - first
+
+    @property
+    def first_sequence(self) -> int | None:
+        """The event of the oldest push that is known; None if none is."""
+        return self.pushes[0] if self.known else None
 
     def ids(self, first: int, count: int) -> Array:
         """The tuple IDs of the rows numbered from `first` on, or UNKNOWN or WAITS: int64[count]. O(pages, waiting)."""
@@ -127,8 +136,7 @@ class Arrivals:
 
     def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
         self._kept, self._page = kept_pushes, page
-        self._pushes: Array = np.zeros((16, 2), np.int64)
-        self._known = 0
+        self._pushes = array("q")
         self._next = 0
         """The number of the next row."""
         self._released = 0
@@ -143,19 +151,23 @@ class Arrivals:
     def add(self, sequence: int, count: int, *, whole: bool = True) -> int:
         """Number the rows of a push; returns the first number. Not `whole`: some of its rows are not among these."""
         first, self._next = self._next, self._next + count
-        if self._known == len(self._pushes):
-            kept = self._pushes[max(self._known - self._kept, 0) :]
-            self._pushes = np.zeros((2 * len(kept), 2), np.int64)
-            self._pushes[: len(kept)] = kept
-            self._known = len(kept)
-        self._pushes[self._known] = sequence, first if whole else ~first
-        self._known += 1
+        if len(self._pushes) >= 4 * self._kept:
+            self._pushes = self._pushes[-2 * self._kept :]  # views keep the one that they have
+        self._pushes.extend((sequence, first if whole else ~first))
         return first
 
     def release(self, first_id: int, numbers: Numbers) -> None:
         """Note that the rows with these numbers have the tuple IDs from `first_id` on; O(n) if it is not a range."""
+        page, before = self._open, self._open.numbers
+        if (
+            type(numbers) is type(before) is range
+            and numbers.start == before.stop
+            and first_id - page.first_id == before.stop - before.start
+        ):  # in system time always
+            self._released += numbers.stop - numbers.start
+            self._open = Page(page.first_id, range(before.start, numbers.stop))
+            return
         self._released += len(numbers)
-        page = self._open
         if first_id != page.first_id + len(page.numbers):
             page = self._turn(first_id)
         if isinstance(numbers, range) and isinstance(page.numbers, range) and page.numbers.stop in (numbers.start, 0):
@@ -175,7 +187,7 @@ class Arrivals:
 
     def view(self, waiting: tuple[Numbers, ...]) -> ArrivalView:
         """The same as readers see it; later changes do not change the view. O(pages)."""
-        return ArrivalView(self._pushes[: self._known], self._next, (*self._closed, self._open), waiting)
+        return ArrivalView(self._pushes, len(self._pushes) // 2, self._next, (*self._closed, self._open), waiting)
 
     def check(self, waiting: Sequence[Numbers]) -> None:
         """Check that each row is released or waits, and that pages follow one another."""

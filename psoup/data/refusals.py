@@ -53,11 +53,14 @@ class Refusals:
         self._forgotten = (_LEAST, _MOST if below is None else below) if forgotten else None
         self._times = np.zeros(_FIRST_SIZE, np.int64)
         self._used = 0
+        self._view: RefusedTimes | None = None
+        """As readers see them, until there are more."""
 
     def add(self, times: Array) -> None:
         """Add refusals. O(times), and now and then O(KEPT)."""
         if not len(times):
             return
+        self._view = None
         self._count += len(times)
         if len(times) > KEPT:
             self._forget(times[:-KEPT])
@@ -73,7 +76,9 @@ class Refusals:
 
     def view(self) -> RefusedTimes:
         """The refusals as readers see them; later ones do not change the view."""
-        return RefusedTimes(self._count, self._times[: self._used], self._forgotten)
+        if self._view is None:
+            self._view = RefusedTimes(self._count, self._times[: self._used], self._forgotten)
+        return self._view
 
     def check(self) -> None:
         """Check that as many times are kept as are counted, or that some are said to be forgotten."""

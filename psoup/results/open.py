@@ -46,8 +46,12 @@ class OpenView:
     count: int
     runs: tuple[Run, ...]
     length: int
-    spare: int = 0
-    """Bytes of room for rows that are not in use."""
+    room: RowRoom
+
+    @property
+    def spare(self) -> int:
+        """Bytes of room for rows that are not in use, as it is when asked for."""
+        return self.room.nbytes
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
@@ -203,8 +207,8 @@ class OpenResults:
 
     def view(self, length: int, sqc_of_slot: Array) -> OpenView:
         """The results of the first `length` tuples for readers. O(runs)."""
-        runs, spare = tuple(self.runs), self.room.nbytes
-        return OpenView(sqc_of_slot, self.row_of_slot, self.rows, self._row_count, runs, length, spare)
+        rows = self.row_of_slot, self.rows, self._row_count
+        return OpenView(sqc_of_slot, *rows, tuple(self.runs), length, self.room)
 
     def leave_out(self, sqc_ids: Array, offset: int) -> None:
         """Note that clauses (int64[k]) were not evaluated from `offset` on. O(k + exceptions)."""

@@ -151,7 +151,7 @@ def test_what_is_kept_is_bounded_and_goes_with_its_tuples() -> None:
     for sequence in range(100):
         many.add(sequence, 2)
     known = many.view(())
-    assert (known.push(50), known.push(99), len(known.pushes) <= 20) == (None, (198, 2), True)
+    assert (known.push(50), known.push(99), known.known <= 20) == (None, (198, 2), True)
     large = Arrivals(page=64)
     for start in range(0, 10_000, 10):
         large.add(start, 10)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from psoup.columns import Array, Batch, concat_batches
 from psoup.config import Shape
 from psoup.data.arrivals import Arrivals, ArrivalView
-from psoup.data.data_stem import ReorderBuffer, Run
+from psoup.data.data_stem import ReorderBuffer
 from psoup.data.refusals import Refusals, RefusedTimes
 from psoup.data.stored import Stored
 from psoup.engine.stream.attention import Attention
@@ -47,31 +47,35 @@ class Feed:
         self._attention.changed()
 
     def _take(self, event: Pushed) -> None:
-        if not event.accepted:
+        batch, stored = event.batch, event.stored
+        count = len(batch)
+        if not count and not stored:
             return
-        first = self._arrivals.add(event.sequence, len(event.batch), whole=not event.stored)
+        first = self._arrivals.add(event.sequence, count, whole=not stored)
         if self._event_time:
-            self._pending.add(event.batch, first)
-        elif len(event.batch):
-            self._ready.append(event.batch)
+            self._pending.add(batch, first)
+        elif count:
+            self._ready.append(batch)
 
     def release(self, next_id: int) -> Batch | None:
         """Release the tuples that the watermark has passed, in stream order, as one batch: small pushes are joined.
 
         They get the tuple IDs from `next_id` on.
         """
-        released = None
         if self._event_time:
             released = None if self._watermark is None else self._pending.release(self._watermark)
+            if released is None:
+                return None
+            batch, numbers = released
         elif self._ready:
             batch, self._ready = concat_batches(self._ready), []
             first, self._ready_first = self._ready_first, self._ready_first + len(batch)
-            released = Run(batch, range(first, self._ready_first))
-        if released is None:
+            numbers = range(first, self._ready_first)
+        else:
             return None
-        self._arrivals.release(next_id, released.numbers)
+        self._arrivals.release(next_id, numbers)
         self._attention.changed()
-        return released.batch
+        return batch
 
     def widen(self, schema: Schema) -> int:
         """Give waiting tuples the columns that `schema` has more; returns the bytes charged in addition."""
@@ -93,12 +97,12 @@ class Feed:
     @property
     def waiting(self) -> tuple[Array, ...]:
         """The times of tuples that wait for the watermark, in ascending runs."""
-        return self._pending.times()
+        return self._pending.times() if self._event_time else ()
 
     @property
     def arrivals(self) -> ArrivalView:
         """The tuple IDs of the rows of recent pushes."""
-        return self._arrivals.view(self._pending.numbers())
+        return self._arrivals.view(self._pending.numbers() if self._event_time else ())
 
     @property
     def late(self) -> RefusedTimes:
@@ -113,7 +117,7 @@ class Feed:
     @property
     def waiting_bytes(self) -> int:
         """Bytes charged for tuples that wait for the watermark."""
-        return self._pending.nbytes
+        return self._pending.nbytes if self._event_time else 0
 
     @property
     def ready_bytes(self) -> int:
