@@ -58,7 +58,7 @@ def decide_register(
         check_tag(tag)
         standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
     replaced = 0
-    if keyed:
+    if keyed and standing.tags.query_of(command.tenant, tag.key, standing.owners) >= 0:  # mostly the key is free
         tags = TagColumns.of(tag)
         assert tags is not None
         asked = Asked(command.tenant, tags, same, binding.query, command.replace, expires)
@@ -66,7 +66,7 @@ def decide_register(
             if known.sequence:
                 return Prepared(QueryAcknowledgement(known.sequence, True, known.first))
             replaced = int(known.replaced[0])
-    elif (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
+    if not keyed and (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
     query = binding.queries[0]

@@ -16,7 +16,9 @@ import threading
 import time
 from pathlib import Path
 
-from psoup_client import Client
+import pytest
+
+from psoup_client import Client, NotFound
 from psoup_testing.budget import SCALE, SEED, replayable
 from psoup_testing.senders import CREATE, QUERY, Sender, check
 from psoup_testing.zygote import Zygote
@@ -43,6 +45,14 @@ def chunks(data: str) -> int:
     return len(list(Path(data, "chunks").glob("*")))
 
 
+def check_replaced(client: Client, queries: list[str]) -> None:
+    """Check that the IDs of queries that followed one another under a key lead to the last of them."""
+    for gone in queries[:-1]:
+        with pytest.raises(NotFound) as refused:
+            client.query(gone)
+        assert refused.value.replaced_by == queries[-1]
+
+
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance, data = random.Random(SEED), str(tmp_path / "data")
     stop, progress = threading.Event(), threading.Condition()
@@ -53,6 +63,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
         with Client(address, timeout=20) as client:
             client.create_stream(CREATE)
             query = client.register(QUERY).id
+            changing = [client.register(QUERY, key="changing", expires_after="2 days").id]
         senders, named = [Sender(address, k, stop, progress) for k in range(PRODUCERS)], dict[str, str]()
         try:
             for cycle in range(CYCLES):
@@ -67,6 +78,10 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
                 with Client(address, timeout=20) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
                     assert {q.key: q.id for q in client.queries(labels={"of": "killed"})} == named
+                    changing.append(
+                        client.register(QUERY, key="changing", labels={"cycle": f"{cycle}"}, replace=True).id
+                    )
+                    check_replaced(client, changing)
                     named[f"k{cycle}"] = client.register(QUERY, key=f"k{cycle}", labels={"of": "killed"}).id
             with progress:  # on a machine that has much else to do, too
                 progress.wait_for(lambda: sum(s.acknowledged for s in senders) > BATCHES and chunks(data) > CHUNKS, 90)
