@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import gzip
 import itertools
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -212,3 +213,50 @@ def test_a_row_refused_by_the_service_is_named_among_several_files(psoup: Psoup,
 
 def test_a_bar_tells_rows_and_their_speed() -> None:
     assert RowSpeed().render(SimpleNamespace(fields={"rows": 1_000}, elapsed=2.0)).plain == "1,000 rows, 500 rows/s"
+
+
+TOKENS = [
+    b",",
+    b";",
+    b'"',
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\0",
+    b"NA",
+    b"0x1F",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"2026-02-30",
+    b"{",
+    b" ",
+]
+
+
+def test_a_damaged_file_is_read_or_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes are put in, taken out and changed: without rejects no more rows are taken than with them."""
+    drawn = random.Random(7)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(150):
+        dirty = drawn.choice(CORPUS)
+        content = bytearray(dirty.content)
+        for _ in range(drawn.randrange(4)):
+            at = drawn.randrange(len(content) + 1)
+            content[at : at + drawn.randrange(3)] = drawn.choice([*TOKENS, b"", bytes([drawn.randrange(256)])])
+        monkeypatch.setattr(records, "PIECE_BYTES", drawn.choice([7, 50, 2**23]))
+        damaged = Dirty(dirty.name, bytes(content), options=dirty.options)
+        rows, said = checked(damaged, tmp_path / dirty.name, None)
+        rejects = Rejects(None, [])
+        kept, again = checked(damaged, tmp_path / dirty.name, rejects)
+        assert rows <= kept, damaged
+        assert (kept, again, rejects.count) == (rows, "", 0) if not said else again or rejects.count, damaged
+
+
+def test_places_of_rows_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was checked, or is in a stage, holds no memory."""
+    monkeypatch.setattr(records, "PIECE_BYTES", 100)
+    (tmp_path / "long.csv").write_text("id\n" + "1\n" * 5_000)
+    source = PushedFiles([(str(tmp_path / "long.csv"), "csv")], file_options())
+    for _ in source.tables(INFO, lambda: PushResult(accepted=source.rows)):
+        assert len(source._sent) <= 2
+    assert source.rows == 5_000

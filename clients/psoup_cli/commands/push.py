@@ -180,7 +180,7 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Read all rows as a push would; returns how many it would send."""
     info, rows = client.describe(stream), 0
     try:
-        for table in source.tables(info, PushResult):
+        for table in source.tables(info, lambda: PushResult(accepted=source.rows)):
             rows += len(table)
     except InvalidData as problem:
         raise source.named(problem, "No row was sent.") from None
@@ -206,7 +206,11 @@ def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callabl
     try:
         with begin() as stage:
             again = stage.result is not None  # what was rejected then is written down once more
-            for rows in () if again and source.rejects is None else source.tables(info, PushResult):
+            for rows in (
+                ()
+                if again and source.rejects is None
+                else source.tables(info, lambda: PushResult(accepted=source.rows))
+            ):
                 if not again:
                     stage.add(to_table(rows, info, source.options.times))
     except (InvalidData, ResourceExhausted) as problem:

@@ -69,10 +69,6 @@ class CsvPiece:
     numbers: Any = None
     refused: dict[int, str] = field(default_factory=dict)
 
-    def line_of(self, row: int) -> int:
-        """The line of one row of the table."""
-        return self.records.line_of(row if self.numbers is None else int(self.numbers[row]))
-
 
 def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterator[CsvPiece]:
     """The tables of a CSV. Raises InvalidData that names the line where it cannot go on; an empty file is one."""
@@ -162,14 +158,15 @@ class _Shape:
 
     def _sifted(self, records: Records) -> CsvPiece:
         """Read the records that can be read, and say what is wrong with the others."""
-        refused = dict[int, str]()
+        data, refused = self._told(records)
+        places = np.delete(np.arange(len(records.starts())), list(refused))
 
         def ragged(row: Any) -> str:
-            refused[row.number - 1] = self._counts(row.actual_columns, row.expected_columns)
+            refused[int(places[row.number - 1])] = self._counts(row.actual_columns, row.expected_columns)
             return "skip"
 
-        texts = self._read(records.data, {own.name: pa.binary() for own in self._wanted}, ragged)
-        numbers = np.delete(np.arange(len(texts) + len(refused)), list(refused))
+        texts = self._read(data, {own.name: pa.binary() for own in self._wanted}, ragged)
+        numbers = np.setdiff1d(places, list(refused))
         arrays, good = [], np.ones(len(texts), bool)
         for own, column in zip(self._wanted, texts.columns, strict=True):
             array, reasons = _typed(column.combine_chunks(), own)
@@ -179,6 +176,20 @@ class _Shape:
                 refused.setdefault(int(numbers[row]), reason)
         table = pa.Table.from_arrays(arrays, [own.name for own in self._wanted]).filter(pa.array(good))
         return CsvPiece(table, records, numbers[good], refused)
+
+    def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
+        """Leave out what Arrow cannot tell of: records that are not UTF-8 and have another number of fields."""
+        refused = dict[int, str]()
+        if _is_utf8(records.data):
+            return records.data, refused
+        kept = list[bytes]()
+        for number, text in enumerate(records.texts()):
+            fields = 0 if _is_utf8(text) else len(next(fields_of(text.decode("latin-1"), self._dialect)))
+            if fields and fields != len(self._names):
+                refused[number] = self._counts(fields, len(self._names))
+            else:
+                kept.append(text)
+        return b"\n".join(kept) + b"\n", refused
 
     def _counts(self, there: int, wanted: int) -> str:
         first = f"the first line {counted(wanted, 'name' if self._header else 'value')}"
@@ -202,6 +213,14 @@ def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
             facts={"line": str(line)},
         )
     return fields
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str]]:

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +27,7 @@ from psoup_cli.files.csv_rows import CsvColumns, CsvField, CsvPiece, csv_pieces
 from psoup_cli.files.header import Names, columns_in_order, columns_of, known_columns
 from psoup_cli.files.json_rows import JsonPiece, json_pieces
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.records import Records
 from psoup_cli.files.source import COMPRESSIONS, Source, Text
 from psoup_client import InvalidData, StreamInfo
 
@@ -117,7 +118,9 @@ def open_rows(path: str, format: str, stream: StreamInfo, options: FileOptions) 
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
         try:
             yield from _pieces(file, format, stream, options)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        except (pa.ArrowException, OSError) as problem:
+            if isinstance(problem, OSError) and problem.errno is not None:
+                raise  # the disk's, not the file's
             raise InvalidData(f"this cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
@@ -163,31 +166,30 @@ class _StreamColumns(CsvColumns):
 
 
 def _of_csv(piece: CsvPiece, position: int) -> FilePiece:
-    def number(row: int) -> int:
-        return row if piece.numbers is None else int(piece.numbers[row])
-
-    def written(row: int) -> str:
-        return _decoded(piece.records.texts()[number(row)])
-
-    refused = list[Refused]()
-    if piece.refused:
-        lines, texts = piece.records.lines(), piece.records.texts()
-        refused = [Refused(f"line {lines[n]}", why, _decoded(texts[n])) for n, why in sorted(piece.refused.items())]
-    return FilePiece(piece.table, position, lambda row: f"line {piece.line_of(row)}", written, refused)
+    return _of_text(piece.records, piece.table, piece.numbers, piece.refused, position)
 
 
 def _of_json(piece: JsonPiece, position: int) -> FilePiece:
-    records, numbers = piece.records, piece.numbers
-    refused = list[Refused]()
-    if piece.refused:
-        lines, texts = records.lines(), records.texts()
-        refused = [Refused(f"line {lines[n]}", why, _decoded(texts[n])) for n, why in piece.refused.items()]
+    return _of_text(piece.records, piece.rows, piece.numbers, piece.refused, position)
+
+
+def _of_text(records: Records, rows: Any, numbers: Any, refused: dict[int, str], position: int) -> FilePiece:
+    """Put rows of records together. `numbers`: which record each row is, None if all are."""
+    lines, texts = cache(records.lines), cache(records.texts)  # found out once, if they are wanted
+
+    def number(row: int) -> int:
+        return row if numbers is None else int(numbers[row])
+
+    said = [
+        Refused(f"line {lines()[at]}", why, texts()[at].decode(errors="backslashreplace"))
+        for at, why in sorted(refused.items())
+    ]
     return FilePiece(
-        piece.rows,
+        rows,
         position,
-        lambda row: f"line {records.line_of(numbers[row])}",
-        lambda row: _decoded(records.texts()[numbers[row]]),
-        refused,
+        lambda row: f"line {lines()[number(row)]}",
+        lambda row: texts()[number(row)].decode(errors="backslashreplace"),
+        said,
     )
 
 
@@ -201,10 +203,6 @@ def _row(before: int, row: int) -> str:
 
 def _as_json(table: pa.Table, row: int) -> str:
     return json.dumps({name: str(column[row]) for name, column in zip(table.column_names, table.columns, strict=True)})
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="backslashreplace")
 
 
 def _size(file: BinaryIO) -> int:

@@ -196,8 +196,12 @@ def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool
 
 
 def _outside(data: bytes, starts: Array, stops: Array) -> Array:
-    """Find the line feeds that end a record."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    """Find what ends a record: a line feed, or a carriage return that none follows, as Arrow has it."""
+    raw = np.frombuffer(data, np.uint8)
+    feeds = raw == _NEWLINE
+    if b"\r" in data:
+        feeds[:-1] |= (raw[:-1] == _RETURN) & ~feeds[1:]  # of the last byte it is not known what follows
+    ends = np.flatnonzero(feeds)
     if not len(starts):
         return ends
     nearest = np.searchsorted(starts, ends, side="right") - 1
