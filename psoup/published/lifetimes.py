@@ -75,10 +75,14 @@ class Lifetimes:
         if not self._pages or not len(query_ids):
             return
         numbers = query_ids // _PAGE
-        for number in np.unique(numbers).tolist():
+        numbers -= (least := int(numbers.min()))
+        order = np.argsort(numbers.astype(np.uint16) if int(numbers.max()) < 1 << 16 else numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))  # 16 bits are sorted by counting
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+            number = least + int(numbers[order[start]])
             page = self._pages.get(number)
             if page is not None:
-                yield page, number, query_ids[numbers == number] - number * _PAGE
+                yield page, number, query_ids[order[start:end]] - number * _PAGE
 
     def note(self, query_id: int) -> None:
         """Note that a query is asked. O(1), from any thread."""
