@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
-from psoup_client.connection import target
+from psoup_client.connection import completed, target
 from psoup_service.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"
@@ -114,22 +114,11 @@ def _table(path: str, content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _checked_address(origin: str, value: Any) -> str:
-    host, colon, port = str(value).rpartition(":")
-    if host == "unix" or str(value).startswith("unix:"):
-        return _checked_socket(origin, str(value))
-    if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
-        raise typer.BadParameter(
-            f"{origin}: {value!r} is not an address; write HOST:PORT, for instance {DEFAULT_ADDRESS}, or unix:PATH"
-        )
-    return str(value)
-
-
-def _checked_socket(origin: str, value: str) -> str:
     try:
-        target(value)
+        target(str(value))
+        return completed(str(value))
     except ValueError as problem:
         raise typer.BadParameter(f"{origin}: {problem}") from None
-    return value
 
 
 def _checked_timeout(origin: str, value: Any) -> float:

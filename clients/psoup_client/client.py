@@ -9,9 +9,9 @@
     [('b',)]
     >>> client.close()
 
-Every call has a deadline, and every call may be repeated without harm, so UNAVAILABLE is retried for a while before
-it is raised. A client may be shared by threads. It does not keep data: that is the service's. The calls themselves are
-in `psoup_client.calls`, a file for each group.
+Every call has a deadline, and every call may be repeated without harm, so UNAVAILABLE is retried before it is raised:
+for a second, or for ten if the service has been there before, as it may restart. A client may be shared by threads. It
+does not keep data: that is the service's. The calls themselves are in `psoup_client.calls`, a file for each group.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from psoup_client.calls.queries import QueryCalls
 from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
-from psoup_client.connection import Connection
+from psoup_client.connection import PORT, Connection
 from psoup_client.options import ClientOptions
 
-DEFAULT_ADDRESS = "127.0.0.1:7433"
+DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
 DEFAULT_TIMEOUT = 30.0
 """Seconds until a call without a `timeout` of its own is given up."""
 
@@ -54,9 +54,10 @@ class Client(  # a group that builds on others stands before them
 ):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
-    `address` is "host:port", or "unix:" and the path of a socket; without it the environment variable PSOUP_ADDRESS,
-    else 127.0.0.1:7433. Nothing is sent before the first call. `timeout` is the deadline in seconds of each call that
-    names none. `options`: credentials, channel options, interceptors, and how calls are repeated.
+    `address` is "host:port", "host" alone for its port 7433, or "unix:" and the path of a socket; without it the
+    environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. Nothing is sent before the first call. `timeout` is the
+    deadline in seconds of each call that names none. `options`: credentials, channel options, interceptors, and how
+    calls are repeated.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Client(  # a group that builds on others stands before them
         timeout: float = DEFAULT_TIMEOUT,
         options: ClientOptions = ClientOptions(),
     ) -> None:
-        self.address = address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
-        super().__init__(Connection(self.address, timeout, options))
+        connection = Connection(address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS, timeout, options)
+        super().__init__(connection)
+        self.address = connection.address
 
     def __enter__(self) -> Client:
         return self

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -55,6 +56,14 @@ _ENVELOPE = 4_096
 
 _LONGEST_NAME = 1_024
 
+PORT = 7433
+"""The port of a service that is told no other."""
+
+_RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
+"""How an address begins whose form is gRPC's own."""
+
+_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
+
 _LONGEST_PATH = 107
 """Bytes of a Unix socket's path: what Linux allows."""
 
@@ -74,15 +83,26 @@ def naming_stream(stream: str) -> Names:
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
 
 
-def target(address: str) -> str:
-    """Write an address as gRPC does: "host:port" as it is, and "unix:" with the path of a socket.
-
-    Raises ValueError for a path that no socket can have, and for what no host's name can hold.
-    """
+def completed(address: str) -> str:
+    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for others."""
     if not isinstance(address, str):
         raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
-    kind, colon, path = address.partition(":")
-    if kind != "unix" or not colon:
+    if _RESOLVED.match(address):
+        return address
+    match = _HOST.fullmatch(address)
+    if match is None or match["host"].isdecimal() or not 0 < int(match["port"] or PORT) < 1 << 16:
+        raise ValueError(f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', or unix:PATH")
+    return address if match["port"] else f"{address}:{PORT}"
+
+
+def target(address: str) -> str:
+    """Write an address as gRPC does: "host:port", and "unix:" with the path of a socket.
+
+    Raises as `completed`, and ValueError for a path that no socket can have.
+    """
+    address = completed(address)
+    kind, _, path = address.partition(":")
+    if kind != "unix":
         return address
     path = "/" + path.lstrip("/") if path.startswith("/") else path
     if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
@@ -133,6 +153,25 @@ def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
     return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
 
 
+class _Waiting:
+    """The pauses between the attempts at one call."""
+
+    def __init__(self, retry: RetryOptions) -> None:
+        self._retry, self._pauses, self._attempts = retry, retry.pauses(), 0
+        self._failed: float | None = None
+
+    def next(self, error: Unavailable, reached: bool) -> float:
+        """Return the seconds until the next attempt; raises the error if there is none. `reached`: it may restart."""
+        now = time.monotonic()
+        self._failed = now if self._failed is None else self._failed
+        self._attempts += 1
+        pause = max(next(self._pauses), error.retry_after or 0.0)
+        restarting = reached and self._retry.attempts > 1 and now + pause < self._failed + self._retry.restart_seconds
+        if self._attempts < self._retry.attempts or restarting:
+            return pause
+        raise error
+
+
 class Connection:
     """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
 
@@ -140,12 +179,13 @@ class Connection:
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
-        self.address = address
+        self.address = completed(address)
         self.timeout = seconds(timeout)
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
         self.retry = options.retry
-        self._pauses = (*options.retry.pauses_of_call(), None)
+        self._reached = False
+        """Whether the service has answered a call."""
         self._channel = _open_channel(address, options)
         self._closed = False
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
@@ -176,25 +216,27 @@ class Connection:
         makes the request one that may come twice. `names`: what the service may know of the request before it reads it
         (`naming`).
         """
-        deadline = time.monotonic() + self._seconds(timeout)
+        deadline, waiting = time.monotonic() + self._seconds(timeout), _Waiting(self.retry)
         lost = ""
-        for pause in self._pauses:
+        while True:
             self._check_open()
             try:
                 left = max(0.001, deadline - time.monotonic())
-                return method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
+                reply = method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
             except grpc.RpcError as problem:
                 error = from_rpc(problem, self.address, lost)
-            if pause is None or not repeat or not isinstance(error, Unavailable):
+            else:
+                self._reached = True
+                return reply
+            self._reached |= error.reason != type(error).reason  # a service said what is wrong
+            if not repeat or not isinstance(error, Unavailable):
                 raise error
-            lost = error.message
-            pause = max(pause, error.retry_after or 0.0)
+            lost, pause = error.message, waiting.next(error, self._reached)
             if time.monotonic() + pause >= deadline:
                 raise error
             time.sleep(pause)
             if before_repeating is not None:
                 before_repeating()
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
         """Start a streaming call; the caller cancels it when it is done."""

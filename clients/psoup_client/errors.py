@@ -209,6 +209,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
     kind = BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
         why = message.rpartition(": ")[2] if message.startswith(_NOBODY) else message
+        why = "the name of the host is not known" if "address lookup failed" in message else why
         message = f"no PSoup service answers at {address} ({why}); start one with: psoup serve"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; "

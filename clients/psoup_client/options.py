@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import islice
 from numbers import Real
 from typing import Any
 
@@ -57,14 +56,17 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
 class RetryOptions:
     """Repetition of calls while the service is unavailable. Only calls that do no harm twice are repeated.
 
-    A unary call is tried `attempts` times; each attempt is made by gRPC, up to `channel_attempts` times. Streamed
-    answers have only gRPC's attempts. A `Producer` repeats for as long as `patience_seconds` says. A service that asks
-    for a longer pause gets it. Raises ValueError for numbers that make no sense, and TypeError for
-    what is not a number.
+    A unary call is tried `attempts` times, and for `restart_seconds` if the service has been there before; each attempt
+    is made by gRPC, up to `channel_attempts` times. Streamed answers have only gRPC's attempts. A `Producer` repeats
+    for as long as `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for
+    numbers that make no sense, and TypeError for what is not a number.
     """
 
-    attempts: int = 4
+    attempts: int = 2
     """Attempts at a call, the first one among them; 1: a call is not repeated. Its timeout is for all together."""
+
+    restart_seconds: float = 10.0
+    """For how long a call waits for a service that this client has reached before: it restarts. 0: not at all."""
 
     channel_attempts: int = 3
     """Attempts that gRPC makes of each of these; 1: gRPC does not repeat. At most 5, which is gRPC's own limit."""
@@ -91,8 +93,9 @@ class RetryOptions:
                 f"the pauses are {first:g} s to {longest:g} s: give {MIN_PAUSE_SECONDS} or more for the first,"
                 f" and for the longest no less and at most {MAX_PAUSE_SECONDS:,.0f}"
             )
-        if not self.patience_seconds >= 0:
-            raise ValueError(f"patience_seconds is {self.patience_seconds}: give 0 or more")
+        for name in ("patience_seconds", "restart_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: give 0 or more")
 
     def pauses(self) -> Iterator[float]:
         """Seconds between attempts, without an end."""
@@ -100,10 +103,6 @@ class RetryOptions:
         while True:
             yield pause
             pause = min(self.longest_pause_seconds, pause * 2)
-
-    def pauses_of_call(self) -> tuple[float, ...]:
-        """Seconds between the attempts at one call."""
-        return tuple(islice(self.pauses(), self.attempts - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 import json
 import math
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,11 @@ class Servicer(server_pb2_grpc.ServerServiceServicer):
 
     def __init__(self, failures: int = 0) -> None:
         self.calls = 0
-        self._failures = failures
+        self.failures = failures
 
     def GetServerInfo(self, request: Any, context: grpc.ServicerContext) -> server_pb2.GetServerInfoResponse:
         self.calls += 1
-        if self.calls <= self._failures:
+        if self.calls <= self.failures:
             context.abort(grpc.StatusCode.UNAVAILABLE, "not there")
         return server_pb2.GetServerInfoResponse(version="9.9", state="serving")
 
@@ -174,6 +175,54 @@ def test_a_call_ends_with_the_attempt_that_succeeds() -> None:
     assert tried.calls == 3
 
 
+@pytest.mark.parametrize(
+    ("attempts", "restart_seconds", "calls"), [(2, 10.0, 7), (2, 0.0, 2), (4, 0.0, 4), (1, 10.0, 1)]
+)
+def test_a_service_that_was_there_is_waited_for(attempts: int, restart_seconds: float, calls: int) -> None:
+    """Longer than one that never answered; but what is tried once is tried once."""
+    retry = RetryOptions(
+        attempts=attempts,
+        restart_seconds=restart_seconds,
+        channel_attempts=1,
+        first_pause_seconds=0.01,
+        longest_pause_seconds=0.01,
+    )
+    tried = Servicer(failures=0)
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+        assert client.info().version == "9.9"
+        tried.calls, tried.failures = 0, 6
+        with suppress(Unavailable):
+            client.info()
+    assert tried.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("given", "completed"),
+    [
+        ("localhost", "localhost:7433"),
+        ("a-host.example", "a-host.example:7433"),
+        ("[::1]", "[::1]:7433"),
+        *((as_is, as_is) for as_is in ("10.0.0.1:7", "[fe80::1%eth0]:7433", "dns:///a:1", "ipv6:[::1]:9", "unix:/a/b")),
+    ],
+)
+def test_an_address_without_a_port_has_that_of_a_service(given: str, completed: str) -> None:
+    with Client(given) as client:
+        assert (client.address, repr(client)) == (completed, f"<Client of {completed}>")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["7433", "http://localhost:7433", "localhost:99999", "localhost:0", "a:b", "::1", "a b", "host:7433/x", ":7"],
+)
+def test_what_is_no_address_is_refused_before_anything_is_sent(wrong: str) -> None:
+    with pytest.raises(
+        ValueError, match=re.escape(f"{wrong!r} is not an address: write HOST:PORT, such as '127.0.0.1")
+    ):
+        Client(wrong)
+    with pytest.raises(TypeError, match=r"the address is 7433: write it as text, such as '127\.0\.0\.1:7433'"):
+        Client(7433)  # type: ignore[arg-type]
+
+
 def test_a_producer_has_the_patience_of_its_client(running: Serving) -> None:
     options = ClientOptions(retry=RetryOptions(patience_seconds=0.0))
     problem = Unavailable("away")
@@ -195,7 +244,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 
 def test_without_options_calls_are_repeated_as_ever() -> None:
-    assert RetryOptions().pauses_of_call() == (0.1, 0.2, 0.4)
+    assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (2, 10.0)
     arguments = dict(channel_options(ClientOptions()))
     never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
     assert {name["method"] for name in never["name"]} == {"CreateStream", "AlterStream", "Execute", "PushStream"}
