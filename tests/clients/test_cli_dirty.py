@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_cli.file_flags import file_options
-from psoup_cli.files import records
-from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
+from psoup_cli.files import csv_rows, records
+from psoup_cli.files.csv_rows import CsvColumns, CsvField, csv_pieces
 from psoup_cli.files.header import Names
 from psoup_cli.files.json_rows import json_pieces
 from psoup_cli.files.opening import format_of
@@ -260,3 +260,19 @@ def test_places_of_rows_are_forgotten(tmp_path: Path, monkeypatch: pytest.Monkey
     for _ in source.tables(INFO, lambda: PushResult(accepted=source.rows)):
         assert len(source._sent) <= 2
     assert source.rows == 5_000
+
+
+def test_what_is_not_tried_could_not_be_read() -> None:
+    """No text that Arrow reads as a number or a day looks like none."""
+    drawn = random.Random(3)
+    for arrow, letters in ((pa.int64(), "019-+xXaF ."), (pa.date32(), "0129-/ T")):
+        own, day = CsvField("a", arrow, "T"), "2026-01-21" if arrow == pa.date32() else "0x1F"
+        for _ in range(500):
+            text = list(day)
+            for _ in range(drawn.randrange(1, 4)):
+                text.insert(drawn.randrange(len(text) + 1), drawn.choice(letters))
+                del text[drawn.randrange(len(text))]
+            values = pa.array(["".join(text).encode()])
+            if csv_rows._hopeless(values, own):
+                with pytest.raises(pa.ArrowInvalid):
+                    csv_rows._converted(values, arrow)
