@@ -1,7 +1,8 @@
 """T1: kill -9 at random moments, four producers go on; the checker knows only what was acknowledged.
 
     before each kill     how many batches each producer was told to be acknowledged
-    after each restart   the query registered in the beginning finds what `psoup_testing.acknowledged` says it must
+    after each restart   the query registered in the beginning finds what `psoup_testing.acknowledged` says it must;
+                         queries that were removed at once are gone, and the call that removed them may come again
 
 Chunks are small, so that many are stored and kills hit their writing (T6).
 T7 on the way: each kill loses replies, and the producers send again what may have been taken.
@@ -45,12 +46,24 @@ def chunks(data: str) -> int:
     return len(list(Path(data, "chunks").glob("*")))
 
 
-def check_replaced(client: Client, queries: list[str]) -> None:
-    """Check that the IDs of queries that followed one another under a key lead to the last of them."""
+def take_the_place(client: Client, queries: list[str], cycle: int) -> None:
+    """Replace a query under its key; the IDs of those that followed one another under it lead to the last of them."""
+    queries.append(client.register(QUERY, key="changing", labels={"cycle": f"{cycle}"}, replace=True).id)
     for gone in queries[:-1]:
         with pytest.raises(NotFound) as refused:
             client.query(gone)
         assert refused.value.replaced_by == queries[-1]
+
+
+def come_and_go(client: Client, named: dict[str, str], removed: dict[str, int], key: str, remove: bool) -> None:
+    """Register a query, and remove all of them at once or none; the last removal comes again, and removes nothing."""
+    for request in [*removed][-1:]:
+        assert client.unregister_many(key_prefix="k", request_id=request) == removed[request]
+    named[key] = client.register(QUERY, key=key, labels={"of": "killed"}).id
+    if remove:
+        removed[key] = len(named)
+        assert client.unregister_many(key_prefix="k", request_id=key) == len(named)
+        named.clear()
 
 
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -65,6 +78,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
             query = client.register(QUERY).id
             changing = [client.register(QUERY, key="changing", expires_after="2 days").id]
         senders, named = [Sender(address, k, stop, progress) for k in range(PRODUCERS)], dict[str, str]()
+        removed = dict[str, int]()
         try:
             for cycle in range(CYCLES):
                 acknowledged = wait_for_some(senders, progress, chance)
@@ -78,11 +92,8 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
                 with Client(address, timeout=20) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
                     assert {q.key: q.id for q in client.queries(labels={"of": "killed"})} == named
-                    changing.append(
-                        client.register(QUERY, key="changing", labels={"cycle": f"{cycle}"}, replace=True).id
-                    )
-                    check_replaced(client, changing)
-                    named[f"k{cycle}"] = client.register(QUERY, key=f"k{cycle}", labels={"of": "killed"}).id
+                    take_the_place(client, changing, cycle)
+                    come_and_go(client, named, removed, f"k{cycle}", chance.random() < 0.3)
             with progress:  # on a machine that has much else to do, too
                 progress.wait_for(lambda: sum(s.acknowledged for s in senders) > BATCHES and chunks(data) > CHUNKS, 90)
         finally:
