@@ -19,7 +19,7 @@ from psoup.expressions.civil import DAY_MICROS
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text, text_bytes
 from psoup.expressions.numeric import mul_int64, too_wide
 from psoup.expressions.rounding import round_half_away, scale_down
-from psoup.expressions.tree import Call
+from psoup.expressions.tree import Call, Literal
 from psoup.model import EXACT_DOUBLE, DataType, Kind
 
 Converted = tuple[Array, Array | None]
@@ -139,4 +139,16 @@ def try_cast(call: Call, frame: Frame) -> Column:
     return Column(result.type, result.values, result.valid, result.data, column.error)
 
 
-EVALUATORS: dict[str, Evaluator] = {"cast": cast, "try_cast": try_cast}
+def narrow(call: Call, frame: Frame) -> Column:
+    """A BIGINT as a TINYINT, SMALLINT or INTEGER, by its bits: an error if it does not fit, NULL for TRY_CAST."""
+    value, bits = call.args
+    assert isinstance(bits, Literal)
+    column, bound = frame.column(value), 1 << (int(bits.value or 1) - 1)
+    failed = (column.values < -bound) | (column.values >= bound)
+    result = finish(call.type, column.values, [column], failed)
+    if call.name == "narrow":
+        return result
+    return Column(result.type, result.values, result.valid, None, column.error)
+
+
+EVALUATORS: dict[str, Evaluator] = {"cast": cast, "try_cast": try_cast, "narrow": narrow, "try_narrow": narrow}

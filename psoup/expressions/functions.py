@@ -15,9 +15,9 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex` and `mathematics`;
-dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant in front.
-Names in `sugar` are others in disguise; `docs/sql.md` shows all.
+substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics` and
+`moments`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant
+in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -174,6 +174,13 @@ FUNCTIONS: dict[str, Function] = {
     "monthname": Function(1, 1, rules_times.naming),
     "last_day": Function(1, 1, rules_times.last_day),
     "epoch_ms": Function(1, 1, rules_times.counting),
+    "date_diff": Function(3, 3, rules_times.differing),
+    "make_date": Function(3, 3, rules_times.making),
+    "make_timestamp": Function(1, 6, rules_times.making),
+    "to_timestamp": Function(1, 1, rules_times.making),
+    "strftime": Function(2, 2, rules_times.formatting),
+    **_operators(rules_times.bucketing, 3, 3, "time_bucket"),
+    **_operators(rules.narrowing, 2, 2, "narrow", "try_narrow"),
     "epoch_us": Function(1, 1, rules_times.counting),
 }
 
@@ -197,6 +204,7 @@ ALIASES = {
     "date_part": "extract",
     "datepart": "extract",
     "datetrunc": "date_trunc",
+    "datediff": "date_diff",
 }
 """Other names that DuckDB knows, and the canonical one."""
 
@@ -204,7 +212,7 @@ ALIASES = {
 def names() -> tuple[str, ...]:
     """The names that a user may call like a function, aliases included, sorted."""
     named = [name for name, function in FUNCTIONS.items() if not function.operator]
-    return tuple(sorted([*named, *ALIASES, *SUGAR]))
+    return tuple(sorted([*named, *ALIASES, *SUGAR, "time_bucket"]))
 
 
 def resolve(name: str, args: Sequence[Expr]) -> Expr:

@@ -135,6 +135,28 @@ def _not(call: Call) -> str:
     return f"NOT {_operands(call)[0]}"
 
 
+_WIDTHS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER"}
+
+
+def _narrow(call: Call) -> str:
+    value, bits = call.args
+    assert isinstance(bits, Literal)
+    word = "CAST" if call.name == "narrow" else "TRY_CAST"
+    return f"CAST({word}({render(value)} AS {_WIDTHS[int(bits.value or 8)]}) AS BIGINT)"
+
+
+def _to_timestamp(call: Call) -> str:
+    return f"CAST(to_timestamp({_arguments(call)[0]}) AS TIMESTAMP)"  # a TIMESTAMPTZ in DuckDB
+
+
+def _time_bucket(call: Call) -> str:
+    months, micros, time = call.args
+    assert isinstance(months, Literal)
+    assert isinstance(micros, Literal)
+    width = f"'{months.value}' MONTH" if months.value else f"'{micros.value}' MICROSECOND"
+    return f"time_bucket(INTERVAL {width}, {render(time)})"
+
+
 def _bits_not(call: Call) -> str:
     return f"~({_arguments(call)[0]})"
 
@@ -225,6 +247,10 @@ _SPECIAL: dict[str, Callable[[Call], str]] = {
     "not": _not,
     "neg": _negative,
     "bits_not": _bits_not,
+    "narrow": _narrow,
+    "try_narrow": _narrow,
+    "time_bucket": _time_bucket,
+    "to_timestamp": _to_timestamp,
     "is_null": _null_test,
     "is_not_null": _null_test,
     "in": _in,

@@ -86,7 +86,7 @@ def additive(name: str, args: Sequence[Expr]) -> Expr:
     if name == "sub" and set(kinds) <= {Kind.DATE, Kind.TIMESTAMP}:
         raise mismatch(
             f"{left.type} - {right.type} is an interval, which PSoup does not have; compare with one of them plus an "
-            "INTERVAL, or subtract extract(epoch FROM ...) for seconds"
+            "INTERVAL, or use date_diff('second', a, b)"
         )
     return _arithmetic(name, left, right, _sum_type)
 
@@ -216,6 +216,14 @@ def truncating(name: str, args: Sequence[Expr]) -> Expr:
 def testing(name: str, args: Sequence[Expr]) -> Expr:
     """isnan, isinf, isfinite."""
     return Call(BOOLEAN, name, (cast(_one_number(name, args[0]), DOUBLE),))
+
+
+def narrowing(name: str, args: Sequence[Expr]) -> Expr:
+    """narrow, try_narrow: a BIGINT that has to fit into so many bits, as TINYINT, SMALLINT and INTEGER do."""
+    value, width = args
+    if value.type != BIGINT or not isinstance(width, Literal) or width.value not in (8, 16, 32):
+        raise mismatch(f"{name} needs a BIGINT, and 8, 16 or 32 bits")
+    return Call(BIGINT, name, (value, width))
 
 
 def bits(name: str, args: Sequence[Expr]) -> Expr:

@@ -5,13 +5,21 @@ date_trunc('Hours', ts)   ->   date_trunc('hour', ts)        extract(year FROM d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
-from psoup.expressions.conversion import cast, is_null_literal, is_text_literal, mismatch
+from psoup.expressions.conversion import NUMBERS, cast, is_null_literal, is_text_literal, mismatch, need
+from psoup.expressions.moments import DAYS, SHORT, SPECIFIERS, UNITS
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
+
+MOST_FORMAT = 1_000
+"""Characters of a format of strftime."""
+
+DIFF_PARTS = (*DAYS, *UNITS)
+_WRITTEN = re.compile(r"%-?.|%", re.DOTALL)
 
 _MOST_MONTHS = 12 * 600_000
 """From the first year of a TIMESTAMP to the last; with more, the arithmetic of months would overflow."""
@@ -45,6 +53,66 @@ def counting(name: str, args: Sequence[Expr]) -> Expr:
     if name == "epoch_ms" and args[0].type == BIGINT and not is_null_literal(args[0]):
         return Call(TIMESTAMP, name, tuple(args))
     return Call(BIGINT, name, (cast(_time(args[0], name), TIMESTAMP),))
+
+
+def differing(name: str, args: Sequence[Expr]) -> Expr:
+    """date_diff(part, a, b): BIGINT; two DATEs stay DATEs."""
+    part = _part(args[0], name, tuple(DIFF_PARTS))
+    times = [cast(arg, TIMESTAMP) if is_text_literal(arg) else _time(arg, name) for arg in args[1:]]
+    if any(time.type == TIMESTAMP for time in times):
+        times = [cast(time, TIMESTAMP) for time in times]
+    return Call(BIGINT, name, (Literal(TEXT, part), *times))
+
+
+def making(name: str, args: Sequence[Expr]) -> Expr:
+    """make_date and make_timestamp of BIGINTs (seconds are DOUBLE), to_timestamp of a DOUBLE."""
+    if name == "to_timestamp":
+        return Call(TIMESTAMP, name, (_seconds(args[0], name),))
+    if name == "make_timestamp" and len(args) not in (1, 6):
+        raise InvalidInput("make_timestamp takes 1 or 6 arguments", reason="WRONG_ARGUMENTS", function=name)
+    whole = [need(arg, BIGINT, name) for arg in (args[:5] if name == "make_timestamp" else args)]
+    if name == "make_date":
+        return Call(DATE, name, tuple(whole))
+    return Call(TIMESTAMP, name, (*whole, *(_seconds(arg, name) for arg in args[5:])))
+
+
+def _seconds(arg: Expr, name: str) -> Expr:
+    if arg.type.kind in NUMBERS or is_null_literal(arg):
+        return cast(arg, DOUBLE)
+    raise mismatch(f"the seconds of {name} must be a number, not {arg.type}")
+
+
+def bucketing(name: str, args: Sequence[Expr]) -> Expr:
+    """time_bucket(months, microseconds, time): one of the constants is 0, the other greater."""
+    if not all(isinstance(arg, Literal) and arg.type == BIGINT for arg in args[:2]):
+        raise mismatch(f"{name} needs a constant INTERVAL, such as INTERVAL '15' MINUTE")
+    months, micros = (int(arg.value or 0) for arg in args[:2] if isinstance(arg, Literal))
+    if months < 0 or micros < 0 or not months + micros:
+        raise InvalidInput("a bucket of time must be longer than nothing", reason="INVALID_VALUE")
+    if months > _MOST_MONTHS:
+        raise InvalidInput("a bucket of time is longer than a TIMESTAMP reaches", reason="INVALID_VALUE")
+    time = _time(args[2], name)
+    return Call(time.type, name, (*args[:2], time))
+
+
+def formatting(name: str, args: Sequence[Expr]) -> Expr:
+    """strftime(time, format), in either order; the format is a constant."""
+    time, written = args if not is_text_literal(args[0]) else args[::-1]
+    if is_null_literal(written):
+        return Literal(TEXT, None)
+    if not is_text_literal(written):
+        raise mismatch(f"the format of {name} must be a constant, such as '%Y-%m-%d'")
+    assert isinstance(written, Literal)
+    text = str(written.value)
+    if not text or len(text) > MOST_FORMAT:
+        raise InvalidInput(
+            f"a format has from 1 to {MOST_FORMAT:,} characters, not {len(text):,}", reason="INVALID_VALUE"
+        )
+    for part in _WRITTEN.findall(text):
+        if part not in SPECIFIERS and part not in SHORT:
+            listed = " ".join([*SPECIFIERS, *SHORT])
+            raise InvalidInput(f"{name} does not know {part!r}; it knows {listed}", reason="INVALID_VALUE")
+    return Call(TEXT, name, (_time(time, name), written))
 
 
 def shifting(name: str, args: Sequence[Expr]) -> Expr:

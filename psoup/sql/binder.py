@@ -16,14 +16,14 @@ from sqlglot import exp
 
 from psoup.errors import InvalidInput
 from psoup.expressions import functions
-from psoup.expressions.conversion import truth
+from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.spelled import SPELLED, position_arguments
-from psoup.sql.types import data_type, interval, number
+from psoup.sql.types import bits_of, data_type, interval, number
 
 MAX_LIST = 10_000
 """Most values of one IN list."""
@@ -314,8 +314,12 @@ class Binder:
             if node.args.get(option) is not None:
                 raise self.source.unsupported(f"CAST with {option.upper()}", node)
         value = self.bind(node.this)
+        trying, bits = isinstance(node, exp.TryCast), bits_of(node.args["to"])
         with self.source.placed(node):
-            return functions.cast(value, target, isinstance(node, exp.TryCast))
+            wide = functions.cast(value, target, trying)
+        if not bits or is_null_literal(wide):
+            return wide
+        return self.call("try_narrow" if trying else "narrow", node, [wide, Literal(BIGINT, bits)])
 
     def _function(self, node: exp.Expr) -> Expr:
         written = node.this if isinstance(node.this, str) else node.this.name
@@ -325,6 +329,13 @@ class Binder:
                 raise self.source.error(f"{written} takes no arguments", node)
             return self._now(node)
         refuse_function(self.source, name, node)
+        if name == "time_bucket":
+            if len(node.expressions) != 2 or not isinstance(node.expressions[0], exp.Interval):
+                raise self.source.error(
+                    "time_bucket takes an INTERVAL and a time", node, hint="INTERVAL '15' MINUTE, t"
+                )
+            width = [Literal(BIGINT, part) for part in interval(self.source, node.expressions[0])]
+            return self.call(name, node, [*width, self.bind(node.expressions[1])])
         if name == "position":
             return self.call(name, node, [self.bind(arg) for arg in position_arguments(node)])
         return self.call(name, node, [self.bind(arg) for arg in node.expressions])

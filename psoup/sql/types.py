@@ -105,11 +105,18 @@ _TYPES: dict[exp.DType, DataType] = {
     _T.TIMESTAMP: TIMESTAMP,
     _T.TIMESTAMPNTZ: TIMESTAMP,
     _T.DATETIME: TIMESTAMP,
+    _T.TIMESTAMPTZ: TIMESTAMP,
     _T.DATE: DATE,
 }
+_BITS = {_T.TINYINT: 8, _T.SMALLINT: 16, _T.INT: 32, _T.MEDIUMINT: 32}
 _DECIMALS = frozenset({_T.DECIMAL})
 _WITH_LENGTH = frozenset({_T.VARCHAR, _T.CHAR, _T.TEXT})
 KNOWN = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p, s), TEXT, TIMESTAMP and DATE"
+
+
+def bits_of(node: exp.Expr) -> int:
+    """The bits of a narrow integer type; 0 for other types."""
+    return _BITS.get(node.this, 0)
 
 
 def unit_name(word: str) -> str:

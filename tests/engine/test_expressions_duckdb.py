@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Sequence
 
@@ -12,10 +13,12 @@ from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES
 from psoup.expressions.functions import cast, resolve
 from psoup.expressions.mathematics import REAL
+from psoup.expressions.moments import SHORT, SPECIFIERS
 from psoup.expressions.render import render
+from psoup.expressions.rules_times import DIFF_PARTS
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.expression_oracle import SAMPLES, Oracle
+from psoup_testing.expression_oracle import SAMPLES, Oracle, sample
 
 LITERALS: list[Expr] = [
     Literal(BIGINT, 3),
@@ -83,6 +86,64 @@ def test_is_distinct_from(oracle: Oracle) -> None:
 def test_names_and_counts_of_times(oracle: Oracle, name: str) -> None:
     exprs = list(resolved(name, [[oracle.ref(c) for c in ("s", "s2", "y", "y2", "b")]]))
     assert len(exprs) == 4
+    oracle.compare(exprs)
+
+
+def near_times() -> Oracle:
+    """Times whose differences DuckDB can compute in microseconds, and dates that are TIMESTAMPs."""
+    near = [time for time in SAMPLES["s"][1] if isinstance(time, int) and abs(time) < 1 << 60]
+    days = [day for day in SAMPLES["y"][1] if isinstance(day, int) and abs(day) < 10**7]
+    return Oracle(
+        {
+            "s": (TIMESTAMP, sample(near, 1, 90)),
+            "s2": (TIMESTAMP, sample(near, 2, 90)),
+            "y": (DATE, sample(days, 3, 90)),
+            "y2": (DATE, sample(days, 4, 90)),
+        }
+    )
+
+
+def test_differences_and_buckets_of_times() -> None:
+    some = near_times()
+    parts = [Literal(TEXT, part) for part in DIFF_PARTS]
+    columns: list[Expr] = [some.ref(name) for name in some.types]
+    some.compare(list(resolved("date_diff", [parts, columns, [*columns, Literal(TIMESTAMP, 1583020799123456)]])))
+    widths = [(months, 0) for months in (1, 3, 5, 12, 1200)]
+    widths += [(0, micros) for micros in (1, 7, 1_000_000, 900_000_000, 86_400_000_000, 604_800_000_000, 10**15)]
+    for months, micros in widths:
+        width = [[Literal(BIGINT, months)], [Literal(BIGINT, micros)]]
+        some.compare(list(resolved("time_bucket", [*width, columns])))
+
+
+@pytest.mark.parametrize("written", [*SPECIFIERS, *SHORT, "%d.%m.%Y %H:%M", "é%%%Y''", "plain"])
+def test_formats_of_times(written: str) -> None:
+    some = near_times()
+    some.compare(list(resolved("strftime", [[some.ref(name) for name in some.types], [Literal(TEXT, written)]])))
+
+
+def test_times_that_are_made() -> None:
+    numbers = {
+        "a": (BIGINT, sample([2020, 2021, 1970, -44, 0, 1, 10**6, 10**7, 5_881_580, 9999], 1, 200)),
+        "b": (BIGINT, sample([1, 2, 12, 13, 0, -1, 6], 2, 200)),
+        "c": (BIGINT, sample([1, 28, 29, 30, 31, 32, 0, -1], 3, 200)),
+        "h": (BIGINT, sample([0, 1, 12, 23, 24, 25, -1], 4, 200)),
+        "m": (BIGINT, sample([0, 1, 59, 60, -1], 5, 200)),
+        "d": (
+            DOUBLE,
+            sample([0.0, 1.5, 59.9999999, 60.0, 60.5, 61.0, -1.0, math.nan, math.inf, 1e300, 0.0000005], 6, 200),
+        ),
+    }
+    some = Oracle(numbers)  # type: ignore[arg-type]
+    a, b, c, h, m, d = (some.ref(name) for name in numbers)
+    some.compare([resolve("make_date", [a, b, c]), resolve("make_timestamp", [a, b, c, h, m, d])])
+    some.compare([resolve("make_timestamp", [a]), resolve("make_timestamp", [c]), resolve("make_date", [a, m, c])])
+
+
+def test_integers_of_fewer_bits(oracle: Oracle) -> None:
+    exprs = []
+    for bits in (8, 16, 32):
+        for name in ("b", "b2"):
+            exprs += [resolve(word, [oracle.ref(name), Literal(BIGINT, bits)]) for word in ("narrow", "try_narrow")]
     oracle.compare(exprs)
 
 

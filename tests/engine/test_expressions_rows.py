@@ -30,8 +30,8 @@ def every_call(oracle: Oracle) -> Iterator[Expr]:
     for name, function in FUNCTIONS.items():
         for count in sorted({function.least, min(function.most, function.least + 1)}):
             shapes = [columns, *[[*columns[1::2], *constants]] * (count - 1)]
-            if name in ("extract", "date_trunc"):
-                shapes = [constants, columns]
+            if name in ("extract", "date_trunc", "date_diff"):
+                shapes = [constants, *[columns] * (function.least - 1)]
             yield from itertools.islice(_typed(name, shapes), 12)
     for expr in columns:
         for target in (BIGINT, DOUBLE, TEXT, BOOLEAN, TIMESTAMP, DATE, decimal(9, 3)):
@@ -78,7 +78,7 @@ def test_pieces_give_what_the_whole_gives(oracle: Oracle) -> None:
         joined = concat_columns(pieces)
         assert canonical(joined) == canonical(whole), expr
         assert marks(joined) == marks(whole), expr
-    assert seen >= set(EVALUATORS) - {"add_interval"}
+    assert seen >= set(EVALUATORS) - {"add_interval", "time_bucket", "narrow", "try_narrow"}
 
 
 def marks(column: Column) -> list[bool]:

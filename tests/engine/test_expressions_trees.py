@@ -15,6 +15,10 @@ from psoup_testing.expression_oracle import Oracle, sample
 TARGETS = [BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, decimal(12, 3)]
 LEFT_OUT = {"case", "difference", "power", "in", "extract", "date_trunc", "add_interval", "like"}
 """Named apart below; power rounds differently in the last place, which a comparison would blow up."""
+LEFT_OUT |= {"repeat", "lpad", "rpad", "regexp_replace"}
+"""What would make texts of gigabytes in DuckDB."""
+LEFT_OUT |= {"reverse", "epoch_ms", "make_timestamp"}
+"""What differs for texts of several code points a character, and for the first and last time of all."""
 
 
 @pytest.fixture(scope="module")

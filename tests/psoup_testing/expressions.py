@@ -264,6 +264,13 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("@({0})", (TEXT,), ("STRLEN", "BIT_LENGTH")),
         Form("ASCII({0})", (TEXT,), (), "CAST(ascii({0}) AS BIGINT)"),
         Form("@({0})", (TEXT,), ("UNICODE", "ORD"), "CAST(unicode({0}) AS BIGINT)"),
+        Form("DATE_DIFF('@', {0}, {1})", (TIMESTAMP, TIMESTAMP), _PARTS),
+        Form("DATE_DIFF('@', {0}, {1})", (DATE, DATE), _PARTS),
+        *(
+            Form(f"{word}({{0}} AS {width})", (BIGINT,), (), f"CAST({word}({{0}} AS {width}) AS BIGINT)")
+            for word in ("CAST", "TRY_CAST")
+            for width in ("TINYINT", "INTEGER")
+        ),
         Form("EPOCH_MS({0})", (TIMESTAMP,)),
         Form("EPOCH_US({0})", (TIMESTAMP,)),
         Form("IF({0}, {1}, {2})", ("condition", BIGINT, BIGINT)),
@@ -301,6 +308,8 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("SPLIT_PART({0}, {1}, {2})", (TEXT, "text", "small")),
         Form("CHR({0} + 90)", ("small",), (), "CHR(CAST({0} + 90 AS INTEGER))"),
         Form("@({0})", (TIMESTAMP,), ("DAYNAME", "MONTHNAME")),
+        Form("STRFTIME({0}, '%Y-%m-%d %H:%M:%S.%f')", (TIMESTAMP,)),
+        Form("STRFTIME({0}, '%a %-d. %B %y')", (DATE,)),
         Form("REGEXP_EXTRACT({0}, {1})", (TEXT, "pattern")),
         Form("REGEXP_EXTRACT({0}, {1}, 1)", (TEXT, "pattern")),
         Form("REGEXP_REPLACE({0}, {1}, '-\\0')", (TEXT, "pattern")),
@@ -316,10 +325,15 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} - INTERVAL '#' @)", (TIMESTAMP,), _STEPS),
         Form("CAST({0} AS TIMESTAMP)", (DATE,)),
         Form("EPOCH_MS({0})", (BIGINT,)),
+        Form("TIME_BUCKET(INTERVAL '7' @, {0})", (TIMESTAMP,), ("MINUTE", "HOUR", "DAY", "MONTH")),
+        Form("MAKE_TIMESTAMP({0})", ("small",)),
+        Form("TO_TIMESTAMP({0})", (DOUBLE,), (), "CAST(to_timestamp({0}) AS TIMESTAMP)"),
     ),
     Kind.DATE: (
         Form("CAST({0} AS DATE)", (TIMESTAMP,)),
         Form("TRY_CAST({0} AS DATE)", (TEXT,)),
+        Form("TIME_BUCKET(INTERVAL '2' @, {0})", (DATE,), ("DAY", "MONTH", "WEEK")),
+        Form("MAKE_DATE({0}, {1}, 5)", ("small", "small")),
         Form("LAST_DAY({0})", (TIMESTAMP,)),
         Form("LAST_DAY({0})", (DATE,)),
     ),
