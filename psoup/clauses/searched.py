@@ -33,8 +33,6 @@ LAYOUT = Layout(least=1 << 62)
 
 _SHARED = 16
 """Clauses that may have the same pattern: each hit of it is a pair with each of them."""
-_LONGEST = 64
-"""Bytes of a pattern, at most: each takes 13 bytes of memory."""
 _TRUE = (Interval(1, 2),)
 _END = bytes([END])
 
@@ -75,7 +73,7 @@ class Routes:
 
 def _short(expr: Expr) -> SoughtText | None:
     pattern = sought_text(expr)
-    return pattern if pattern is not None and 0 < len(pattern.text) <= _LONGEST else None
+    return pattern if pattern is not None and pattern.text else None
 
 
 @dataclass(frozen=True, slots=True)

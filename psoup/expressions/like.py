@@ -31,8 +31,9 @@ from psoup.model import BOOLEAN, TEXT
 
 ANY_BYTE, ONE_BYTE = 0xFF, 0xFE
 """% and _ in a pattern of bytes; UTF-8 has neither."""
-_LEAST_PIECE, _LONGEST_WHOLE = 2, 512
-"""Bytes of a piece that is worth looking for, and of a pattern that is compared where the piece is found."""
+_LEAST_PIECE, _LONGEST_PIECE, _LONGEST_WHOLE = 2, 64, 512
+"""Bytes of a piece that is worth looking for, of what is looked for at most (each takes 13 bytes of memory), and of a
+pattern with wildcards inside that is compared where the piece is found."""
 
 Token = tuple[str, bool]
 Text = NDArray[np.uint8 | np.uint32]
@@ -169,8 +170,12 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
 
 
 def matching(texts: pa.Array, expr: Expr) -> NDArray[np.bool_]:
-    """Which texts, none of them NULL, match the constant pattern of a LIKE that `sought_text` knows."""
+    """Which texts, none of them NULL, match the constant pattern of an expression that `sought_text` knows."""
     assert isinstance(expr, Call)
+    if expr.name != "like":
+        assert isinstance(expr.args[1], Literal)
+        compare = pc.match_substring if expr.name == "contains" else pc.ends_with
+        return np.asarray(compare(texts, str(expr.args[1].value)).to_numpy(zero_copy_only=False))
     pattern, escape = (*expr.args[1:], _NO_ESCAPE)[:2]
     assert isinstance(pattern, Literal) and isinstance(escape, Literal)
     found: NDArray[np.bool_] = _match(texts, str(pattern.value), str(escape.value or "")).to_numpy(zero_copy_only=False)
@@ -248,7 +253,7 @@ def sought_text(expr: Expr) -> SoughtText | None:
     if column is None or not isinstance(pattern, Literal) or pattern.value is None:
         return None
     if expr.name != "like":
-        return SoughtText(column, str(pattern.value).encode(), expr.name == "ends_with")
+        return _sought(column, str(pattern.value).encode(), expr.name == "ends_with")
     escape = rest[0] if rest else _NO_ESCAPE
     tokens = tokenize(str(pattern.value), str(escape.value or "")) if isinstance(escape, Literal) else None
     if not tokens:
@@ -256,13 +261,21 @@ def sought_text(expr: Expr) -> SoughtText | None:
     at_end = tokens[-1] not in (ANY, ONE)
     if tokens[0] == ANY and tokens[-1] != ONE and is_plain(tokens):
         text = "".join(character for character, special in tokens if not special)
-        return SoughtText(column, text.encode(), at_end)
+        return _sought(column, text.encode(), at_end)
     whole = b"".join(_SPECIAL[token] if token[1] else token[0].encode() for token in tokens)
     pieces = re.split(b"[\xfe\xff]+", whole)
     longest = max(range(len(pieces)), key=lambda number: len(pieces[number]))
     if len(pieces[longest]) < _LEAST_PIECE or len(whole) > _LONGEST_WHOLE:
         return None
-    return SoughtText(column, pieces[longest], at_end and longest == len(pieces) - 1, whole)
+    return _sought(column, pieces[longest], at_end and longest == len(pieces) - 1, whole)
+
+
+def _sought(column: int, text: bytes, at_end: bool, whole: bytes = b"") -> SoughtText:
+    """What is looked for: of a long text the beginning, and the whole is compared where that was found."""
+    if len(text) <= _LONGEST_PIECE:
+        return SoughtText(column, text, at_end, whole)
+    any_byte = bytes([ANY_BYTE])
+    return SoughtText(column, text[:_LONGEST_PIECE], False, whole or any_byte + text + (b"" if at_end else any_byte))
 
 
 def _column(subject: Expr) -> int | None:

@@ -131,6 +131,8 @@ def _like(data, begin, end, p_data, p_begin, p_end):
         steps += 1
         if p < p_end and p_data[p] == ANY_BYTE:
             p += 1
+            if p == p_end:
+                return 1
             retry, behind = at, p
         elif p < p_end and p_data[p] == ONE_BYTE:
             at, p = _after(data, at, end), p + 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -242,9 +244,9 @@ def test_which_clauses_are_searched_for() -> None:
         (negated, contains("x")),
         (either, contains("x")),
         (is_true(T_HAS_B),),
-        (contains("x" * 65),),
     ):
         assert not Routes().takes(refused), refused
+    assert Routes().takes((contains("x" * 65),))
     stem = QuerySteM(SCHEMA, CONFIG)
     assert stem.texts is not None
     for slot in range(20):
@@ -272,6 +274,9 @@ def test_which_clauses_are_searched_for() -> None:
         ("_é%", "", SoughtText(1, "é".encode(), False, b"\xfe\xc3\xa9\xff")),
         ("%a!_b_%", "!", SoughtText(1, b"a_b", False, b"\xffa_b\xfe\xff")),
         ("%ab_" + "x%" * 300, "", None),
+        ("%" + "xy" * 40 + "%", "", SoughtText(1, b"xy" * 32, False, b"\xff" + b"xy" * 40 + b"\xff")),
+        ("%" + "xy" * 40, "", SoughtText(1, b"xy" * 32, False, b"\xff" + b"xy" * 40)),
+        ("_" + "xy" * 40, "", SoughtText(1, b"xy" * 32, False, b"\xfe" + b"xy" * 40)),
         ("a%", "", None),
         ("%_", "", None),
         ("%a!", "!", None),
@@ -281,6 +286,27 @@ def test_which_clauses_are_searched_for() -> None:
 def test_what_a_pattern_looks_for(pattern: str, escape: str, wanted: SoughtText | None) -> None:
     more = (Literal(TEXT, escape),) if escape else ()
     assert sought_text(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern), *more))) == wanted
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "ab"])
+def test_long_patterns_are_looked_for_by_their_beginning(letter: str) -> None:
+    """Of 64 bytes, and compared whole where that is found."""
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (id BIGINT NOT NULL, n TEXT)")
+    sizes = [2, 30, 31, 32, 33, 63, 64, 65, 66, 100, 250]
+    like = ["'%{}%'", "'%{}'", "'%{}_y'"]
+    forms = [f"n LIKE {pattern}" for pattern in like] + ["contains(n, '{}')", "ends_with(n, '{}')", "n ILIKE '%{}%'"]
+    ids = [soup.register(f"SELECT id FROM s WHERE {f.format(letter * size)}") for size in sizes for f in forms]
+    soup.maintain()
+    texts = [around + letter * size + end for size in sizes for around in ("", "q", letter[:-1]) for end in ("", "z")]
+    texts += ["", letter * 5_000, (letter * 80 + "-") * 50]
+    rows = pa.table({"id": range(len(texts)), "n": texts})
+    soup.push("s", rows)
+    for query, (size, form) in zip(ids, itertools.product(sizes, forms), strict=True):
+        sql = f"SELECT id FROM rows WHERE {form.format(letter * size)}"
+        assert soup.invoke(query).to_table().column(0).to_pylist() == [i for (i,) in duckdb.sql(sql).fetchall()], sql
+    index = soup.engine.snapshot().stream("s", DEFAULT_TENANT).index
+    assert index.texts is not None and len(index.texts) == len(index)
 
 
 def test_what_is_looked_for_in_small_letters() -> None:
