@@ -26,5 +26,11 @@ def may_wait(expr: Expr) -> bool:
     return isinstance(expr, Call) and (expr.type.kind is Kind.TEXT or any(map(_of_text, expr.args)))
 
 
+@lru_cache(65_536)
+def weight(expr: Expr) -> int:
+    """How many functions are evaluated: what waits longest has most. O(its size)."""
+    return 1 + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
+
+
 def _of_text(expr: Expr) -> bool:
     return expr.type.kind is Kind.TEXT or may_wait(expr)

@@ -4,9 +4,10 @@
     a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
 
 Where clauses let too many tuples through, or have no other factor, the expression is evaluated over the whole piece; it
-is not asked again for some pieces. An unknown value lies in no interval, and decides nothing: another factor of each
-clause is false there. Where another has an error it is not false, and the value is asked for: it may decide whether
-that error counts (`psoup.results.failures`).
+is not asked again for some pieces. If all clauses that read it read a lighter one that waits, it is: that one does not
+wait in the next pieces, and may leave few tuples for it. An unknown value lies in no interval, and decides nothing:
+another factor of each clause is false there. Where another has an error it is not false, and the value is asked for: it
+may decide whether that error counts (`psoup.results.failures`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from psoup.clauses.bounds import distinct
 from psoup.clauses.hopeful import with_errors
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.sides import Side
@@ -63,9 +65,31 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
         here = np.flatnonzero(needed[place])
         if len(here) * waiting.WORTH <= rows:
             tuples_needed[attribute] = here
-        else:
-            side.waits.pause(attribute, _PAUSE)
+    many = set(order) - set(tuples_needed)
+    for attribute in many & _lightest(side, waits) if len(many) > 1 else many:
+        side.waits.pause(attribute, _PAUSE)
     return tuples_needed
+
+
+def _lightest(side: Side, waits: Collection[int]) -> set[int]:
+    """The attributes among those that wait that are the lightest of a clause."""
+    ids: Array = np.array(sorted(waits), np.int64)
+    weights: Array = np.array([waiting.weight(side.attributes[attribute]) for attribute in ids.tolist()], np.int64)
+    ranks = np.empty(len(ids), np.int64)
+    ranks[np.lexsort((ids, weights))] = np.arange(len(ids))
+    found = {a for _, plan in side.searched for a in plan.stripped.part.index.attributes.tolist()}
+    for part in side.parts:
+        stripped = _stripped(side, part, waits) if part.live else None
+        if stripped is None:
+            continue
+        for pointers, attributes in (
+            (stripped.waits_ptr, stripped.waits),
+            (stripped.bare_waits_ptr, stripped.bare_waits),
+        ):
+            if len(attributes):
+                least = np.minimum.reduceat(ranks[np.searchsorted(ids, attributes)], pointers[:-1])
+                found.update(ids[np.argsort(ranks)[distinct(least)]].tolist())
+    return found
 
 
 def _stripped(side: Side, part: Part, waits: Collection[int]) -> Stripped | None:

@@ -169,6 +169,24 @@ def test_what_most_tuples_need_is_evaluated_for_all_and_not_asked_again_for_a_wh
     assert stem.waits.seen[attribute].pause > 1 and not stem.waits.due(attribute)
 
 
+def test_what_is_heavier_waits_for_what_is_lighter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two expressions and nothing else: the lighter one for all tuples, from the second piece on the other for few."""
+    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    stem, results, rows = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
+    heavy = Call(TEXT, "upper", (Call(TEXT, "lower", (REFS[4],)),))
+    stem.add(0, (Factor((Term(heavy, (Interval(b"A", b"B"),)),)), equal(U_LENGTH, 8)))
+    whole = random_piece(random.Random(3), 200, 0)
+    expected = naive_matches(((equal(U_LENGTH, 8)), Factor((Term(heavy, (Interval(b"A", b"B"),)),))), whole)
+    for number in range(2):
+        rows.clear()
+        piece = Piece(whole.columns, whole.ids + 200 * number, whole.times, 200 * number)
+        probe(stem, piece, results, compute=counting(rows))  # type: ignore[arg-type]
+        assert len(rows[U_LENGTH]) == 200
+        assert (len(rows[heavy]) == 200) == (number == 0) and len(rows[heavy]) >= len(expected) > 0
+    view = results.view(400, np.zeros(0, np.int64))
+    assert view.offsets(0, 0, 400).tolist() == [*expected, *(200 + row for row in expected)]
+
+
 def test_what_reads_or_makes_a_text_waits() -> None:
     number, text = Call(BIGINT, "cast", (REFS[2],)), Call(TEXT, "cast", (REFS[0],))
     sum_of_length = Call(BIGINT, "add", (REFS[0], U_LENGTH))

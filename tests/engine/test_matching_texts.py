@@ -65,13 +65,14 @@ def draw_sizes(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
     monkeypatch.setattr(waiting, "LEAST_ROWS", rng.choice([1, 10**9]))
     monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
+    monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 2]))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clauses come and go, alone and in blocks, parts are merged; a subset covers as the whole."""
     rng = random.Random(seed)
-    monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 2]))
+    draw_sizes(rng, monkeypatch)
     stem, results, clauses = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 512), dict[int, tuple[Factor, ...]]()
     expected, start, pending, failed = dict[int, list[int]](), 0, [], Counter[int]()
     while start < 300:
