@@ -1,4 +1,4 @@
-"""The help of every command, pinned; PSOUP_TEST_WRITE=1 writes it anew, for a reviewer to read."""
+"""docs/cli.md is the help of every command; `make golden` writes it anew, for a reviewer to read."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,23 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli_help.txt"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+INTRODUCTION = """# The command line
+
+The help of every command, as `psoup COMMAND --help` prints it. Data goes to standard output, messages to standard
+error; on a terminal answers and lists are tables, in a pipe they are CSV. The exit code is 0 if all is well, and else
+says what is not:
+
+| code | |
+|---|---|
+| 1 | an error |
+| 2 | the command was not understood |
+| 3 | no service answers |
+| 4 | there is no such stream, query or tuple |
+| 5 | it conflicts with what is there |
+| 6 | some rows were refused |
+
+"""
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -28,11 +44,14 @@ def help_of(path: tuple[str, ...]) -> str:
     return result.output
 
 
-def test_help_is_as_pinned() -> None:
-    shown = "".join(f"$ {' '.join(('psoup', *path))} --help\n{help_of(path)}\n" for path in commands(get_command(app)))
+def test_the_page_of_the_command_line_is_its_help() -> None:
+    page = INTRODUCTION
+    for path in commands(get_command(app)):
+        page += f"## {' '.join(('psoup', *path))}\n\n```text\n{help_of(path).strip()}\n```\n\n"
+    page = page.rstrip() + "\n"
     if os.environ.get("PSOUP_TEST_WRITE"):
-        GOLDEN.write_text(shown)
-    assert shown == GOLDEN.read_text()
+        PAGE.write_text(page)
+    assert page == PAGE.read_text(), "if the change is meant: make golden"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ DOCUMENTS = (
     "docs/speed.md",
     "docs/windows.md",
     "docs/python.md",
+    "docs/cli.md",
     "tests/README.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
