@@ -28,6 +28,8 @@ _WHERE = (
     "d >= 1.5 OR f",
     "e IS NOT NULL AND a = 1",
     "a + 1 > 5 AND c LIKE '%1%'",
+    "power(b, 2) > exp(b) AND atan2(b, 2.5) > 0",
+    "c ILIKE '%X_1%' OR c ~ 'x[0-9]+'",
 )
 _ROWS = 512
 
