@@ -24,7 +24,7 @@ from psoup.columns import Array, Column
 from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
 from psoup.expressions.guarded import every_row
-from psoup.expressions.tree import TIME_INDEX, Expr, Literal
+from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
 from psoup.plan.canonical import describe_window, expr_text, factor_text, literal_text
@@ -103,6 +103,8 @@ def why(
     for factor in clause.factors:
         read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
         result = scan((factor,), row.columns, ids, times, texts, compute)
+        for column in (column for expr in tuple(read) for column in columns_of(expr)):
+            read.setdefault(column, compute(column, row.columns, ids, times, texts))
         values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
         steps.append(Step("factor", factor_text(factor), bool(result.mask[0]), values))
     return Why((*steps, *_of_time(seen, row, edge)))

@@ -9,6 +9,7 @@ The binder (`psoup.sql`) builds them; `psoup.expressions.evaluate` computes them
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,15 @@ def attributes_of(expr: Expr) -> frozenset[int]:
     if isinstance(expr, Call):
         return frozenset().union(*(attributes_of(arg) for arg in expr.args))
     return frozenset()
+
+
+def columns_of(expr: Expr) -> Iterator[AttributeRef]:
+    """Give the columns that `expr` reads, in its order, each as often as it stands there. O(size of the tree)."""
+    if isinstance(expr, AttributeRef):
+        yield expr
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from columns_of(arg)
 
 
 def reads_now(expr: Expr) -> bool:

@@ -23,7 +23,7 @@ def test_match_prints_rows_and_queries(psoup: Psoup, filled: str, tmp_path: Path
 def test_why_prints_each_condition(psoup: Psoup, filled: str) -> None:
     query = psoup("register", f"SELECT id FROM {filled} WHERE id <> 2").out.strip()
     told = psoup("why", query, "1")
-    assert told.out.splitlines()[0].startswith("no   factor")
+    assert told.out.splitlines()[0].startswith("no   WHERE ")
     assert "(id is 2)" in told.out
     assert told.err.startswith("Kept out by: ")
     row = json.dumps({"id": 3, "at": ROWS[0]["at"]})
@@ -31,6 +31,8 @@ def test_why_prints_each_condition(psoup: Psoup, filled: str) -> None:
     assert [step["passed"] for step in steps] == [True, True, False]
     assert steps[-1]["text"].startswith("it is too late")
     assert psoup("why", query, "0").err == "The tuple is in the answer.\n"
+    row = json.dumps({"id": 3, "at": ROWS[-1]["at"]})
+    assert psoup("why", query, row).err == "The row would be in the answer.\n"
     assert psoup("why", query, "x").code == 2
     assert psoup("why", query, "99").code == 1
 

@@ -126,7 +126,7 @@ def test_queries_and_streams_are_shown(client: Client) -> None:
     assert "x &lt; 3" in query.explain()._repr_html_()
     client.push(name, {"x": [1, 5], "s": ["a", "b"]})
     why = _Cells(client.why(query, 1)._repr_html_()).cells
-    assert why[4:7] == ["✗", "factor", "x < 3"]
+    assert why[4:7] == ["✗", "WHERE", "x < 3"]
     assert "1 match" in client.match(name, {"x": [2], "s": [None]})._repr_html_()
 
 

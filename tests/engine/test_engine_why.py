@@ -87,6 +87,11 @@ def test_each_verdict_holds_as_sql(soup: LocalPSoup, oracle: duckdb.DuckDBPyConn
     assert kept > 10
 
 
+def test_a_computed_condition_shows_the_columns_that_it_reads(soup: LocalPSoup) -> None:
+    step = soup.why(soup.register("SELECT a FROM s WHERE length(t) + a > 3 OR d IS NULL"), 40).steps[0]
+    assert [text for text, _ in step.values] == ["(length(t) + a)", "d", "t", "a"]
+
+
 def test_what_is_not_kept_any_more_and_what_never_was(soup: LocalPSoup) -> None:
     query = soup.register("SELECT a FROM s WHERE a > 2")
     gone = soup.why(query, 3).kept_out

@@ -40,9 +40,10 @@ HEADINGS = {Client: "The connection", Session: "What all calls share", StreamCal
 def signature(name: str, function: Callable[..., object]) -> str:
     """The call as a reader types it, a line for each argument if they are many."""
     made = inspect.signature(function)
-    arguments = [text for key, p in made.parameters.items() if key != "self" for text in [str(p).replace("'", "")]]
+    taken = [p for key, p in made.parameters.items() if key not in ("self", "cls")]
+    arguments = [str(p).replace(f": '{p.annotation}'", f": {p.annotation}") for p in taken]
     arguments = [re.sub(r"= (\w+)\(.*\)$", r"= \1()", text) for text in arguments]  # a default that is all defaults
-    kinds = [p.kind for key, p in made.parameters.items() if key != "self"]
+    kinds = [p.kind for p in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returns = "" if made.return_annotation in (made.empty, None, "None") else f" -> {made.return_annotation}"

@@ -164,7 +164,11 @@ def test_why_through_the_service(client: Client, queries: list[str]) -> None:
     kept = client.why(queries[1], {"a": 0, "t": "x"}).kept_out
     assert kept is not None
     assert (kept.kind, kept.text, kept.values) == ("factor", "a >= 1", {"a": "0"})
-    assert str(kept) == "no   factor     a >= 1    (a is 0)"
+    assert str(kept) == "no   WHERE      a >= 1    (a is 0)"
+    values = {"p": "CAST(-1.50 AS DECIMAL(9,2))", "m": "TIMESTAMP '2026-07-01 12:00:00'", "d": "31.5e0", "t": "'1e0'"}
+    assert str(replace(kept, text="b", values={**values, "b": "FALSE"})) == (
+        "no   WHERE      b    (p is -1.50, m is 2026-07-01 12:00:00, d is 31.5, t is '1e0')"
+    )
     for wrong in ({"a": None}, [{"a": 1}, {"a": 2}], {"nothing": 1}):
         with pytest.raises(InvalidData):
             client.why(queries[0], wrong)

@@ -51,7 +51,8 @@ def why(
             print(step)
     if not as_json:
         kept = found.kept_out
-        message("The tuple is in the answer." if kept is None else f"Kept out by: {kept.text}")
+        inside = "The tuple is in the answer." if isinstance(asked, int) else "The row would be in the answer."
+        message(inside if kept is None else f"Kept out by: {kept.text}")
 
 
 def _tuple(text: str) -> int | dict[str, Any]:

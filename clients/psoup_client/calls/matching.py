@@ -7,6 +7,7 @@ rows ── messages ──> Match ──> the first k rows with their queries �
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -72,7 +73,8 @@ class MatchResult:
 class WhyStep:
     """A condition on a tuple: `text` as SQL, `values` what it reads, `passed` whether it is true of the tuple.
 
-    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival": whether a push takes the row.
+    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival": whether a push takes the row. `values` are
+    constants of SQL by the text of the expression: of a computed one the columns that it reads come after it.
     """
 
     kind: str
@@ -81,8 +83,17 @@ class WhyStep:
     values: dict[str, str]
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{text} is {value}" for text, value in self.values.items())
-        return f"{'yes' if self.passed else 'no '}  {self.kind:9}  {self.text}{f'    ({shown})' if shown else ''}"
+        shown = ", ".join(f"{text} is {value}" for text, value in self._shown().items())
+        return f"{'yes' if self.passed else 'no '}  {self._part:9}  {self.text}{f'    ({shown})' if shown else ''}"
+
+    @property
+    def _part(self) -> str:
+        """The part of a statement, as people call it."""
+        return "WHERE" if self.kind == "factor" else self.kind
+
+    def _shown(self) -> dict[str, str]:
+        """The values as people write them, without the condition itself, whose verdict is there already."""
+        return {text: _plain(value) for text, value in self.values.items() if text != self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +113,18 @@ class Why:
 
     def _repr_html_(self) -> str:
         """Show the conditions in a notebook, a row each."""
-        rows = [("✓" if step.passed else "✗", step.kind, step.text, step.values) for step in self.steps]
+        rows = [("✓" if step.passed else "✗", step._part, step.text, step._shown()) for step in self.steps]
         return html.table(("met", "kind", "condition", "values"), rows)
+
+
+_TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-9.]+)e0")
+"""A constant of SQL whose type is written with it; a group has the value alone."""
+
+
+def _plain(value: str) -> str:
+    """Leave the type of a constant out: 99.50 for CAST(99.50 AS DECIMAL(9,2)), and so of times and doubles."""
+    found = _TYPED.fullmatch(value)
+    return value if found is None else next(group for group in found.groups() if group is not None)
 
 
 @checking_arguments
