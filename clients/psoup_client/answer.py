@@ -70,7 +70,12 @@ class Answer:
             return self._column(index)
         if isinstance(index, slice):
             return Answer(_sliced(self._table, index), self._completeness)
-        place = range(len(self))[index]  # raises IndexError as a list does
+        try:
+            place = range(len(self))[index]
+        except IndexError:
+            raise IndexError(f"{index}: the answer has {counted(len(self), 'row')}, counted from 0") from None
+        except TypeError:
+            raise TypeError(f"{index!r}: give a number or a slice for rows, a name for a column") from None
         return dict(zip(self.columns, next(_rows_of(self._table.slice(place, 1))), strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

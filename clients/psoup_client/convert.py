@@ -274,7 +274,8 @@ def _unfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
     if isinstance(value, str) and column.type in _WRITTEN:
-        way = f"is not a valid {column.type}; write it as {_WRITTEN[column.type]}"
+        written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
+        way = f"is not a valid {column.type}; {written}"
         return InvalidData(f"{place}{shown} in column {column.name!r} {way}", facts=facts)
     hint = _way_out(value, column, times)
     return InvalidData(

@@ -239,6 +239,9 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.lines[0] if self.lines else 'nothing'}>"
+
     def _repr_html_(self) -> str:
         """Show the lines in a notebook."""
         return html.lines(str(self))

@@ -325,7 +325,12 @@ def _opaque(term: Term) -> bool:
 
 def _term(term: Term) -> str:
     data_type = term.attribute.type
+    texts = [_key(data_type, i.low, "") for i in term.intervals if isinstance(i.low, bytes) and i.high == i.low + b"\0"]
+    if len(texts) == len(term.intervals) == 1 and not term.nulls:
+        return f"{render(term.attribute)} = {texts[0]}"
     ranges = [f"[{_key(data_type, i.low, '-inf')}, {_key(data_type, i.high, 'inf')})" for i in term.intervals]
+    if len(texts) == len(ranges):
+        ranges = texts
     if term.nulls:
         ranges.append("NULL")
     shown = ranges if len(ranges) <= 8 else [*ranges[:8], f"… {len(ranges) - 8} more"]

@@ -159,7 +159,7 @@ f"",2026-07-04"
 a2.csv,5,"'at' is NULL, but the stream says NOT NULL","5,g,"
 b.jsonl,1,"'at' is NULL, but the stream says NOT NULL","{""id"": 7}"
 b.jsonl,2,it is an array; write one object on each line,[8]
-b.jsonl,3,'soon' in column 'at' is not a valid TIMESTAMP; write it as 2013-07-04T12:00:00Z,"{""id"": 9, ""at"": ""soon""}"
+b.jsonl,3,"'soon' in column 'at' is not a valid TIMESTAMP; write it as 2013-07-04T12:00:00Z, or name its form (psoup push --date-format)","{""id"": 9, ""at"": ""soon""}"
 """  # noqa: E501
 
 

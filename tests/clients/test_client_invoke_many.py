@@ -144,6 +144,7 @@ def test_the_command(running: Serving, queries: list[Query], capfd: pytest.Captu
     assert f"{queries[2].id}: 14 rows." in out
     assert "1 query without an answer" in err
     assert "'nonsense' is not a query ID" in err
+    assert "if it is a key, say so (key=, --key)" in err
     for wrong in (["--file", str(tmp_path / "none")], ["a", "--file", str(ids)], [], ["a", "b", "--format", "csv"]):
         assert psoup("invoke", *wrong)[0] == 2, wrong
 

@@ -85,8 +85,10 @@ def test_an_answer_is_indexed_as_rows_and_columns() -> None:
     assert answer[1:].rows() == [(2, "b"), (3, None)]
     assert answer[::-1].rows() == [(3, None), (2, "b"), (1, "a")]
     assert answer[1:].completeness is answer.completeness
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="3: the answer has 3 rows, counted from 0"):
         answer[3]
+    with pytest.raises(TypeError, match="give a number or a slice for rows"):
+        answer[1.5]  # type: ignore[call-overload]
     with pytest.raises(KeyError, match="'y': the answer has no such column; its columns are x, s"):
         answer["y"]
     twice = Answer(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), COMPLETE)
@@ -124,10 +126,13 @@ def test_queries_and_streams_are_shown(client: Client) -> None:
     assert _Cells(stream._repr_html_()).cells[3:9] == ["x", "BIGINT", "NOT NULL", "s", "TEXT", ""]
     assert client.streams()._repr_html_().count("<tr>") == min(20, len(client.streams())) + 1
     assert "x &lt; 3" in query.explain()._repr_html_()
+    assert repr(query.explain()) == f"<Explanation: query {query.id} on stream {name} (system time)>"
     client.push(name, {"x": [1, 5], "s": ["a", "b"]})
     why = _Cells(client.why(query, 1)._repr_html_()).cells
     assert why[4:7] == ["✗", "WHERE", "x < 3"]
     assert "1 match" in client.match(name, {"x": [2], "s": [None]})._repr_html_()
+    for condition, shown in (("= 'b'", "\"s\" = 'b'"), ("IN ('b', 'a')", "\"s\" in 'a' or 'b'")):
+        assert shown in str(client.register(f"SELECT x FROM {name} WHERE s {condition}").explain())
 
 
 def test_an_answer_in_pieces_is_read_through_arrow(client: Client) -> None:

@@ -74,7 +74,7 @@ def results(
             accept_truncation=True,
             wait_for=wait_for,
         )
-    more = found.end_id - found.first_id > tuples
+    more = found.end_id - found.first_id > tuples != last  # --last leaves out what was not asked for
     first = max(found.end_id - tuples, found.first_id)
     columns = [found[query_id][first - found.first_id :] for query_id in found]
     if as_json:

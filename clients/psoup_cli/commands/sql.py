@@ -99,7 +99,8 @@ def _read(file: str) -> str:
         with open(file, encoding="utf-8") as opened:
             return opened.read().removeprefix(_MARK)
     except OSError as problem:
-        raise typer.BadParameter(unreadable(problem)) from None
+        hint = "; a statement itself is given to psoup ask, or on standard input" if " " in file else ""
+        raise typer.BadParameter(unreadable(problem) + hint) from None
     except ValueError as problem:
         raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
 
