@@ -135,7 +135,7 @@ class Registry:
         earlier = np.sort(pairs.earlier)
         missing = self._queries.find(earlier).missing
         departed = self._departed.setdefault(tenant, Departed())
-        departed.replaced.add(*pairs)
+        departed.note_replaced(*pairs)
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
         return self.unregister_many(np.setdiff1d(earlier, missing, assume_unique=True), streams)
 
@@ -171,7 +171,7 @@ class Registry:
     def note_expired(self, tenant: str, query_ids: Array) -> None:
         """Remember that queries (int64[k]) have expired."""
         departed = self._departed.setdefault(tenant, Departed())
-        departed.expired.add(query_ids, np.zeros_like(query_ids))
+        departed.note_expired(query_ids)
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
     def clause_of(self, query_id: int) -> ClauseRecord | None:

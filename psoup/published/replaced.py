@@ -132,6 +132,14 @@ class Departed:
         self.expired = Latest()
         """Queries, and zeros."""
 
+    def note_replaced(self, earlier: Array, later: Array) -> None:
+        """Remember what replaced what, as `Succession.add`."""
+        self.replaced.add(earlier, later)
+
+    def note_expired(self, query_ids: Array) -> None:
+        """Remember that queries (int64[k]) have expired."""
+        self.expired.add(query_ids, np.zeros_like(query_ids))
+
     def freeze(self) -> WhyGone:
         """Both as they are now. O(1)."""
         return WhyGone(self.replaced.freeze(), self.expired.freeze())
