@@ -9,6 +9,12 @@ RE2 never tries one way after the other, but where a pattern has many states it 
 
 So a pattern has at most `MOST_STATES`, counted here with repetitions written out, and every byte of text is charged as
 many bytes as the pattern has states (a quarter of them): rows are cut into parts, or refused, as if they were texts.
+
+To replace all is to search again behind each match, and a search may look far ahead of the match that it ends with:
+
+    a.*c|a      aaaaaaaa     each of the a is found after a look at all others, for a c: 10 minutes for a MiB
+
+Patterns that may do so are charged the square of a text.
 """
 
 from __future__ import annotations
@@ -47,6 +53,8 @@ OPTIONS = "cilmnpsg"
 _CLASS_STATES, _WIDE_STATES = 400, 10
 """States of a Unicode class such as \\pL, and of one character of many, such as the dot: it has up to four bytes."""
 _SHARE = 4
+_AGAIN = 8
+"""Bytes that are looked at again in the time that one is charged."""
 _REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
 _NAMED = re.compile(r"\?P?<\w+>")
 _FLAGS = re.compile(r"\?[imsU-]*([:)])")
@@ -63,6 +71,8 @@ class Regex:
     flags: str
     states: int
     groups: tuple[tuple[int, int], ...]
+    looks_ahead: bool
+    """Whether it may read far beyond what it finds: it has a repetition without an end, and branches."""
 
     @property
     def anywhere(self) -> str:
@@ -117,14 +127,15 @@ def regex_of(pattern: str, options: str = "") -> Regex:
     except pa.ArrowInvalid as problem:
         words = str(problem).removeprefix("Invalid regular expression: ")[:200]
         raise InvalidInput(f"{pattern[:80]!r} is not a regular expression: {words}", reason="INVALID_VALUE") from None
-    states, groups = _Reader(pattern).read()
+    reader = _Reader(pattern)
+    states, groups = reader.read()
     if states > MOST_STATES:
         raise InvalidInput(
             f"a regular expression has at most {MOST_STATES:,} states, not about {states:,}: write fewer repetitions"
             " and classes",
             reason="INVALID_VALUE",
         )
-    return Regex(pattern, flags, states, groups)
+    return Regex(pattern, flags, states, groups, reader.endless and reader.branches)
 
 
 class _Reader:
@@ -136,6 +147,8 @@ class _Reader:
         """States of what is open, from the outside in; of each the last item, which a repetition is of."""
         self._last = [0]
         self._groups: list[tuple[int, int]] = []
+        self.endless = self.branches = False
+        """Whether it has * or + or {n,}; whether it has | or a repetition of a group."""
 
     def read(self) -> tuple[int, tuple[tuple[int, int], ...]]:
         """The states and the groups. O(length)."""
@@ -145,6 +158,7 @@ class _Reader:
 
     def _next(self) -> None:
         character, repeated = self._pattern[self._at], _REPEATED.match(self._pattern, self._at)
+        self.endless |= character in "*+" or bool(repeated and repeated[2] == ",")
         if character == "\\":
             self._escape()
         elif character == "[":
@@ -154,11 +168,13 @@ class _Reader:
         elif character == ")":
             inside = self._sizes.pop() + self._last.pop() + 2
             self._item(1, inside)
+            self.branches |= self._pattern.startswith(("*", "+", "?", "{"), self._at)
         elif character == "{" and repeated:
             low, high = int(repeated[1]), int(repeated[3] or 0)
             self._last[-1] = (self._last[-1] + 1) * max(low, high, 1)
             self._at = repeated.end()
         else:
+            self.branches |= character == "|"
             self._item(1, _WIDE_STATES if character == "." else len(character.encode()))
 
     def _item(self, length: int, states: int) -> None:
@@ -268,6 +284,8 @@ def replace(call: Call, frame: Frame) -> Column:
     _charge(frame, column, regex)
     texts, new, lengths = to_large_string(column), str(replacement.value), frame.lengths(call.args[0])
     every, over = "g" in options, None
+    if every and regex.looks_ahead:
+        frame.sizes.borrow(int(np.square(lengths, dtype=np.float64).sum()) // _AGAIN * (1 + regex.states // _SHARE))
     (pattern, new), times = (regex.anywhere, new), lengths + 1 if every else np.ones(1, np.int64)
     if not every:
         pattern, new = regex.first(new)

@@ -175,6 +175,20 @@ def test_work_is_bounded_by_the_states_and_the_bytes() -> None:
     assert alone.error.tolist() == [True, False]
 
 
+def test_a_search_that_looks_far_ahead_of_each_match_is_charged_for_it() -> None:
+    """All of `a.*c|a` in a MiB of one letter took RE2 10 minutes, for which every client waited."""
+    short, long = "a" * 1_000, "a" * (1 << 20)
+    for pattern in ("a.*c|a", "(a.*c)?a", "(a.*?c){0,1}a", "a{2,}c|a"):
+        every = resolve("regexp_replace", [T, text(pattern), text("x"), text("g")])
+        found = evaluate(every, Scope((column(long, short),), 2))
+        assert found.to_list() == [None, "x" * 1_000], pattern
+        assert found.error is not None and found.error.tolist() == [True, False]
+    for pattern in ("a+c", "[^c]+", "a|c", "(a)c*"):
+        assert not regex_of(pattern).looks_ahead
+        every = resolve("length", [resolve("regexp_replace", [T, text(pattern), text("x"), text("g")])])
+        assert evaluate(every, Scope((column(long),), 1)).to_list() in ([1 << 20], [1])
+
+
 def test_replacements_that_multiply_are_errors_before_they_are_made() -> None:
     grown: Expr = T
     for _ in range(4):
