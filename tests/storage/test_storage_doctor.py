@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,38 @@ def test_a_damaged_batch_is_set_aside_and_ids_are_new(data: Path) -> None:
     assert soup.store.incarnation != old
     assert len(soup.invoke(1).to_table()) < 220
     soup.store.close()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda soup, queries: soup.unregister(queries[0]),
+        lambda soup, queries: soup.unregister_many(queries),
+        lambda soup, queries: soup.unregister_many(queries, request_id="some"),
+        lambda soup, queries: soup.drop_stream("t", cascade=True),
+    ],
+    ids=["alone", "many", "request", "stream"],
+)
+def test_a_query_that_is_set_aside_leaves_with_its_departure(
+    tmp_path: Path, leave: Callable[[RestartingPSoup, list[int]], Any]
+) -> None:
+    """A replay would look for the query, and each start would fail."""
+    clock, path = VirtualClock(), tmp_path / "data"
+    soup = RestartingPSoup(EngineConfig(), clock, path)
+    for stream in "st":
+        soup.execute(f"CREATE STREAM {stream} (x BIGINT)")
+    stays, *queries = [soup.register(f"SELECT x FROM {stream}") for stream in "sttt"]
+    leave(soup, queries)
+    soup.store.close()
+    change(path, f"UPDATE log SET checksum = checksum + 1 WHERE kind = 'query' AND body ->> 'query' = {queries[0]}")
+    assert len(examine(path, aside=True).lost) == 1
+    assert examine(path).well
+    for _ in range(2):
+        found = RestartingPSoup(EngineConfig(), clock, path)
+        assert found.engine.snapshot().queries.get(stays) and not found.engine.snapshot().queries.get(queries[0])
+        found.register("SELECT x FROM s WHERE x > 1")
+        found.check()
+        found.store.close()
 
 
 @pytest.mark.parametrize(

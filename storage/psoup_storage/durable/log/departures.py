@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import apsw
 import numpy as np
@@ -28,7 +29,7 @@ from psoup.config import REMEMBERED, Remembered
 from psoup.events.change import change_of
 from psoup.events.events import Event, StreamDropped, UnregisteredMany
 from psoup_storage.durable.log.codec import INT64, damaged
-from psoup_storage.durable.log.slices import COUNT, DepartingSet, QuerySlice, SetState, bits_of, logged_block
+from psoup_storage.durable.log.slices import COUNT, DepartingSet, QuerySlice, SetState, bits_of, logged_block, tell
 from psoup_storage.durable.sqlite.database import Database
 
 SLICE = 256
@@ -96,19 +97,11 @@ class Departures:
         """Replacements of gone queries that rows keep, since their number was last looked at, by tenant."""
 
     def _load_sets(self) -> None:
-        for sequence, kind, count, request, tenant, content in list(self._database.query(_SETS)):
-            done = np.zeros(count, np.bool_)
-            if content is not None:
-                done[bits_of(sequence, count, content)] = True
-            answering = tenant if request else None
-            if done.all():
-                if answering is not None:
-                    self._answers.setdefault(answering, deque()).append(sequence)
-                continue
-            ids = b"".join(part for (part,) in self._database.query(_CONTENT, (sequence,)))
-            if len(ids) != 8 * count:
-                raise damaged(sequence, "its queries are missing")
-            self._sets.append(DepartingSet(sequence, np.frombuffer(ids, INT64), done, answering, kind == "drop"))
+        for departing in sets_of(self._database.query):
+            if not departing.done.all():
+                self._sets.append(departing)
+            elif departing.tenant is not None:
+                self._answers.setdefault(departing.tenant, deque()).append(departing.sequence)
 
     def note(self, events: Sequence[Event]) -> None:
         """Take over the departures of events that were appended."""
@@ -180,6 +173,36 @@ class Departures:
             while len(sequences) > self._remembered.removals:
                 connection.execute(_DELETE, (sequences.popleft(),))
         return answers
+
+
+def sets_of(query: Callable[..., Iterable[tuple[Any, ...]]]) -> Iterator[DepartingSet]:
+    """The departures of the log, by a function that runs a SELECT; without the queries where the log is done with all.
+
+    Raises Internal, reason DATA_DAMAGED.
+    """
+    for sequence, kind, count, request, tenant, content in list(query(_SETS)):
+        done = np.zeros(count, np.bool_)
+        if content is not None:
+            done[bits_of(sequence, count, content)] = True
+        ids = b"" if done.all() else b"".join(part for (part,) in query(_CONTENT, (sequence,)))
+        if len(ids) != 8 * count and not done.all():
+            raise damaged(sequence, "its queries are missing")
+        yield DepartingSet(sequence, np.frombuffer(ids, INT64), done, tenant if request else None, kind == "drop")
+
+
+def forget_unknown(connection: apsw.Connection) -> None:
+    """Forget departures of queries that no row registers: a replay does not find them. O(queries in the log)."""
+    singles = np.array([query for (query,) in connection.execute(_ALL_SINGLE)], np.int64)
+    blocks = [np.arange(first, first + count) for _, first, count, _ in connection.execute(_ALL_BLOCKS)]
+    known = np.concatenate([singles, *blocks])
+    alone = [(sequence, query) for sequence, query in connection.execute(_GONE)]
+    unknown = ~np.isin(np.array([query for _, query in alone], np.int64), known)
+    connection.executemany(_DELETE, [alone[place][:1] for place in np.flatnonzero(unknown)])
+    for departing in sets_of(connection.execute):
+        if not departing.done.all():
+            done = departing.done | ~np.isin(departing.queries, known)
+            if (done != departing.done).any():
+                tell(connection, departing, done)
 
 
 def _head(waiting: deque[tuple[int, int]]) -> list[tuple[int, int]]:

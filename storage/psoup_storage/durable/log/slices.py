@@ -127,18 +127,8 @@ class QuerySlice:
                 block.gone[queries[at:end] - block.first] = True
             done[rest[at:end]] = not registered or registered[0] < self._newest
             at = end
-        self._tell(departing, done)
+        tell(self._connection, departing, done)
         return done, at == len(rest)
-
-    def _tell(self, departing: DepartingSet, done: Array) -> None:
-        """Note in the log with which queries of a set it is done."""
-        if done.all() and departing.tenant is None and not departing.drop:
-            self._connection.execute(_DELETE, (departing.sequence,))
-            return
-        content = write_gone(departing.sequence, done)
-        self._connection.execute(_SET_BITS, {"sequence": departing.sequence, "queries": content})
-        if done.all():
-            self._connection.execute(_NO_CONTENT, (departing.sequence,))
 
     def finish(self) -> set[tuple[int, int]]:
         """Note in the blocks which queries are gone; returns the registrations that stay only as the newest."""
@@ -179,6 +169,17 @@ class QuerySlice:
                 if self._left[left.tenant] >= KEPT_REPLACEMENTS // 8:
                     _forget_replaced(self._connection, left.tenant)
                     self._left[left.tenant] = 0
+
+
+def tell(connection: apsw.Connection, departing: DepartingSet, done: Array) -> None:
+    """Note in the log with which queries of a set (bool[k]) it is done."""
+    if done.all() and departing.tenant is None and not departing.drop:
+        connection.execute(_DELETE, (departing.sequence,))
+        return
+    content = write_gone(departing.sequence, done)
+    connection.execute(_SET_BITS, {"sequence": departing.sequence, "queries": content})
+    if done.all():
+        connection.execute(_NO_CONTENT, (departing.sequence,))
 
 
 def bits_of(sequence: int, count: int, content: bytes) -> Array:

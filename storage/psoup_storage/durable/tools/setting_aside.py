@@ -2,7 +2,8 @@
 
     chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
                             there say that they are truncated
-    a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one
+    a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one;
+                            of a query its departure leaves, too
 
 The folder `set-aside` keeps what is taken out, with lines in `losses.jsonl`, which a start logs. Damage that cannot be
 taken out alone (the last stored chunk, a stream's definition, the database's structure) needs a backup.
@@ -26,6 +27,7 @@ from psoup.wording import counted
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
 from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.codec import LogRow
+from psoup_storage.durable.log.departures import forget_unknown
 from psoup_storage.durable.sqlite.database import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.whole_copy import MARK
@@ -166,6 +168,7 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
                 connection.execute("UPDATE stored SET dropped_time = ? WHERE stream = ?", (edge, stream))
             connection.executemany("DELETE FROM log WHERE sequence = ?", [(event.sequence,) for event in events])
             if events:
+                forget_unknown(connection)
                 facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
                 connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, json.dumps(facts)))
     finally:
