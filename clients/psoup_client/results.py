@@ -8,7 +8,7 @@
 >>> both = found["cheap"] & found["q-7f3a91c2-9"]
 >>> both.count(), [found.first_id + at for at in both.search(1)]
 (1, [70])
->>> found.table().to_pylist()[3]
+>>> found.to_arrow().to_pylist()[3]
 {'tuple_id': 73, 'cheap': True, 'q-7f3a91c2-9': False}
 """
 
@@ -68,7 +68,7 @@ class Results(Mapping[str, frozenbitarray]):
     def __repr__(self) -> str:
         return f"<Results of {len(self):,} queries over the tuples {self.first_id} to before {self.end_id}>"
 
-    def table(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """Give the column `tuple_id`, and a column of booleans for each query, named by its key, or else its ID.
 
         The columns share the memory of the bits.

@@ -139,7 +139,7 @@ class Bits:
                 return bits if (self.high - self.low) % 8 == 0 else bits[: self.high - self.low]
         raise NotFound(f"query {query_id} was not asked for", reason="UNKNOWN_QUERY", query=query_id)
 
-    def table(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """The column `tuple_id`, and for each query a column of booleans, named by its ID, which shares the memory."""
         count = self.high - self.low
         columns = [pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(row)]) for row in self.rows]

@@ -53,7 +53,7 @@ def test_overlaps_and_counts() -> None:
     assert (found.of(even) & found.of(third)).count() == 25
     assert (found.of(even) | found.of(third)).count() == 100
     assert (found.of(even) & ~found.of(third)).count() == 50
-    table = found.table()
+    table = found.to_arrow()
     assert table.schema.names == ["tuple_id", str(even), str(third)]
     assert table[str(third)].to_pylist() == [a % 3 == 0 for a in range(TUPLES)]
 
@@ -63,7 +63,7 @@ def test_bits_of_whole_bytes_share_the_memory() -> None:
     found = soup.results("s", [even], ids=range(8, 72))
     first = found.rows.__array_interface__["data"][0]
     assert found.of(even).buffer_info().address == first
-    assert found.table()[str(even)].chunk(0).buffers()[1].address == first
+    assert found.to_arrow()[str(even)].chunk(0).buffers()[1].address == first
 
 
 def test_queries_by_their_names() -> None:
@@ -87,7 +87,7 @@ def test_windows_by_time() -> None:
     both = soup.results("s", [third], 10 * SECOND, ids=range(12))
     assert (both.low, both.high) == (10, 12)
     apart = soup.results("s", [third], 30 * SECOND, ids=range(12))
-    assert (apart.high - apart.low, len(apart.of(third)), apart.table().num_rows) == (0, 0, 0)
+    assert (apart.high - apart.low, len(apart.of(third)), apart.to_arrow().num_rows) == (0, 0, 0)
 
 
 def test_tuples_that_wait_are_not_in_it_but_said() -> None:

@@ -48,7 +48,7 @@ def test_bits_say_what_matches_says(client: Client) -> None:
         assert sorted(query_ids) == sorted(query_id for query_id in found if found[query_id][at])
     assert found["fifth"] == found[client.query(key="fifth")] == found[found.query_ids[0]]
     assert isinstance(found["fifth"], frozenbitarray)
-    table = found.table()
+    table = found.to_arrow()
     assert table.num_rows == 30
     assert table["key-5"].to_pylist() == [bool(bit) for bit in found["key-5"]]
 
