@@ -222,7 +222,8 @@ class QuerySteM:
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
         exprs = self.attributes
-        texts = [] if self.texts is None else with_plans(self.texts._own_parts(), exprs)
+        searched = () if self.texts is None else self.texts._own_parts()
+        texts = with_plans(searched, exprs) if searched else []
         return Side(parts, exprs, self._scratch, self._config, self.costs, exprs.barred, self.waits, texts)
 
     def view(self) -> IndexView:

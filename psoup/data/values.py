@@ -114,7 +114,8 @@ class AllValues(Mapping[int, Values]):
 
     def _compute(self, attribute: int) -> Values:
         values = self._values(attribute, self._tuples)
-        self._note(attribute, values.errors)
+        if values.error is not None:
+            self._note(attribute, values.errors)
         return values
 
     def _note(self, attribute: int, rows: Array) -> None:

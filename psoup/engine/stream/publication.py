@@ -35,14 +35,14 @@ class Publication:
         self, feed: Feed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
         """The stream as it is now. A pointer is copied for each chunk."""
-        chunk = data.open.view()
+        chunk, names = data.open.view(), clauses.table.share()
         open_entry = ChunkEntry(
             chunk,
             ChunkResults(
-                results.view(len(chunk), clauses.table.share()),
+                results.view(len(chunk), names),
                 covered_before=ALL,
                 errors=dict(results.errors),
-                failures=results.failures.renamed(clauses.table.share()),
+                failures=results.failures.renamed(names),
                 gaps=results.gaps,
             ),
         )
