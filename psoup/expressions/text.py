@@ -7,7 +7,7 @@ The length of a result is computed before it is made (`sizes`); one longer than 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,9 @@ PLACES = 18
 """Bytes that substr takes at once, in sizes of its text, where letters have more than one byte: their places."""
 _NAMES = 5
 """Bytes that texts take at once, in their sizes, when they become Python's."""
+LONG_PART = 64
+"""Bytes of a part that Arrow replaces, or splits at, in time that follows the text's length times the part's; Python
+takes longer for each text, and for long parts follows the text's alone."""
 _EMPTY = pa.scalar("", pa.large_string())
 
 
@@ -183,7 +186,16 @@ def replace(call: Call, frame: Frame) -> Column:
 
 
 def _replaced(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-    return pc.replace_substring(text, pattern=key[0], replacement=key[1]) if key[0] else text
+    old, new = (part.encode() for part in key)
+    if len(old) > LONG_PART:
+        replaced = [whole and whole.replace(old, new) for whole in bytes_of(text)]
+        return pa.array(replaced, pa.large_binary()).cast(text.type)
+    return pc.replace_substring(text, pattern=old, replacement=new) if old else text
+
+
+def bytes_of(text: pa.Array) -> Iterator[bytes | None]:
+    """Texts as Python's, one at a time."""
+    return (value.as_py() for value in text.cast(pa.large_binary()))
 
 
 def _counted(text: pa.Array, key: tuple[str, ...]) -> pa.Array:

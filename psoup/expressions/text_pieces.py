@@ -27,7 +27,7 @@ from psoup.expressions.frame import (
     to_large_string,
 )
 from psoup.expressions.slices import code_points, one_byte_each, substring
-from psoup.expressions.text import PLACES, blank, by_distinct
+from psoup.expressions.text import LONG_PART, PLACES, blank, by_distinct, bytes_of
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
@@ -196,7 +196,11 @@ def split_part(call: Call, frame: Frame) -> Column:
 
 
 def _split(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-    return pc.split_pattern(text, pattern=key[0] or "\0")  # by characters: see split_part
+    separator = key[0].encode() or b"\0"  # by characters: see split_part
+    if len(separator) > LONG_PART:
+        parts = [None if whole is None else whole.split(separator) for whole in bytes_of(text)]
+        return pa.array(parts, pa.list_(pa.large_binary())).cast(pa.list_(pa.large_string()))
+    return pc.split_pattern(text, pattern=separator)
 
 
 def _empty(column: Column) -> Array:

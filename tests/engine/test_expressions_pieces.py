@@ -13,6 +13,7 @@ from psoup.columns import Column, column_from_arrow
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, resolve
+from psoup.expressions.text import LONG_PART
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, TEXT
 from psoup_testing.expression_oracle import TEXTS, Oracle, sample
@@ -117,3 +118,18 @@ def _limits() -> tuple[Column, Column]:
 def test_other_types_are_refused(name: str, args: list[Expr]) -> None:
     with pytest.raises(InvalidInput, match=f"{name} needs"):
         resolve(name, args)
+
+
+def test_long_parts_are_replaced_and_split_at_as_in_duckdb() -> None:
+    """Parts around the length from which Python looks for them; what almost is one everywhere takes no longer."""
+    long = ["a" * n for n in (LONG_PART - 1, LONG_PART, LONG_PART + 1)] + ["é" * 33, "ab" * 40, "a" * 70 + "b"]
+    texts = ["", *long, *[f"x{part}y{part}{part[1:]}{part}" for part in long], "é" * 300, "a" * 300]
+    oracle = Oracle({"t": (TEXT, sample(texts, 3, 40)), "u": (TEXT, sample(long, 4, 40))})
+    t, u = (AttributeRef(TEXT, place, name) for place, name in enumerate("tu"))
+    parts = [*[Literal(TEXT, part) for part in long], u]
+    exprs = [resolve("replace", [t, part, Literal(TEXT, new)]) for part in parts for new in ("", "é", "x" * 99)]
+    exprs += [resolve("split_part", [t, part, Literal(BIGINT, n)]) for part in parts for n in (-2, -1, 0, 1, 2, 3)]
+    oracle.compare(exprs)
+    almost = resolve("replace", [t, Literal(TEXT, "a" * 50_000 + "b"), Literal(TEXT, "x")])
+    whole = column_from_arrow("t", TEXT, pa.array(["a" * (1 << 20)], pa.large_string()))
+    assert evaluate(resolve("length", [almost]), Scope((whole,), 1)).to_list() == [1 << 20]
