@@ -157,16 +157,21 @@ class ClauseCosts:
         return CostTally(len(left), len(gone), tested, tuple(_by_owner(*pair, sqc_of_slot) for pair in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
-        """All counters now, `matched` only with the clauses of the slots. O(slots + entries of the index)."""
+        """All counters now, `matched` only with the clauses of the slots. O(slots + entries of the index).
+
+        The parts come first: clauses may join meanwhile, and each slot of a part must have its counters.
+        """
+        parts = {id(part): part for part in (*self._parts, self._recent) if part is not None}
+        rest = self.tally(np.zeros(0, np.int64) if sqc_of_slot is None else sqc_of_slot)
         looked, anded, matched, born = self._by_slot.copy()
         tested: Array = np.zeros(len(looked), np.int64)
         factors: Array = np.ones(len(looked), np.int64)
-        rest = self.tally(np.zeros(0, np.int64) if sqc_of_slot is None else sqc_of_slot[: len(looked)])
         for slots, counts, upto in rest.tested:
             tested[slots] += np.where(born[slots] < upto, counts, 0)
         for _, slots, counts in rest.matched:
-            matched[slots] += counts
-        for part in {id(part): part for part in (*self._parts, self._recent) if part is not None}.values():
+            known = slots < len(matched)  # a clause may have its slot before its counters
+            matched[slots[known]] += counts[known]
+        for part in parts.values():
             alive = np.flatnonzero(part.alive)
             slots = part.index.slots[alive]
             factors[slots] = np.maximum(np.diff(part.index.clause_ptr)[alive], 1)

@@ -11,6 +11,8 @@ import pytest
 
 from psoup.answer.bill import memory_bill
 from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
+from psoup.clauses.costs import CostTally
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.tally import Tallied
 from psoup.errors import InvalidInput
@@ -191,3 +193,19 @@ def test_counts_are_added_up_while_most_queries_leave() -> None:
     costs = top_queries(soup.engine.snapshot(), tenant="default", by="matched")
     assert [cost.matched for cost in costs] == [pushed * 64, pushed * 64]
     soup.check()
+
+
+def test_counters_are_read_while_many_clauses_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the index that came meanwhile has slots beyond those that were there."""
+    soup, _ = filled()
+    counters = soup.engine.snapshot().by_id[1].index.costs
+    tally = counters.tally
+
+    def grown(owners: Array) -> CostTally:
+        found = tally(owners)
+        soup.register_many("SELECT b FROM s WHERE a = ? AND b > ?", [(n % 100, n) for n in range(500)])
+        soup.push("s", table(350, 50))
+        return found
+
+    monkeypatch.setattr(counters, "tally", grown)
+    assert len(costs_of(soup)) == 5
