@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import grpc
 
-from psoup_client.errors import Cancelled, Unavailable, from_rpc
+from psoup_client.errors import Cancelled, InvalidRequest, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, RetryOptions, seconds
 from psoup_proto.v1 import (
     attach_pb2_grpc,
@@ -153,6 +153,10 @@ def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
     return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
 
 
+def _too_large(size: int) -> InvalidRequest:
+    return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
+
+
 class _Waiting:
     """The pauses between the attempts at one call."""
 
@@ -224,6 +228,8 @@ class Connection:
                 left = max(0.001, deadline - time.monotonic())
                 reply = method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
             except grpc.RpcError as problem:
+                if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request.ByteSize() > MAX_SEND_BYTES:
+                    raise _too_large(request.ByteSize()) from None
                 error = from_rpc(problem, self.address, lost)
             else:
                 self._reached = True

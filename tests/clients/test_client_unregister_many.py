@@ -64,6 +64,12 @@ def test_all_or_none(client: Client) -> None:
     for wrong in ({}, {"key_prefix": ""}, {"labels": {}}, {"labels": {"user": "u0"}, "key_prefix": "a"}):
         with pytest.raises(ValueError, match="say which queries"):
             client.unregister_many(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match=r"has 22,000,0\d\d bytes, and a call takes 16,777,216: send less"):
+        client.unregister_many([f"{ids[0]:>20}"] * 1_000_000)
+    with pytest.raises(TypeError, match="a query is 5: give a query or its ID"):
+        client.unregister_many([5])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="give a list of queries or IDs"):
+        client.unregister_many(ids[0])
     assert len(client.queries()) == 12
 
 

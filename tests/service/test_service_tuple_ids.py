@@ -41,6 +41,8 @@ def test_in_system_time_they_are_one_range(client: Client) -> None:
     second = client.push("s", {"a": [1, 2]})
     assert (client.tuple_ids(first), client.tuple_ids(second)) == (range(70_000), range(70_000, 70_002))
     assert client.tuple_ids(client.push("s", {"a": []})) == range(0)
+    with pytest.raises(TypeError, match="result is 's': give what push returned"):
+        client.tuple_ids("s")  # type: ignore[arg-type]
     with client.stage("s") as stage:
         stage.add({"a": [5, 6, 7]})
     assert stage.result is not None

@@ -60,6 +60,8 @@ class IngestCalls(Session):
         pushes to a stream, also after a restart as far as they are still in its log; and where times come out of order,
         the newest million tuples or so.
         """
+        if not isinstance(result, PushResult):
+            raise TypeError(f"result is {result!r}: give what push returned")
         if result.accepted != sum(rows.rows for rows in result.sent):
             raise ValueError("the result does not say which events have its rows: take that of push, or of a stage")
         ids: list[range | list[int | None]] = []

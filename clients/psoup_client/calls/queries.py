@@ -186,7 +186,7 @@ class QueryCalls(Session):
         check_labels(labels)
         if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
             raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
-        ids = [query if isinstance(query, str) else query.id for query in queries or ()]
+        ids = [*_ids(queries)]
         if queries is not None and not ids:
             return 0
         request = queries_pb2.UnregisterManyRequest(
@@ -219,6 +219,16 @@ class QueryCalls(Session):
         request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "", labels=labels)
         reply = self._read(self.connection.queries.TopQueries, request, wait_for)
         return [QueryCost.of(message) for message in reply.costs]
+
+
+def _ids(queries: Iterable[Query | str] | None) -> Iterator[str]:
+    """Give the IDs of queries; raises TypeError for what is neither a query nor a text."""
+    if isinstance(queries, str):
+        raise TypeError(f"queries is {queries!r}: give a list of queries or IDs")
+    for query in queries or ():
+        if not isinstance(query, Query | str):
+            raise TypeError(f"a query is {query!r}: give a query or its ID")
+        yield query if isinstance(query, str) else query.id
 
 
 def _check_one(query_id: str | None, key: str | None) -> None:
