@@ -94,11 +94,13 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
             _check_nulls(array, column)
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
-        elif not column.nullable:
-            raise InvalidData(
-                f"column {column.name!r} is missing, and stream {stream.name!r} says NOT NULL",
-                facts={"column": column.name},
-            )
+    missing = [column.name for folded, column in known.items() if folded not in given and not column.nullable]
+    if missing:
+        are = "column {} is" if len(missing) == 1 else "columns {} are"
+        raise InvalidData(
+            f"{are.format(', '.join(map(repr, missing)))} missing, and stream {stream.name!r} says NOT NULL",
+            facts={"column": missing[0]},
+        )
     lengths = {len(array) for array in arrays}
     if len(lengths) > 1:
         raise InvalidData(

@@ -280,7 +280,7 @@ def test_what_is_on_disk_is_no_memory(psoup: Psoup, tmp_path: Path) -> None:
     settings = Settings(port=0, metrics_port=-1, data_dir=str(tmp_path))
     with serving(settings, store=DurableStore(tmp_path)) as service:
         said = psoup("status", "--address", service.address).out
-    assert re.search(r"^on disk  +[0-9,]{5,} bytes *$", said, re.MULTILINE)
+    assert re.search(r"^on disk  +[0-9,]{5,} bytes *\nmemory: archive ", said, re.MULTILINE)  # before, not among it
     assert "memory: store" not in said
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from types import ModuleType
 from typing import Any
@@ -55,6 +56,12 @@ def rows(data: Any) -> list[dict[str, Any]]:
 
 def test_rows_as_dicts() -> None:
     assert rows([ROW, {"id": 2}]) == WANTED
+
+
+def test_all_missing_columns_are_named_at_once() -> None:
+    columns = tuple(replace(column, nullable=column.name == "x") for column in COLUMNS[:4])
+    with pytest.raises(InvalidData, match="columns 'ok', 'price' are missing, and stream 's' says NOT NULL"):
+        to_table([{"id": 1}], stream(columns))
 
 
 def test_columns_as_lists() -> None:

@@ -46,10 +46,10 @@ def status(
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
         ]
-    for name, size in sorted(info.memory.items()):
-        place = "on disk" if info.durable and name == "store_bytes" else f"memory: {name.removesuffix('_bytes')}"
-        pairs.append((place, counted(size, "byte")))
-    print_pairs(pairs)
+    sizes = dict(info.memory)
+    on_disk = [("on disk", sizes.pop("store_bytes"))] if info.durable and "store_bytes" in sizes else []
+    sizes = {f"memory: {name.removesuffix('_bytes')}": size for name, size in sorted(sizes.items())}
+    print_pairs([*pairs, *((place, counted(size, "byte")) for place, size in [*on_disk, *sizes.items()])])
 
 
 def _bill(bill: MemoryBill, as_json: bool) -> None:
