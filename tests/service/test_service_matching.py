@@ -169,6 +169,7 @@ def test_why_through_the_service(client: Client, queries: list[str]) -> None:
     assert str(replace(kept, text="b", values={**values, "b": "FALSE"})) == (
         "no   WHERE      b    (p is -1.50, m is 2026-07-01 12:00:00, d is 31.5, t is '1e0')"
     )
+    assert str(replace(kept, text="b", values={"b": "NULL"})) == "no   WHERE      b    (b is NULL)"
     for wrong in ({"a": None}, [{"a": 1}, {"a": 2}], {"nothing": 1}):
         with pytest.raises(InvalidData):
             client.why(queries[0], wrong)

@@ -92,8 +92,9 @@ class WhyStep:
         return "WHERE" if self.kind == "factor" else self.kind
 
     def _shown(self) -> dict[str, str]:
-        """The values as people write them, without the condition itself, whose verdict is there already."""
-        return {text: _plain(value) for text, value in self.values.items() if text != self.text}
+        """The values as people write them, without the condition itself unless that is NULL or an error."""
+        said = {self.text: "TRUE" if self.passed else "FALSE"}.items()
+        return {text: _plain(value) for text, value in self.values.items() if (text, value) not in said}
 
 
 @dataclass(frozen=True, slots=True)
