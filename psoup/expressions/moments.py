@@ -163,8 +163,9 @@ def time_bucket(call: Call, frame: Frame) -> Column:
         return finish(TIMESTAMP, values, [column], overflow | (values < FIRST_MICRO))
     width = int(micros.value or 1)
     at, far = (column.values, None) if column.type == TIMESTAMP else mul_int64(days, np.full(frame.rows, DAY_MICROS))
-    moved, overflow = sub_int64(at, np.full(frame.rows, _MONDAY))
-    values, under = add_int64(moved // width * width, np.full(frame.rows, _MONDAY))
+    first = np.full(frame.rows, _MONDAY % width)
+    moved, overflow = sub_int64(at, first)
+    values, under = add_int64(moved // width * width, first)
     failed = overflow | under | (values > at) | (values < FIRST_MICRO) | (False if far is None else far)
     return finish(call.type, values // DAY_MICROS if call.type == DATE else values, [column], failed)
 

@@ -103,6 +103,12 @@ def near_times() -> Oracle:
     )
 
 
+def test_buckets_of_the_first_and_the_last_times(oracle: Oracle) -> None:
+    for micros in (1, 7, 420_000_000, 900_000_000, 86_400_000_000, 604_800_000_000, 10**15):
+        width = [Literal(BIGINT, 0), Literal(BIGINT, micros)]
+        oracle.compare([resolve("time_bucket", [*width, oracle.ref(name)]) for name in ("s", "s2")])
+
+
 def test_differences_and_buckets_of_times() -> None:
     some = near_times()
     parts = [Literal(TEXT, part) for part in DIFF_PARTS]
