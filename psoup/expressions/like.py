@@ -31,7 +31,7 @@ from psoup.model import BOOLEAN, TEXT
 
 ANY_BYTE, ONE_BYTE = 0xFF, 0xFE
 """% and _ in a pattern of bytes; UTF-8 has neither."""
-_LEAST_PIECE, _LONGEST_PIECE, _LONGEST_WHOLE = 2, 64, 512
+_LEAST_PIECE, _LONGEST_PIECE, _LONGEST_WHOLE = 2, 512, 512
 """Bytes of a piece that is worth looking for, of what is looked for at most (each takes 13 bytes of memory), and of a
 pattern with wildcards inside that is compared where the piece is found."""
 

@@ -72,10 +72,17 @@ def _run_everything() -> int:
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))
     block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
     soup.unregister(block[0])
+    named = pa.table({"a": range(600), "key": [f"k{n % 300}-{n}" for n in range(600)], "user": ["u"] * 600})
+    for _ in range(2):
+        soup.register_many("SELECT a FROM warm WHERE a < ?", named, key="key", labels=("user",), replace=True)
+        soup.queries(labels={"user": "u"})
+        soup.query("k0-0")
+        soup.unregister_many(key_prefix="k1")
     soup.maintain()
     queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
     rows = sum(soup.invoke(query).to_table().num_rows for query in queries)
     soup.matches("warm", 0)
+    soup.match("warm", _batch(start + dt.timedelta(hours=3)))
     return rows
 
 
