@@ -263,31 +263,20 @@ class Registry:
         alone = uses == 1
         if columns.never is not None:
             alone &= ~columns.never[fresh]  # a clause that no tuple can satisfy has other attributes: none
-        if alone.any():
-            unshared = fresh[alone]
-            block = ClauseBlock(
-                sqc_ids[unshared],
-                slots[unshared].astype(np.uint32),
-                unshared.astype(np.int32),
-                ids[unshared],
-                queries,
-                state.stream_id,
-                attributes,
-            )
-            self._clauses.add_block(block)
+        unshared = fresh[alone]
+        if len(unshared):
+            places = sqc_ids[unshared], slots[unshared].astype(np.uint32), unshared.astype(np.int32)
+            self._clauses.add_block(ClauseBlock(*places, ids[unshared], queries, state.stream_id, attributes))
         for row in fresh[~alone].tolist():
             sqc_id = int(sqc_ids[row])
             used = attributes if columns.never is None or not columns.never[row] else ()
             record = ClauseRecord(sqc_id, int(slots[row]), state.stream_id, used, (), (queries[row],))
             self._clauses.set(sqc_id, record)
         single = np.zeros(len(ids), np.bool_)
-        single[fresh[alone]] = True
+        single[unshared] = True
         self._add_members(_grouped(sqc_ids[~single], ids[~single]))
-        self._queries.add_block(
-            QueryBlock(
-                ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence, tags, event.expires
-            )
-        )
+        stamps = event.tenant, state.stream_id, event.time, event.sequence
+        self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, tags, event.expires))
         self._count(state, len(ids), len(fresh))
 
     def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
