@@ -118,7 +118,7 @@ def _encodings() -> list[Dirty]:
         _text(
             "latin.csv",
             "id,name\n1,x\n2,Zürich\n",
-            "line 3, column 'name', 'Z\\\\xfcrich': byte fc is not utf-8; say what the file is in with --encoding",
+            "line 3, column 'name', 'Z\\xfcrich': byte fc is not utf-8; say what the file is in with --encoding",
             written="latin-1",
         ),
         _text("latin_too.csv", "id,name\n1,Zürich\n", "", 1, encoding="latin-1", written="latin-1"),

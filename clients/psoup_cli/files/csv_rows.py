@@ -288,7 +288,11 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 def _reason(value: bytes, own: CsvField) -> str:
     """Say what is wrong with a value, and what helps."""
-    shown = repr(value[:100].decode(errors="backslashreplace")) + ("…" if len(value) > 100 else "")
+    try:
+        shown = repr(value.decode()[:100])
+    except UnicodeDecodeError:
+        shown = repr(value[:100])[1:]  # as bytes are written, without the b in front
+    shown += "…" if len(value) > 100 else ""
     place = f"column {own.name!r}, {shown}"
     try:
         text = value.decode().strip()
