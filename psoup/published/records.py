@@ -10,7 +10,6 @@ a clause that more queries come to share leaves its block and becomes a record.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
@@ -107,7 +106,7 @@ def _bytes(*parts: Numbers) -> int:
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
-class RecordBlock(ABC, Generic[V]):
+class RecordBlock(Generic[V]):
     """Records with ascending IDs (n > 0), some of them gone by now. Changed only by the code that made the copy."""
 
     __slots__ = ("_gone", "count", "ids", "live")
@@ -198,17 +197,17 @@ class RecordBlock(ABC, Generic[V]):
         lengths = {len(column) for column in self.columns()}
         ensure(lengths == {self.count}, self, "a column has another length", lengths=lengths, count=self.count)
 
-    @abstractmethod
     def columns(self) -> tuple[Sized, ...]:
         """The columns: each has a value for each record."""
+        raise NotImplementedError
 
-    @abstractmethod
     def make(self, at: int) -> V:
         """The record at a position."""
+        raise NotImplementedError
 
-    @abstractmethod
     def taken(self, rows: Array | None) -> Self:
         """A block of the records at `rows` (int64[k]), copied; without `rows` of all, sharing their arrays."""
+        raise NotImplementedError
 
 
 class QueryBlock(RecordBlock[QueryRecord]):
