@@ -103,6 +103,26 @@ def columns_of(expr: Expr) -> Iterator[AttributeRef]:
             yield from columns_of(arg)
 
 
+def sources_of(expr: Expr) -> frozenset[int]:
+    """The places in FROM of the sources that `expr` reads. O(size of the tree)."""
+    return frozenset(column.source for column in columns_of(expr))
+
+
+def source_of(expr: Expr) -> int:
+    """The only source that `expr` reads; O(size of the tree). Raises ValueError if it reads none, or several."""
+    (source,) = sources_of(expr)
+    return source
+
+
+def of_source(expr: Expr, source: int) -> Expr:
+    """The same expression over the source at another place. O(size of the tree)."""
+    if isinstance(expr, AttributeRef):
+        return expr if expr.source == source else AttributeRef(expr.type, expr.index, expr.name, source)
+    if isinstance(expr, Call):
+        return Call(expr.type, expr.name, tuple([of_source(arg, source) for arg in expr.args]))
+    return expr
+
+
 def reads_now(expr: Expr) -> bool:
     """Whether the value of `expr` depends on NOW. O(size of the tree)."""
     return isinstance(expr, Now) or (isinstance(expr, Call) and any(map(reads_now, expr.args)))

@@ -59,7 +59,7 @@ def _describe(bound: Bound) -> str:
         return f"({Decimal(bound.at) / SECOND:f})"
 
 
-_OPERATORS = {
+SYMBOLS: dict[str, str] = {
     "add": "+",
     "sub": "-",
     "mul": "*",
@@ -82,6 +82,7 @@ _OPERATORS = {
     "like": "LIKE",
     "is_distinct": "IS DISTINCT FROM",
 }
+"""The operators, by the names that bound expressions have for them."""
 
 
 def expr_text(expr: Expr) -> str:
@@ -94,7 +95,7 @@ def expr_text(expr: Expr) -> str:
     if isinstance(expr, Now):
         return "NOW"
     texts = [expr_text(arg) for arg in expr.args]
-    symbol = _OPERATORS.get(expr.name)
+    symbol = SYMBOLS.get(expr.name)
     if symbol is not None and (len(texts) == 2 or expr.name in ("and", "or")):
         return f"({f' {symbol} '.join(texts)})"
     if expr.name in ("cast", "try_cast"):

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now, source_of
 from psoup.model import BIGINT, ID_COLUMN, Anchor, DataType, StreamSpec, WindowClause
-from psoup.plan.canonical import describe_window, exact_name, expr_text
+from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
 from psoup.plan.patterns import RULES, Operator, Pattern
 
 
@@ -97,6 +97,72 @@ class Source:
     def label(self) -> str:
         """The node as text, without its inputs."""
         return f"Source {exact_name(self.spec.name)} {describe_window(self.window)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PairFactor:
+    """A comparison of two sources: `left` reads one of them, `right` the other; `operator` is eq, lt, le, gt or ge.
+
+    `implied`: it is not in the statement, but follows from others (a = b and b = c say a = c).
+    """
+
+    operator: str
+    left: Expr
+    right: Expr
+    implied: bool = False
+
+    @property
+    def sources(self) -> tuple[int, int]:
+        """The places in FROM of the sources that `left` and `right` read."""
+        return source_of(self.left), source_of(self.right)
+
+    def __str__(self) -> str:
+        return f"{expr_text(self.left)} {SYMBOLS[self.operator]} {expr_text(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The tuples of one row of each input that satisfy all factors over several of them, by tuple IDs in FROM order.
+
+    `keys`: equalities of two sources; `bands`: other comparisons of two; `rest`: conditions of several of any form.
+    What a statement says of one source alone is in the `Selection` of that source.
+    """
+
+    inputs: tuple[Node, ...]
+    keys: tuple[PairFactor, ...]
+    bands: tuple[PairFactor, ...]
+    rest: tuple[Expr, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources below, in the order of FROM."""
+        return tuple(source for node in self.inputs for source in node.sources)
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """The columns that its rows show: those of all inputs, one after the other."""
+        return tuple(output for node in self.inputs for output in node.schema)
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """The order of its rows: by the tuple IDs of the first source, then of the second, and so on."""
+        return tuple(key for node in self.inputs for key in node.order)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return False
+
+    @property
+    def pattern(self) -> Pattern:
+        """The update pattern: how its rows come and leave."""
+        return RULES[Operator.WEAK]([node.pattern for node in self.inputs])
+
+    @property
+    def label(self) -> str:
+        """The node as text, without its inputs."""
+        stated = [str(factor) for factor in (*self.keys, *self.bands) if not factor.implied]
+        return f"Join {' AND '.join([*stated, *map(expr_text, self.rest)])}".rstrip()
 
 
 class _Above:
@@ -233,7 +299,7 @@ class Limit(_Above):
         return f"Limit {self.rows}{f' Offset {self.skip}' if self.skip else ''}"
 
 
-Node = Source | Project | Distinct | Sort | Limit
+Node = Source | Join | Project | Distinct | Sort | Limit
 
 
 def plan_text(plan: Node) -> str:

@@ -93,12 +93,14 @@ class Selection:
 class StandingQuery:
     """A registered text, bound: its selection of each source of its plan, in the order of FROM.
 
-    Today there is one source, and `stream`, `window`, `clause` and `factors` are those of that source.
+    A join has several selections, and `sides`: each of them as a query over one stream that a user could register.
+    `stream`, `window`, `clause` and `factors` are those of the only source: a join has none.
     """
 
     text: str
     selections: tuple[Selection, ...]
     plan: Node
+    sides: tuple[StandingQuery, ...] = ()
 
     @property
     def select(self) -> tuple[Output, ...]:
@@ -106,25 +108,36 @@ class StandingQuery:
         return self.plan.schema
 
     @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources, in the order of FROM: streams may be among them several times."""
+        return tuple([selection.source for selection in self.selections])
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams, each once, in the order of FROM."""
+        return tuple(dict.fromkeys([selection.source.spec.name for selection in self.selections]))
+
+    @property
     def stream(self) -> str:
         """The stream's name."""
-        (selection,) = self.selections
-        return selection.source.spec.name
+        return self._only.source.spec.name
 
     @property
     def window(self) -> WindowClause:
         """The window's bounds."""
-        (selection,) = self.selections
-        return selection.source.window
+        return self._only.source.window
 
     @property
     def clause(self) -> str:
         """The canonical FROM-WHERE text."""
-        (selection,) = self.selections
-        return selection.clause
+        return self._only.clause
 
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors that a tuple must satisfy."""
+        return self._only.factors
+
+    @property
+    def _only(self) -> Selection:
         (selection,) = self.selections
-        return selection.factors
+        return selection
