@@ -130,8 +130,9 @@ class Answer:
     def _repr_html_(self) -> str:
         """Show the first rows in a notebook, and how complete they are."""
         rows, columns = self.shape
-        shown = html.table(self.columns, _rows_of(self._table.slice(0, html.SHOWN_ROWS)))
-        return shown + html.paragraph(html.shape_text(rows, columns)) + html.paragraph(self.completeness.sentence())
+        shown = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(columns, html.SHOWN_COLUMNS))])
+        table = html.table(shown.schema.names, _rows_of(shown))
+        return table + html.paragraph(html.shape_text(rows, columns)) + html.paragraph(self.completeness.sentence())
 
     def _column(self, name: str) -> pa.ChunkedArray:
         places = self._table.schema.get_all_field_indices(name)
@@ -189,6 +190,9 @@ class AnswerStream:
             if reply.HasField("completeness"):
                 self.completeness = Completeness.of(reply.completeness)
             yield reply
+
+    def __repr__(self) -> str:
+        return f"<AnswerStream of {', '.join(self.schema.names)}>"
 
     def __enter__(self) -> AnswerStream:
         return self

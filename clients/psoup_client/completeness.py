@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+from psoup_client import html
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
 from psoup_client.wording import counted, verb
@@ -13,7 +14,7 @@ from psoup_proto.v1 import types_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Completeness:
+class Completeness(html.Facts):
     """Completeness of an answer: what it contains and what not.
 
     `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
@@ -84,6 +85,13 @@ class Completeness:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
         return text[0].upper() + text[1:]
+
+    def __repr__(self) -> str:
+        return f"<Completeness: {self.sentence()}>"
+
+    def _repr_html_(self) -> str:
+        """Show the sentence in a notebook, and the facts behind it."""
+        return html.paragraph(self.sentence()) + html.facts(self._facts())
 
     def _waiting(self) -> list[str]:
         """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""

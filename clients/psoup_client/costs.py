@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from psoup_client import html
 from psoup_client.schema import QueryInfo
+from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2, server_pb2
 
 ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
@@ -17,7 +20,7 @@ ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class QueryCost:
+class QueryCost(html.Facts):
     """The costs of one query since it was registered or the service started.
 
     Of `tuples` that came, `candidates` were looked at for it, and `matched_new` of these matched; `matched` are all,
@@ -38,6 +41,20 @@ class QueryCost:
         """Matches for each candidate: near 0, no condition of the query is selective, and it is tested in vain."""
         return self.matched_new / self.candidates if self.candidates else 0.0
 
+    def __repr__(self) -> str:
+        return f"<QueryCost of {self.query.query_id}: {self.cpu_share:.1%} of the work, {counted(self.bytes, 'byte')}>"
+
+    def _facts(self) -> dict[str, Any]:
+        query = {"query": self.query.query_id, "key": self.query.key}
+        figures = {
+            "cpu share": self.cpu_share,
+            "looked at": self.candidates,
+            "of these matched": self.matched_new,
+            "matched": self.matched,
+            "bytes": self.bytes,
+        }
+        return {**query, **figures, "sql": self.query.sql}
+
     @staticmethod
     def of(message: queries_pb2.QueryCost) -> QueryCost:
         """Make one of the message on the wire."""
@@ -53,7 +70,7 @@ class QueryCost:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryItem:
+class MemoryItem(html.Facts):
     """Memory of one structure: its bytes, of which some could be given back; it is for `count` things, each a `per`."""
 
     structure: str
@@ -69,7 +86,7 @@ class MemoryItem:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryBill:
+class MemoryBill(html.Facts):
     """The memory of all structures, and the bytes that they may take together."""
 
     items: tuple[MemoryItem, ...]
@@ -79,6 +96,17 @@ class MemoryBill:
     def used(self) -> int:
         """Bytes of all structures."""
         return sum(item.bytes for item in self.items)
+
+    def __repr__(self) -> str:
+        return f"<MemoryBill: {self.used:,} of {counted(self.budget, 'byte')} used>"
+
+    def _repr_html_(self) -> str:
+        """Show the largest structures in a notebook, and how much of the budget all take."""
+        items = sorted(self.items, key=lambda item: -item.bytes)
+        rows = [(item.structure, item.bytes, item.reclaimable, item.count, item.per) for item in items]
+        shown = html.counted_table(("structure", "bytes", "reclaimable", "count", "of"), rows, len(rows), "structure")
+        share = f" ({self.used / self.budget:.1%})" if self.budget else ""
+        return shown + html.paragraph(f"{self.used:,} of {counted(self.budget, 'byte')} used{share}")
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> MemoryBill:

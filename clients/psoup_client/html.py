@@ -1,17 +1,19 @@
 """HTML of results for notebooks: small tables of escaped text, which a notebook shows instead of `repr`.
 
-rows  ──table──> the first 20, as HTML      facts ──facts──> a name and its value a row
-list of streams or queries ──Listing──> a list as any other, shown as a table
+rows   ──table──> the first 20, as HTML, and how many there are      facts ──facts──> a name and its value a row
+a dataclass that is a `Facts` ──> its fields, as facts
+list of streams, queries or costs ──Listing──> a list as any other, shown as a table; a slice of it is one, too
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from html import escape
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar, overload
 
 from psoup_client.wording import counted
 
@@ -24,23 +26,45 @@ _CHARS = 200
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Make a table of the rows that are given, of the first columns if there are many."""
-    head = "".join(f"<th>{_text(name)}</th>" for name in names[:SHOWN_COLUMNS])
-    body = "".join(f"<tr>{''.join(map(_cell, row[:SHOWN_COLUMNS]))}</tr>" for row in rows)
+    """Make a table of the first rows."""
+    head = "".join(f"<th>{_text(name)}</th>" for name in names)
+    shown = islice(rows, SHOWN_ROWS)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def counted_table(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, what: str) -> str:
+    """Make a table of the first of `count` rows, and say how many there are; without rows say that alone."""
+    more = f", the first {SHOWN_ROWS} shown" if count > SHOWN_ROWS else ""
+    return (table(names, rows) if count else "") + paragraph(counted(count, what) + more)
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
     """Make a table of names and values; values that are None or empty are left out."""
-    shown = {name: value for name, value in pairs.items() if value is not None and value != "" and value != {}}
+    shown = {name: value for name, value in pairs.items() if value is not None and value not in ("", {}, (), [])}
     head = '<tr><th style="text-align: left">{}</th>{}</tr>'
-    rows = (head.format(_text(name), _cell(value)) for name, value in shown.items())
+    rows = (head.format(_text(name), _left(value)) for name, value in shown.items())
     return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
-def lines(text: str) -> str:
-    """Show lines as they are, in letters of one width."""
-    return f"<pre>{escape(text)}</pre>"
+class Facts:
+    """A dataclass that a notebook shows as a table of names and values."""
+
+    __slots__ = ()
+
+    def _facts(self) -> dict[str, Any]:
+        """Give the facts that are shown, by their names."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every class that inherits this is a dataclass
+        return {field.name: getattr(self, field.name) for field in fields if field.repr}
+
+    def _repr_html_(self) -> str:
+        return facts(self._facts())
+
+
+def lines(texts: Sequence[str]) -> str:
+    """Show the first lines as they are, in letters of one width."""
+    more = [f"… {counted(len(texts) - SHOWN_ROWS, 'more line')}"] if len(texts) > SHOWN_ROWS else []
+    return f"<pre>{chr(10).join(map(_text, [*texts[:SHOWN_ROWS], *more]))}</pre>"
 
 
 def paragraph(text: str) -> str:
@@ -48,27 +72,35 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def shape_text(rows: int, columns: int) -> str:
-    """Say how large a table is, and how much of it is shown."""
-    shown = [f"the first {SHOWN_ROWS} rows"] if rows > SHOWN_ROWS else []
-    shown += [f"the first {SHOWN_COLUMNS} columns"] if columns > SHOWN_COLUMNS else []
-    size = f"{counted(rows, 'row')} × {counted(columns, 'column')}"
+def shape_text(rows: int, columns: int, nouns: tuple[str, str] = ("row", "column")) -> str:
+    """Say how large a table is, and how much of it is shown; `nouns`: what its rows and columns are."""
+    row, column = nouns
+    shown = [f"the first {counted(SHOWN_ROWS, row)}"] if rows > SHOWN_ROWS else []
+    shown += [f"the first {counted(SHOWN_COLUMNS, column)}"] if columns > SHOWN_COLUMNS else []
+    size = f"{counted(rows, row)} × {counted(columns, column)}"
     return f"{size}, {' and '.join(shown)} shown" if shown else size
 
 
 class Listing(list[T]):
-    """A list that a notebook shows as a table: `row` gives names and values of an item."""
+    """A list that a notebook shows as a table: `row` gives names and values of an item. Slices are such lists, too."""
 
     def __init__(self, items: Iterable[T], what: str, row: Callable[[T], Mapping[str, Any]]) -> None:
         super().__init__(items)
         self._what, self._row = what, row
 
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> Listing[T]: ...
+
+    def __getitem__(self, place: SupportsIndex | slice) -> T | Listing[T]:
+        if isinstance(place, slice):
+            return Listing(super().__getitem__(place), self._what, self._row)
+        return super().__getitem__(place)
+
     def _repr_html_(self) -> str:
         rows = [self._row(item) for item in islice(self, SHOWN_ROWS)]
-        size = counted(len(self), self._what)
-        if len(self) > SHOWN_ROWS:
-            size += f", the first {SHOWN_ROWS} shown"
-        return (table([*rows[0]], [[*row.values()] for row in rows]) if rows else "") + paragraph(size)
+        return counted_table([*rows[0]] if rows else [], [[*row.values()] for row in rows], len(self), self._what)
 
 
 def _cell(value: Any) -> str:
@@ -76,10 +108,16 @@ def _cell(value: Any) -> str:
         return "<td><i>NULL</i></td>"
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return f'<td style="text-align: right">{value}</td>'
+    return _left(value)
+
+
+def _left(value: Any) -> str:
     if isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ").replace("+00:00", "Z")
     elif isinstance(value, Mapping):
-        value = ", ".join(f"{name}={item}" for name, item in value.items())
+        value = ", ".join(f"{name}={item}" for name, item in islice(value.items(), SHOWN_ROWS))
+    elif isinstance(value, tuple | list):
+        value = ", ".join(map(str, islice(value, SHOWN_ROWS)))
     return f'<td style="text-align: left">{_text(value)}</td>'
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from psoup_client import html
 from psoup_client.connection import naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload, read
@@ -32,7 +33,7 @@ class PushedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class PushResult:
+class PushResult(html.Facts):
     """The outcome of a push: how many rows were taken, how many refused as too late or too far ahead.
 
     `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's

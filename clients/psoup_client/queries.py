@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import overload
 
+from psoup_client import html
 from psoup_client.query import Query
 from psoup_client.session import Session
 from psoup_client.wording import counted
@@ -25,7 +26,7 @@ Span = tuple[str, range]
 class Queries(Sequence[Query]):
     """A sequence of queries, in the order of their registration. It never changes.
 
-    Equal to any list of queries with the same IDs. A slice is such a sequence, too, with a step a list.
+    Equal to any list of queries with the same IDs. A slice is such a sequence, too.
     """
 
     __slots__ = ("_client", "_ends", "_spans")
@@ -43,22 +44,28 @@ class Queries(Sequence[Query]):
     def __getitem__(self, place: int) -> Query: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Query]: ...
+    def __getitem__(self, place: slice) -> Queries: ...
 
-    def __getitem__(self, place: int | slice) -> Query | Sequence[Query]:
+    def __getitem__(self, place: int | slice) -> Query | Queries:
         places = range(len(self))[place]  # raises IndexError
         if isinstance(places, int):
-            at = bisect_right(self._ends, places)
-            prefix, numbers = self._spans[at]
-            return Query(self._client, f"{prefix}{numbers[places - self._ends[at]]}")
+            prefix, number = self._name(places)
+            return Query(self._client, f"{prefix}{number}")
         if places.step != 1:
-            return [self[each] for each in places]
+            names = map(self._name, places)
+            return Queries(self._client, ((prefix, range(number, number + 1)) for prefix, number in names))
         starts = (end - len(numbers) for end, (_, numbers) in zip(self._ends, self._spans, strict=True))
         cut = (
             (prefix, numbers[max(places.start - start, 0) : max(places.stop - start, 0)])
             for start, (prefix, numbers) in zip(starts, self._spans, strict=True)
         )
         return Queries(self._client, cut)
+
+    def _name(self, place: int) -> tuple[str, int]:
+        """Give what the ID at a place begins with, and its number."""
+        at = bisect_right(self._ends, place)
+        prefix, numbers = self._spans[at]
+        return prefix, numbers[place - self._ends[at]]
 
     def __iter__(self) -> Iterator[Query]:
         client = self._client
@@ -74,6 +81,11 @@ class Queries(Sequence[Query]):
     def __repr__(self) -> str:
         ends = "" if not self._spans else f", {self[0].id} to {self[-1].id}" if len(self) > 1 else f", {self[0].id}"
         return f"<{counted(len(self), 'query')}{ends}>"
+
+    def _repr_html_(self) -> str:
+        """Show the first IDs in a notebook, without a call."""
+        rows = [(query.id,) for query in self[: html.SHOWN_ROWS]]
+        return html.counted_table(("query",), rows, len(self), "query")
 
     @staticmethod
     def of(client: Session, ranges: Iterable[queries_pb2.QueryRange]) -> Queries:

@@ -207,7 +207,7 @@ def _whole(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(html.Facts):
     """A step of what an answer makes of the tuples that satisfy WHERE; its inputs are below it, one deeper.
 
     `update_pattern` says how its rows come and leave: `monotonic` (rows only come), `weakest` (they leave in the order
@@ -244,4 +244,4 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Show the lines in a notebook."""
-        return html.lines(str(self))
+        return html.lines(self.lines)

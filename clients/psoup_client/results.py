@@ -22,10 +22,12 @@ from typing import Any
 import pyarrow as pa
 from bitarray import frozenbitarray
 
+from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import InvalidRequest
 from psoup_client.query import Query
 from psoup_client.tags import check_key, check_labels
+from psoup_client.wording import counted
 
 
 class Results(Mapping[str, frozenbitarray]):
@@ -66,7 +68,24 @@ class Results(Mapping[str, frozenbitarray]):
         return bits if len(bits) == count else bits[:count]
 
     def __repr__(self) -> str:
-        return f"<Results of {len(self):,} queries over the tuples {self.first_id} to before {self.end_id}>"
+        return f"<Results of {counted(len(self), 'query')} over the tuples {self.first_id} to before {self.end_id}>"
+
+    def _repr_html_(self) -> str:
+        """Show the first tuples in a notebook, a column for each query, headed by its key or ID and its count."""
+        count, shown = self.end_id - self.first_id, self.query_ids[: html.SHOWN_COLUMNS]
+        rows = [self[query_id] for query_id in shown]
+        names = [f"{name}: {bits.count():,}" for name, bits in zip(self._names(), rows, strict=False)]
+        marks = (
+            (self.first_id + at, *("✓" if bits[at] else "" for bits in rows))
+            for at in range(min(count, html.SHOWN_ROWS))
+        )
+        size = html.shape_text(count, len(self), ("tuple", "query"))
+        said = "" if self.completeness is None else html.paragraph(self.completeness.sentence())
+        return html.table(["tuple", *names], marks) + html.paragraph(size) + said
+
+    def _names(self) -> list[str]:
+        """Give the key of each query, or else its ID."""
+        return [key or query_id for query_id, key in zip(self.query_ids, self.query_keys, strict=True)]
 
     def to_arrow(self) -> pa.Table:
         """Give the column `tuple_id`, and a column of booleans for each query, named by its key, or else its ID.
@@ -75,9 +94,8 @@ class Results(Mapping[str, frozenbitarray]):
         """
         count = self.end_id - self.first_id
         columns = [pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(row)]) for row in self._rows]
-        names = [key or query_id for query_id, key in zip(self.query_ids, self.query_keys, strict=True)]
         ids = pa.arange(self.first_id, self.end_id)
-        return pa.table([ids, *columns], ["tuple_id", *names])
+        return pa.table([ids, *columns], ["tuple_id", *self._names()])
 
 
 _NAMES = 1_024

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from psoup_client import html
 from psoup_client.times import from_proto
+from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
 
 _PLAIN: dict[int, pa.DataType] = {
@@ -27,7 +28,7 @@ _PLAIN: dict[int, pa.DataType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnInfo:
+class ColumnInfo(html.Facts):
     """A column: its name, its type as written in SQL and as in Arrow, and whether it may be NULL."""
 
     name: str
@@ -49,7 +50,7 @@ class ColumnInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamInfo:
+class StreamInfo(html.Facts):
     """A stream and its state when it was asked for; times are UTC, None where there is none.
 
     `archive` and `archive_rows` are the older part of `retention` and `retention_rows`, which is on disk only; the
@@ -90,14 +91,18 @@ class StreamInfo:
         """The Arrow schema of the stream's tuples."""
         return pa.schema([pa.field(c.name, c.arrow, c.nullable) for c in self.columns])
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
+        return f"<Stream {self.name} ({columns}): {counted(self.tuples, 'tuple')}, {counted(self.queries, 'query')}>"
+
     def _repr_html_(self) -> str:
         """Show the columns and the state of the stream in a notebook."""
         columns = [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in self.columns]
-        state = {name: value for name, value in self.summary().items() if name != "stream"}
-        return html.paragraph(f"Stream {self.name}") + html.table(("column", "type", ""), columns) + html.facts(state)
+        state = {name: value for name, value in self._facts().items() if name != "stream"}
+        shown = html.counted_table(("column", "type", ""), columns, len(columns), "column")
+        return html.paragraph(f"Stream {self.name}") + shown + html.facts(state)
 
-    def summary(self) -> dict[str, Any]:
-        """Give the facts that a list of streams shows."""
+    def _facts(self) -> dict[str, Any]:
         return {
             "stream": self.name,
             "tuples": self.tuples,
@@ -142,7 +147,7 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryInfo:
+class QueryInfo(html.Facts):
     """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
 
     `key` is the client's own name for it, "" without one. `expires_after`: how long it lives without being asked, and
@@ -163,11 +168,10 @@ class QueryInfo:
     expires_after: dt.timedelta | None = None
     expires: dt.datetime | None = None
 
-    def _repr_html_(self) -> str:
-        """Show the facts of the query in a notebook."""
-        return html.facts({**self.summary(), "window": self.window_kind, "registered": self.registered})
+    def _facts(self) -> dict[str, Any]:
+        return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
 
-    def summary(self) -> dict[str, Any]:
+    def _listed(self) -> dict[str, Any]:
         """Give the facts that a list of queries shows."""
         return {"query": self.query_id, "key": self.key, "labels": self.labels, "sql": self.sql}
 
@@ -192,7 +196,7 @@ class QueryInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerInfo:
+class ServerInfo(html.Facts):
     """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart."""
 
     version: str
@@ -206,6 +210,15 @@ class ServerInfo:
     batch_rows: int
     features: tuple[str, ...]
     memory: dict[str, int]
+
+    def __repr__(self) -> str:
+        return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
+
+    def _repr_html_(self) -> str:
+        """Show the facts of the service in a notebook, and the bytes of its structures."""
+        state = {name: value for name, value in self._facts().items() if name != "memory"}
+        sizes = sorted(self.memory.items(), key=lambda item: -item[1])
+        return html.facts(state) + html.counted_table(("memory", "bytes"), sizes, len(sizes), "structure")
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> ServerInfo:

@@ -55,6 +55,10 @@ class Stage:
         """Return the stage that another client opened, to add parts to it. A wrong ID shows at the first part."""
         return cls(client, stream, stage_id)
 
+    def __repr__(self) -> str:
+        state = "committed" if self.result is not None else "open"
+        return f"<Stage {self.id or 'without an ID'} of {self.stream}: {state}>"
+
     def __enter__(self) -> Stage:
         return self
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from decimal import Decimal
+from html import escape
 from html.parser import HTMLParser
 
 import duckdb
@@ -12,6 +14,7 @@ import polars
 import pyarrow as pa
 import pytest
 
+import psoup_client
 from psoup_client import Answer, Client, Completeness, Query
 from psoup_testing import typical_use
 from psoup_testing.fixtures import numbers
@@ -128,11 +131,60 @@ def test_queries_and_streams_are_shown(client: Client) -> None:
     assert "x &lt; 3" in query.explain()._repr_html_()
     assert repr(query.explain()) == f"<Explanation: query {query.id} on stream {name} (system time)>"
     client.push(name, {"x": [1, 5], "s": ["a", "b"]})
-    why = _Cells(client.why(query, 1)._repr_html_()).cells
-    assert why[4:7] == ["✗", "WHERE", "x < 3"]
+    why = client.why(query, 1)._repr_html_()
+    assert _Cells(why).cells[4:7] == ["✗", "WHERE", "x < 3"]
+    assert "<p>Kept out by x &lt; 3</p>" in why
     assert "1 match" in client.match(name, {"x": [2], "s": [None]})._repr_html_()
     for condition, shown in (("= 'b'", "\"s\" = 'b'"), ("IN ('b', 'a')", "\"s\" in 'a' or 'b'")):
         assert shown in str(client.register(f"SELECT x FROM {name} WHERE s {condition}").explain())
+
+
+def test_every_result_is_shown() -> None:
+    values = [getattr(psoup_client, name) for name in psoup_client.__all__]
+    results = [kind for kind in values if dataclasses.is_dataclass(kind) and not kind.__name__.endswith("Options")]
+    assert [kind.__name__ for kind in results if not hasattr(kind, "_repr_html_")] == []
+
+
+def test_what_a_service_holds_is_shown_in_twenty_rows(client: Client) -> None:
+    name = f"held{next(numbers)}"
+    client.create_stream(f"CREATE STREAM {name} (x BIGINT)")
+    queries = client.register_many(f"SELECT x FROM {name} WHERE x > ?", [(n,) for n in range(30)])
+    client.register(f"SELECT x FROM {name} WHERE x > 5", key="<five>")
+    pushed = client.push(name, {"x": list(range(30))})
+    for shown, words in (
+        (queries, f"{queries[0].id}|30 queries, the first 20 shown"),
+        (queries[::10], "3 queries"),
+        (client.queries(name)[5:], "26 queries, the first 20 shown"),
+        (client.queries(name)[:0], "0 queries"),
+        (client.top_queries(stream=name, limit=25), "cpu share|25 queries, the first 20 shown"),
+        (client.results(name), "<five>: 24|30 tuples × 31 queries, the first 20 tuples shown|May still grow"),
+        (client.results(name, last=2), "2 tuples × 31 queries"),
+        (client.results(name).completeness, "May still grow; nothing late|sequence"),
+        (client.match(name, {"x": [29]}), "30 matches, the first 20 shown|1 row looked at"),
+        (client.why(queries[0], 3), "All conditions are met"),
+        (pushed, "accepted|30"),
+        (client.info(), "incarnation|memory|bytes"),
+        (client.memory(), "structure|tuples|bytes used"),
+        (client.describe(name), f"Stream {name}|1 column|BIGINT"),
+    ):
+        html = shown._repr_html_()
+        assert not _Cells(html).open
+        assert len(repr(shown)) < 120 or isinstance(shown, list | psoup_client.PushResult)
+        assert html.count("<tr>") <= 21 + 12 * html.count("<tbody><tr><th")
+        assert [word for word in words.split("|") if escape(word) not in html] == []
+
+
+def test_slices_keep_their_kind(client: Client) -> None:
+    name = f"cut{next(numbers)}"
+    client.create_stream(f"CREATE STREAM {name} (x BIGINT)")
+    made = client.register_many(f"SELECT x FROM {name} WHERE x > ?", [(n,) for n in range(10)])
+    listed = client.queries(name)
+    assert type(listed[2:5]) is type(listed)
+    assert listed[2:5] == list(made)[2:5]
+    for step in (slice(None, None, 3), slice(None, None, -1), slice(8, 2, -2)):
+        assert type(made[step]) is type(made)
+        assert made[step] == list(made)[step]
+    assert made[::-1][::-1] == made
 
 
 def test_an_answer_in_pieces_is_read_through_arrow(client: Client) -> None:

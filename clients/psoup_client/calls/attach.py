@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.session import Session
 from psoup_client.times import from_proto
@@ -21,7 +22,7 @@ TIMEOUT = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class AttachSite:
+class AttachSite(html.Facts):
     """Site of a job: its `folder` on the service's machine, for tuples with times up to `bound` (None: any).
 
     With a number `batch` the site is for the next batch of a standing job: tuples from `watermark` on (None: any);
@@ -41,7 +42,7 @@ class AttachSite:
 
 
 @dataclass(frozen=True, slots=True)
-class AttachResult:
+class AttachResult(html.Facts):
     """Outcome of attaching. `first_time`: history of another job ends there; `duplicate`: it was attached before."""
 
     sequence: int

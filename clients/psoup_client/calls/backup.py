@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.errors import InvalidData
 from psoup_client.session import Session
@@ -25,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class BackupResult:
+class BackupResult(html.Facts):
     """The content of a backup: everything up to the event `sequence` of the incarnation."""
 
     path: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.errors import NotFound
@@ -20,7 +21,7 @@ TIMEOUT = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class CoverChunk:
+class CoverChunk(html.Facts):
     """A chunk on disk: where it is, its tuples, the checksum of its bytes, the tuple ID of its first tuple."""
 
     path: str
@@ -30,7 +31,7 @@ class CoverChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class CoverSite:
+class CoverSite(html.Facts):
     """Chunks to be evaluated, and for which queries.
 
     `numbers`: the number of each query that needs it, by its ID. `covered`: how many chunks are covered already.

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.errors import InvalidData
@@ -39,7 +40,7 @@ _TIMEOUT = 86_400.0
 
 
 @dataclass(slots=True)
-class DumpInfo:
+class DumpInfo(html.Facts):
     """Content of `stream.json`. `files`: names and rows. `pending`: tuples that waited for the watermark."""
 
     stream: str

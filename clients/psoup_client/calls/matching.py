@@ -34,7 +34,7 @@ _ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class MatchResult:
+class MatchResult(html.Facts):
     """The queries that rows would match, as `pairs`: `row` (int64, from 0, ascending), `query_id`, `key`, and labels.
 
     `rows`: how many were looked at; `late` and `ahead`: how many of them a push would refuse, which match nothing.
@@ -47,11 +47,15 @@ class MatchResult:
     ahead: int
     sequence: int
 
+    def __repr__(self) -> str:
+        return f"<MatchResult: {counted(self.rows, 'row')}, {counted(len(self.pairs), 'match')}>"
+
     def _repr_html_(self) -> str:
         """Show the first pairs in a notebook."""
         columns = [column.to_pylist() for column in self.pairs.slice(0, html.SHOWN_ROWS).columns]
-        shown = html.table(self.pairs.schema.names, zip(*columns, strict=True))
-        return shown + html.paragraph(f"{counted(self.rows, 'row')}: {counted(len(self.pairs), 'match')}")
+        shown = html.counted_table(self.pairs.schema.names, zip(*columns, strict=True), len(self.pairs), "match")
+        refused = f", {self.late:,} too late, {self.ahead:,} too far ahead" if self.late or self.ahead else ""
+        return shown + html.paragraph(f"{counted(self.rows, 'row')} looked at{refused}")
 
     def query_ids(self) -> list[list[str]]:
         """Give for each row the IDs of the queries that it would match."""
@@ -70,7 +74,7 @@ class MatchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class WhyStep:
+class WhyStep(html.Facts):
     """A condition on a tuple: `text` as SQL, `values` what it reads, `passed` whether it is true of the tuple.
 
     `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival": whether a push takes the row. `values` are
@@ -112,10 +116,18 @@ class Why:
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
 
+    def __repr__(self) -> str:
+        return f"<Why: {self._verdict()}>"
+
+    def _verdict(self) -> str:
+        kept_out = self.kept_out
+        return "All conditions are met" if kept_out is None else f"Kept out by {kept_out.text}"
+
     def _repr_html_(self) -> str:
         """Show the conditions in a notebook, a row each."""
         rows = [("✓" if step.passed else "✗", step._part, step.text, step._shown()) for step in self.steps]
-        return html.table(("met", "kind", "condition", "values"), rows)
+        shown = html.counted_table(("met", "kind", "condition", "values"), rows, len(rows), "condition")
+        return shown + html.paragraph(self._verdict())
 
 
 _TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-9.]+)e0")

@@ -160,7 +160,7 @@ class QueryCalls(Session):
         request.expiring_within = lifetime(expiring)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
-        return Listing(listed, "query", lambda query: query.info.summary())
+        return Listing(listed, "query", lambda query: query.info._listed())
 
     def unregister(self, query_id: str | None = None, *, key: str | None = None) -> None:
         """Forget the query with this ID, or with this key; raises NotFound."""
@@ -218,7 +218,7 @@ class QueryCalls(Session):
             raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
         request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "", labels=labels)
         reply = self._read(self.connection.queries.TopQueries, request, wait_for)
-        return [QueryCost.of(message) for message in reply.costs]
+        return Listing(map(QueryCost.of, reply.costs), "query", QueryCost._facts)
 
 
 def _ids(queries: Iterable[Query | str] | None) -> Iterator[str]:

@@ -58,7 +58,7 @@ class StreamCalls(Session):
         """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""
         request = streams_pb2.ListStreamsRequest(page_size=PAGE)
         messages = self._pages(self.connection.streams.ListStreams, request, "streams", wait_for)
-        return Listing(map(StreamInfo.of, messages), "stream", StreamInfo.summary)
+        return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._facts)
 
     def _defined(self, reply: Any) -> StreamInfo:
         """The stream of a reply to a definition, whose schema is known from now on."""
