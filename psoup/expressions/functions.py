@@ -15,9 +15,9 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics` and
-`moments`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant
-in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
+substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`,
+`moments` and `strptime`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a
+TEXT constant in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -45,6 +45,7 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - A TEXT of more than 1 MiB (`EngineConfig.text_bytes`) is an error, whatever makes it; so is a row for which one
   expression would make 64 MiB of text on its way.
 - A number is not compared with a TEXT attribute, DECIMALs included: cast it. The text of a NaN has no sign.
+- try_strptime reads the word epoch as strptime does; weeks of the year (%U, %W, %V) are not read.
 - reverse goes by code points, not by what a reader sees as one character. ascii, unicode and instr are BIGINT.
 - The characters of trim, the part of extract and date_trunc, and the pattern and replacement of a regular expression
   must be constants; a LIKE pattern with wildcards inside has at most 1,000 characters, a regular expression 16 KiB and
@@ -179,6 +180,8 @@ FUNCTIONS: dict[str, Function] = {
     "make_timestamp": Function(1, 6, rules_times.making),
     "to_timestamp": Function(1, 1, rules_times.making),
     "strftime": Function(2, 2, rules_times.formatting),
+    "strptime": Function(2, 2, rules_times.reading),
+    "try_strptime": Function(2, 2, rules_times.reading),
     **_operators(rules_times.bucketing, 3, 3, "time_bucket"),
     **_operators(rules.narrowing, 2, 2, "narrow", "try_narrow"),
     "epoch_us": Function(1, 1, rules_times.counting),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import numpy as np
 import pyarrow as pa
@@ -239,14 +239,14 @@ SPECIFIERS: dict[str, Callable[[Array, Array], pa.Array]] = {
 SHORT = {"%x": "%Y-%m-%d", "%X": "%H:%M:%S", "%c": "%Y-%m-%d %H:%M:%S", "%%": "%"}
 
 
-def pieces(written: str) -> list[str]:
+def pieces(written: str, known: Container[str] = SPECIFIERS) -> list[str]:
     """A format as texts and specifiers in turns, the first of them a text. O(length)."""
     parts, at = [""], 0
     for match in _SPECIFIER.finditer(written):
         parts[-1] += written[at : match.start()]
         at = match.end()
         inside = SHORT.get(match[0], match[0])
-        if inside in SPECIFIERS:
+        if inside in known:
             parts += [inside, ""]
         elif match[0] in SHORT and len(inside) > 1:
             more = pieces(inside)

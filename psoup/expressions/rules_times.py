@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
 from psoup.expressions.conversion import NUMBERS, cast, is_null_literal, is_text_literal, mismatch, need
-from psoup.expressions.moments import DAYS, SHORT, SPECIFIERS, UNITS
+from psoup.expressions.moments import DAYS, SHORT, SPECIFIERS, UNITS, pieces
+from psoup.expressions.strptime import READABLE, unreadable
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
 
 MOST_FORMAT = 1_000
-"""Characters of a format of strftime."""
+"""Characters of a format of strftime and strptime."""
 
 DIFF_PARTS = (*DAYS, *UNITS)
 _WRITTEN = re.compile(r"%-?.|%", re.DOTALL)
@@ -100,6 +101,23 @@ def formatting(name: str, args: Sequence[Expr]) -> Expr:
     time, written = args if not is_text_literal(args[0]) else args[::-1]
     if is_null_literal(written):
         return Literal(TEXT, None)
+    _format(written, name, tuple(SPECIFIERS))
+    return Call(TEXT, name, (_time(time, name), written))
+
+
+def reading(name: str, args: Sequence[Expr]) -> Expr:
+    """strptime(text, format), try_strptime: a TIMESTAMP; the format is a constant."""
+    text = need(args[0], TEXT, name)
+    if is_null_literal(args[1]):
+        return Literal(TIMESTAMP, None)
+    problem = unreadable(_format(args[1], name, READABLE))
+    if problem:
+        raise InvalidInput(f"{name} {problem}", reason="INVALID_VALUE")
+    return Call(TIMESTAMP, name, (text, args[1]))
+
+
+def _format(written: Expr, name: str, known: Sequence[str]) -> list[str]:
+    """The pieces of a format: texts and specifiers in turns. Raises InvalidInput."""
     if not is_text_literal(written):
         raise mismatch(f"the format of {name} must be a constant, such as '%Y-%m-%d'")
     assert isinstance(written, Literal)
@@ -109,10 +127,10 @@ def formatting(name: str, args: Sequence[Expr]) -> Expr:
             f"a format has from 1 to {MOST_FORMAT:,} characters, not {len(text):,}", reason="INVALID_VALUE"
         )
     for part in _WRITTEN.findall(text):
-        if part not in SPECIFIERS and part not in SHORT:
-            listed = " ".join([*SPECIFIERS, *SHORT])
+        if part not in known and part not in SHORT:
+            listed = " ".join([*known, *SHORT])
             raise InvalidInput(f"{name} does not know {part!r}; it knows {listed}", reason="INVALID_VALUE")
-    return Call(TEXT, name, (_time(time, name), written))
+    return pieces(text, known)
 
 
 def shifting(name: str, args: Sequence[Expr]) -> Expr:

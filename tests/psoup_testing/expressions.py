@@ -327,6 +327,9 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("EPOCH_MS({0})", (BIGINT,)),
         Form("TIME_BUCKET(INTERVAL '7' @, {0})", (TIMESTAMP,), ("MINUTE", "HOUR", "DAY", "MONTH")),
         Form("MAKE_TIMESTAMP({0})", ("small",)),
+        Form("STRPTIME(STRFTIME({0}, '%Y-%m-%d %H:%M'), '%Y-%m-%d %H:%M')", (TIMESTAMP,)),
+        Form("TRY_STRPTIME(CAST({0} AS TEXT), '%Y-%m-%d')", (DATE,)),
+        Form("@({0}, '%d')", (TEXT,), ("STRPTIME", "TRY_STRPTIME")),
         Form("TO_TIMESTAMP({0})", (DOUBLE,), (), "CAST(to_timestamp({0}) AS TIMESTAMP)"),
     ),
     Kind.DATE: (
