@@ -22,6 +22,7 @@ from psoup_cli.commands import (
     invoke,
     match,
     matches,
+    producer,
     push,
     queries,
     register,
@@ -85,6 +86,7 @@ app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
 app.add_typer(stream.app, name="stream", help="Create, list, describe and drop streams.")
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)
+app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)

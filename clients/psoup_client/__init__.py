@@ -38,7 +38,7 @@ from psoup_client.errors import (
 )
 from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
-from psoup_client.push import PushResult
+from psoup_client.push import Position, PushResult
 from psoup_client.queries import Queries
 from psoup_client.query import Explanation, PlanStep, Query
 from psoup_client.results import Results
@@ -59,6 +59,7 @@ __all__ = [
     "PlanStep",
     "Producer",
     "PushResult",
+    "Position",
     "Stage",
     "BackupResult",
     "DumpInfo",

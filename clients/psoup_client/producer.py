@@ -36,7 +36,7 @@ from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerF
 from psoup_client.options import seconds
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
-from psoup_client.push import PushResult
+from psoup_client.push import Position, PushResult
 from psoup_client.session import Session
 from psoup_client.wording import counted, verb
 from psoup_proto.v1 import ingest_pb2
@@ -71,7 +71,7 @@ class Producer:
 
     `name`: who sends; a random name by default. `epoch`: a greater one shuts out producers of that name with smaller
     ones; the time in microseconds by default. To go on where an earlier process stopped, with no row lost or
-    double, give its `name` and `epoch`, and the first `number` that it had not seen acknowledged.
+    double, give its `name` and `epoch`, and the first `number` that was not taken: `Client.position` knows both.
     `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
     before; it is known otherwise. See PushRequest.
     `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
@@ -146,6 +146,15 @@ class Producer:
         """The sum of all replies so far."""
         with self._changed:
             return self._result
+
+    def position(self, timeout: float | None = None) -> Position:
+        """Ask the service where the producer of this name stopped; see `Client.position`.
+
+        What this object sent and has no reply to (see `flush`) may be in it or not.
+        """
+        request = ingest_pb2.GetProducerRequest(stream=self.stream, producer=self.name)
+        connection = self._client.connection
+        return Position.of(connection.call(connection.ingest.GetProducer, request, timeout))
 
     def push(self, data: Any, *, timeout: float | None = None) -> int:
         """Convert, number and queue rows, in any form that `Client.push` takes; returns the next number.

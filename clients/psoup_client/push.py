@@ -151,6 +151,27 @@ class DirectPusher:
         self._since = self._client.known_sequence
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a producer stopped, on the service's disk: batches up to before `number` of `epoch` are taken.
+
+    `rows`: how many rows these had, those that were refused for their times among them; None if a version that did
+    not count took a part of them. `sequence`: the event of the last one, `time`: when it was taken.
+    """
+
+    epoch: int
+    number: int
+    rows: int | None
+    sequence: int
+    time: dt.datetime
+
+    @staticmethod
+    def of(message: ingest_pb2.GetProducerResponse) -> Position:
+        """Make one of the message on the wire."""
+        rows = message.rows if message.HasField("rows") else None
+        return Position(message.epoch, message.number, rows, message.sequence, from_proto(message.time))
+
+
 def ids_of(reply: Any) -> range | list[int | None]:
     """Read the tuple IDs of a TupleIdsResponse."""
     if reply.HasField("first_id"):

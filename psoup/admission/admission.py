@@ -40,6 +40,7 @@ from psoup.events.commands import (
     CreateStream,
     DropStream,
     Heartbeat,
+    Locate,
     Push,
     Recall,
     Register,
@@ -241,7 +242,7 @@ class Admission:
             case Push():
                 stream = self._tenant(command.tenant).stream(command.stream)
                 return decide_push(stream, command, self._budget, self._config, self._sequence, now)
-            case Recall():
+            case Recall() | Locate():
                 return decide_recall(self._tenant(command.tenant).stream(command.stream), command, self._sequence, now)
             case Attach():
                 return self._decide_attach(command, now)

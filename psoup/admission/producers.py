@@ -22,9 +22,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from psoup.config import EngineConfig
-from psoup.errors import Conflict, FailedPrecondition, InvalidInput, ResourceExhausted
-from psoup.events.acknowledgements import PushAcknowledgement
-from psoup.events.commands import STAGED, Push, Recall
+from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement
+from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.events.events import Pushed
 from psoup.invariants import ensure
 
@@ -38,13 +38,14 @@ _MAX_INT64 = 2**63 - 1
 class _KnownProducer:
     """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
 
-    `last`: the time of its last batch, `sequence`: the event of it.
+    `last`: the time of its last batch, `sequence`: the event of it. `rows`: as in ProducerAcknowledgement.
     """
 
     epoch: int
     expected: int
     last: int
     sequence: int
+    rows: int | None = None
     kept: dict[int, tuple[bytes, int, int, int, int, int | None]] = field(default_factory=dict)
 
     @property
@@ -118,6 +119,26 @@ class Producers:
             limit=self._config.producers,
         )
 
+    def position(self, command: Locate, now: int) -> ProducerAcknowledgement:
+        """Where a producer stopped; raises NotFound if that is not known (any more). Changes nothing. O(1)."""
+        producer = self._standing(command.producer, now)
+        if producer is None:
+            raise NotFound(
+                f"nothing is known of producer {command.producer!r} of stream {command.stream!r}: it has sent nothing,"
+                " or it was forgotten, as it was silent for long or made way for others; a name that was in use goes"
+                " on with a greater epoch, from what the stream has of it",
+                reason="UNKNOWN_PRODUCER",
+                producer=command.producer,
+                stream=command.stream,
+            )
+        return ProducerAcknowledgement(
+            producer.sequence, False, producer.epoch, producer.expected, producer.rows, producer.last
+        )
+
+    def sent_before(self, command: Push) -> int | None:
+        """How many rows the producer of a batch that is next in line has sent in its epoch before; None: not known."""
+        return self._known[command.producer].rows if command.number else 0
+
     def needed(self, command: Push) -> int:
         """Bytes that remembering this batch is charged."""
         producer = self._known.get(command.producer)
@@ -141,7 +162,9 @@ class Producers:
 
     def state(self) -> dict[str, object]:
         """All that decisions depend on, as plain values."""
-        producers = {name: (p.epoch, p.expected, p.last, p.sequence, dict(p.kept)) for name, p in self._known.items()}
+        producers = {
+            name: (p.epoch, p.expected, p.last, p.sequence, p.rows, dict(p.kept)) for name, p in self._known.items()
+        }
         return {"horizon": (self._horizon, self._moved), "known": producers}
 
     def check(self) -> None:
@@ -228,6 +251,7 @@ class Producers:
         self.nbytes += ACKNOWLEDGEMENT_BYTES if gone is None else 0
         producer.expected = event.number + 1
         producer.last, producer.sequence = event.time, event.sequence
+        producer.rows = None if event.before is None else event.before + event.accepted + refused.count
 
     def _move_horizon(self, event: Pushed) -> None:
         """Forget the producers that made way for the event's producer."""

@@ -27,7 +27,7 @@ from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared, PushAcknowledgement
-from psoup.events.commands import STAGED, Heartbeat, Push, Recall
+from psoup.events.commands import STAGED, Heartbeat, Locate, Push, Recall
 from psoup.events.events import Pushed, RefusedTuples, WatermarkRaised
 from psoup.kinds import TYPES
 from psoup.model import Kind, StreamSpec, time_text
@@ -279,8 +279,12 @@ def decide_heartbeat(
     return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
 
 
-def decide_recall(stream: KnownStream, command: Recall, sequence: int, now: int) -> Prepared:
-    """Decide whether a batch was taken, behind event `sequence`; raises as its push would. O(1)."""
+def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:
+    """Decide whether a batch was taken, behind event `sequence`; raises as its push would. Or find where a producer
+    stopped; raises NotFound. O(1).
+    """
+    if isinstance(command, Locate):
+        return Prepared(stream.producers.position(command, now))
     check_identity(command)
     earlier = stream.producers.admit(command, command.digest, now, sequence)
     return Prepared(earlier or PushAcknowledgement(sequence, watermark=stream.watermark))
@@ -294,6 +298,7 @@ def decide_push(
     check_identity(command)
     columns, digest = None, command.digest
     needed = forgotten = 0
+    before = None
     if command.producer:
         if not digest:
             columns = read_columns(stream.spec, command.table, config)
@@ -302,6 +307,7 @@ def decide_push(
         if earlier is not None:
             return Prepared(earlier)
         needed, forgotten = stream.producers.needed(command), stream.producers.making_way(command, now)
+        before = stream.producers.sent_before(command)
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
@@ -322,6 +328,7 @@ def decide_push(
         command.number,
         digest,
         forgotten=forgotten,
+        before=before,
     )
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
 

@@ -38,6 +38,20 @@ class PushAcknowledgement(Acknowledgement):
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerAcknowledgement(Acknowledgement):
+    """Where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of the last batch there.
+
+    `sequence`: the event of that batch. `rows`: those of all batches of the epoch, taken or refused for their times;
+    None if a part of them was logged by a version that did not count.
+    """
+
+    epoch: int = 0
+    number: int = 0
+    rows: int | None = None
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AttachAcknowledgement(Acknowledgement):
     """The outcome of Attach: the least time there is, at or before which more history must end; None without a tuple.
 

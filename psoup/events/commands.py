@@ -93,6 +93,15 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Locate:
+    """Ask where a producer of a stream stopped."""
+
+    stream: str
+    producer: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
 class Attach:
     """History for a stream; once for each `job`, whatever it holds when the job asks again.
 
@@ -200,6 +209,7 @@ Command = (
     | DropStream
     | Push
     | Recall
+    | Locate
     | Attach
     | Heartbeat
     | Register

@@ -85,6 +85,7 @@ class Pushed:
 
     `watermark`: the stream's after it (None: nothing seen yet). `time`: the clock at prepare. `stored` tuples are not
     in `batch`: a replay has them in chunks. `forgotten`: of producers, those without a batch after this event; or 0.
+    `before`: how many rows the producer had sent in its epoch before, None if that is not known.
     """
 
     sequence: int
@@ -100,6 +101,7 @@ class Pushed:
     digest: bytes = b""
     stored: int = 0
     forgotten: int = 0
+    before: int | None = None
 
     @property
     def accepted(self) -> int:

@@ -21,7 +21,7 @@ import pytest
 
 from psoup_client import Client, NotFound
 from psoup_testing.budget import SCALE, SEED, replayable
-from psoup_testing.senders import CREATE, QUERY, Sender, check
+from psoup_testing.senders import CREATE, EPOCH, QUERY, Sender, batch, check
 from psoup_testing.zygote import Zygote
 
 PRODUCERS = 4
@@ -44,6 +44,15 @@ def wait_for_some(senders: list[Sender], progress: threading.Condition, chance: 
 def chunks(data: str) -> int:
     """How many are stored."""
     return len(list(Path(data, "chunks").glob("*")))
+
+
+def check_positions(client: Client, acknowledged: list[int]) -> None:
+    """Each producer is where it was told at least, with all rows until there; it may have gone on meanwhile."""
+    for producer, count in enumerate(acknowledged):
+        if count:
+            at = client.position("s", f"p{producer}")
+            assert at.number >= count
+            assert (at.epoch, at.rows) == (EPOCH, sum(batch(producer, number).num_rows for number in range(at.number)))
 
 
 def take_the_place(client: Client, queries: list[str], cycle: int) -> None:
@@ -91,6 +100,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
                 assert zygote.ready() == address
                 with Client(address, timeout=20) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
+                    check_positions(client, acknowledged)
                     assert {q.key: q.id for q in client.queries(labels={"of": "killed"})} == named
                     take_the_place(client, changing, cycle)
                     come_and_go(client, named, removed, f"k{cycle}", chance.random() < 0.3)

@@ -6,8 +6,17 @@ import pytest
 
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
-from psoup.errors import Conflict, FailedPrecondition, InvalidBatch, InvalidInput, PSoupError, ResourceExhausted
-from psoup.events.commands import Push, Recall
+from psoup.errors import (
+    Conflict,
+    FailedPrecondition,
+    InvalidBatch,
+    InvalidInput,
+    NotFound,
+    PSoupError,
+    ResourceExhausted,
+)
+from psoup.events.acknowledgements import ProducerAcknowledgement
+from psoup.events.commands import Locate, Push, Recall
 from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 
@@ -194,6 +203,35 @@ def test_who_asks_about_a_forgotten_producer_is_not_told_that_nothing_was_taken(
     with pytest.raises(FailedPrecondition) as caught:
         gate.send(Recall("s", "a", 0, 0))
     assert caught.value.reason == "PRODUCER_FORGOTTEN"
+
+
+def test_where_a_producer_stopped_is_known_until_it_is_forgotten() -> None:
+    gate = make(producer_idle=10 * SECOND, kept_acknowledgements=2)
+
+    def at(name: str = "p") -> tuple[int, int, int | None, int]:
+        found = gate.send(Locate("s", name)).acknowledgement
+        assert isinstance(found, ProducerAcknowledgement)
+        return found.epoch, found.number, found.rows, found.sequence
+
+    with pytest.raises(NotFound, match="has sent nothing") as caught:
+        at()
+    assert caught.value.reason == "UNKNOWN_PRODUCER"
+    for number in range(4):
+        gate.produce(number, A)
+    assert at() == (0, 4, 8, gate.admission.sequence)
+    gate.produce(3, A)
+    refused(FailedPrecondition, "NUMBER_GAP", gate, 9)
+    assert at() == (0, 4, 8, gate.admission.sequence), "what was not taken counts nothing"
+    gate.produce(0, B, epoch=2)
+    assert at() == (2, 1, 1, gate.admission.sequence)
+    gate.now = 11
+    with pytest.raises(NotFound):
+        at()
+    gate.produce(0, B, epoch=2)
+    assert at() == (2, 1, 1, gate.admission.sequence)
+    forgetful, _ = crowded()
+    with pytest.raises(NotFound, match="made way for others"):
+        forgetful.send(Locate("s", "a"))
 
 
 def test_a_producer_that_does_not_say_since_when_it_is_new_displaces_nobody() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from psoup.events.acknowledgements import ProducerAcknowledgement
+from psoup.events.commands import Locate
 from psoup_storage.durable.sqlite.database import FORMAT
 from psoup_testing.format_fixture import END, QUESTIONS, Soup, ask, readings
 
@@ -50,6 +52,9 @@ def test_a_directory_of_an_older_release_lives_on(soup: Soup) -> None:
     assert ask(again) == expected
     done = again.push("readings", readings(44), "meter 0", 3, 22)
     assert (done.duplicate, done.accepted) == (False, 5)
+    at = again.admission.prepare(Locate("readings", "meter 0"), END).acknowledgement
+    assert isinstance(at, ProducerAcknowledgement)
+    assert (at.epoch, at.number, at.rows) == (3, 23, None), "the formats up to 9 did not count a producer's rows"
     again.maintain()
     again.engine.check()
     again.store.close()

@@ -12,7 +12,7 @@ from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.payload import split
 from psoup_client.producer import Producer, ProducerOptions
-from psoup_client.push import DirectPusher, PushResult, ids_of, together
+from psoup_client.push import DirectPusher, Position, PushResult, ids_of, together
 from psoup_client.session import Session
 from psoup_client.stage import Stage
 from psoup_client.times import Instant, from_proto, to_proto
@@ -78,6 +78,30 @@ class IngestCalls(Session):
     def producer(self, stream: str, **options: Unpack[ProducerOptions]) -> Producer:
         """Start a pipelined, exactly-once sender for one stream; see `Producer` for its options."""
         return Producer(self, stream, **options)
+
+    def position(self, stream: str, producer: str, *, timeout: float | None = None) -> Position:
+        """Find where the producer of that name stopped: what a device that has restarted goes on from.
+
+        It goes on in the same epoch, so that a batch of before that is still under way is taken once: it, or the new
+        one of its number, which is refused with Conflict (reason PAYLOAD_CONFLICT) then; ask again.
+
+        >>> from psoup_client import Client
+        >>> rows = [{"value": value} for value in (20.5, 20.75, 21.0)]
+        >>> with Client() as client:
+        ...     _ = client.create_stream("CREATE STREAM roofs (value DOUBLE)")
+        ...     with client.producer("roofs", name="roof", epoch=1) as producer:
+        ...         _ = producer.push(rows[:2])
+        ...     at = client.position("roofs", "roof")
+        ...     with client.producer("roofs", name="roof", epoch=at.epoch, number=at.number) as producer:
+        ...         _ = producer.push(rows[at.rows :])
+        ...     at.number, client.position("roofs", "roof").rows
+        (1, 3)
+
+        Raises NotFound, reason UNKNOWN_PRODUCER, for a producer that has sent nothing, and for a name that was silent
+        for a week, or made way for others.
+        """
+        request = ingest_pb2.GetProducerRequest(stream=stream, producer=producer)
+        return Position.of(self.connection.call(self.connection.ingest.GetProducer, request, timeout))
 
     def stage(
         self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0, since: int = 0

@@ -207,6 +207,76 @@ class TupleIdsResponse(_message.Message):
 Global___TupleIdsResponse: _TypeAlias = TupleIdsResponse  # noqa: Y015
 
 @_typing.final
+class GetProducerRequest(_message.Message):
+    """Of GetProducer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    producer: _builtins.str
+    """As in PushRequest, but not empty."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        producer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["producer", b"producer", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProducerRequest: _TypeAlias = GetProducerRequest  # noqa: Y015
+
+@_typing.final
+class GetProducerResponse(_message.Message):
+    """Of GetProducer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """The greatest epoch that the producer has begun."""
+    number: _builtins.int
+    """The number of the batch that comes next in that epoch: all before it were taken, and this one was not."""
+    rows: _builtins.int
+    """How many rows the batches of that epoch had, those that were refused for their times among them. Unset: a part of
+    them was taken by a version that did not count.
+    """
+    sequence: _builtins.int
+    """The event of the last batch."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When it was taken, by the service's clock."""
+
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        number: _builtins.int = ...,
+        rows: _builtins.int | None = ...,
+        sequence: _builtins.int = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_rows", b"_rows", "rows", b"rows", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rows", b"_rows", "epoch", b"epoch", "number", b"number", "rows", b"rows", "sequence", b"sequence", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__rows: _TypeAlias = _typing.Literal["rows"]  # noqa: Y015
+    _WhichOneofArgType__rows: _TypeAlias = _typing.Literal["_rows", b"_rows"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rows) -> _WhichOneofReturnType__rows | None: ...
+
+Global___GetProducerResponse: _TypeAlias = GetProducerResponse  # noqa: Y015
+
+@_typing.final
 class PushStreamRequest(_message.Message):
     """One batch of a PushStream."""
 

@@ -58,6 +58,11 @@ class IngestServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.FromString,
                 _registered_method=True)
+        self.GetProducer = channel.unary_unary(
+                '/psoup.v1.IngestService/GetProducer',
+                request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.GetProducerRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.GetProducerResponse.FromString,
+                _registered_method=True)
         self.Heartbeat = channel.unary_unary(
                 '/psoup.v1.IngestService/Heartbeat',
                 request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.HeartbeatRequest.SerializeToString,
@@ -119,6 +124,19 @@ class IngestServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetProducer(self, request, context):
+        """Where a producer stopped, as it is on the disk: what a device that has restarted goes on from.
+
+        Batches of before that are still under way may come after the reply. A device that goes on in the same epoch is safe
+        from them: its next number is taken by one of the two, and the other is told (ABORTED, CONFLICT); then ask again.
+
+        NOT_FOUND: no such stream, or with reason UNKNOWN_PRODUCER nothing is known of the producer (any more): it has sent
+        nothing, was silent for a week, or made way for others (see `since` of PushRequest).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Heartbeat(self, request, context):
         """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
         final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
@@ -146,6 +164,11 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.TupleIds,
                     request_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.SerializeToString,
+            ),
+            'GetProducer': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetProducer,
+                    request_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.GetProducerRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_ingest__pb2.GetProducerResponse.SerializeToString,
             ),
             'Heartbeat': grpc.unary_unary_rpc_method_handler(
                     servicer.Heartbeat,
@@ -243,6 +266,33 @@ class IngestService(object):
             '/psoup.v1.IngestService/TupleIds',
             psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.SerializeToString,
             psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetProducer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.IngestService/GetProducer',
+            psoup__proto_dot_v1_dot_ingest__pb2.GetProducerRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_ingest__pb2.GetProducerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,15 @@ class IngestServiceStub:
     pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
     among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
     """
+    GetProducer: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.GetProducerRequest, _ingest_pb2.GetProducerResponse]
+    """Where a producer stopped, as it is on the disk: what a device that has restarted goes on from.
+
+    Batches of before that are still under way may come after the reply. A device that goes on in the same epoch is safe
+    from them: its next number is taken by one of the two, and the other is told (ABORTED, CONFLICT); then ask again.
+
+    NOT_FOUND: no such stream, or with reason UNKNOWN_PRODUCER nothing is known of the producer (any more): it has sent
+    nothing, was silent for a week, or made way for others (see `since` of PushRequest).
+    """
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
     final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
@@ -122,6 +131,15 @@ class IngestServiceAsyncStub(IngestServiceStub):
     OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 16,384
     pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
     among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
+    """
+    GetProducer: _aio.UnaryUnaryMultiCallable[_ingest_pb2.GetProducerRequest, _ingest_pb2.GetProducerResponse]  # type: ignore[assignment]
+    """Where a producer stopped, as it is on the disk: what a device that has restarted goes on from.
+
+    Batches of before that are still under way may come after the reply. A device that goes on in the same epoch is safe
+    from them: its next number is taken by one of the two, and the other is told (ABORTED, CONFLICT); then ask again.
+
+    NOT_FOUND: no such stream, or with reason UNKNOWN_PRODUCER nothing is known of the producer (any more): it has sent
+    nothing, was silent for a week, or made way for others (see `since` of PushRequest).
     """
     Heartbeat: _aio.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
@@ -188,6 +206,21 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 16,384
         pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
         among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
+        """
+
+    @_abc_1.abstractmethod
+    def GetProducer(
+        self,
+        request: _ingest_pb2.GetProducerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.GetProducerResponse, _abc.Awaitable[_ingest_pb2.GetProducerResponse]]:
+        """Where a producer stopped, as it is on the disk: what a device that has restarted goes on from.
+
+        Batches of before that are still under way may come after the reply. A device that goes on in the same epoch is safe
+        from them: its next number is taken by one of the two, and the other is told (ABORTED, CONFLICT); then ask again.
+
+        NOT_FOUND: no such stream, or with reason UNKNOWN_PRODUCER nothing is known of the producer (any more): it has sent
+        nothing, was silent for a week, or made way for others (see `since` of PushRequest).
         """
 
     @_abc_1.abstractmethod

@@ -27,6 +27,7 @@ from psoup.events.commands import (
     CreateStream,
     DropStream,
     Heartbeat,
+    Locate,
     Push,
     Recall,
     Register,
@@ -59,7 +60,7 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + len(command.sql)
         case UnregisterMany():
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
-        case AlterStream() | DropStream() | Recall() | Attach() | Heartbeat() | Unregister():
+        case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
         case _:
             assert_never(command)
@@ -70,7 +71,7 @@ def grows(command: Command) -> bool:
     match command:
         case Push() | Register() | RegisterMany() | CreateStream() | Attach():
             return True
-        case AlterStream() | DropStream() | Recall() | Heartbeat() | Unregister() | UnregisterMany():
+        case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
             return False
         case _:
             assert_never(command)
@@ -79,7 +80,7 @@ def grows(command: Command) -> bool:
 def stream_of(command: Command) -> StreamKey | None:
     """The stream whose commands must keep their order; None for a command that may overtake and be overtaken."""
     match command:
-        case Push() | Recall() | Heartbeat() | Attach():
+        case Push() | Recall() | Locate() | Heartbeat() | Attach():
             return command.tenant, command.stream.lower()
         case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
             return None

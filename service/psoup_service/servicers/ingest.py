@@ -19,7 +19,7 @@ import pyarrow as pa
 from psoup.answer.arrived import tuple_ids
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
-from psoup.events.acknowledgements import HeartbeatAcknowledgement, PushAcknowledgement
+from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
@@ -85,6 +85,23 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             return ingest_pb2.TupleIdsResponse(rows=len(ids), arrow_ipc=payload, sequence=snapshot.sequence)
 
         return await backend.host.evaluate(read, tenant=tenant)
+
+    async def GetProducer(
+        self, request: ingest_pb2.GetProducerRequest, context: Context
+    ) -> ingest_pb2.GetProducerResponse:
+        """Where a producer stopped; replied to when what it sent before is on the disk, as any command is."""
+        if not request.producer:
+            raise InvalidInput("producer is empty; name the one that is asked about", field="producer")
+        command = commands.Locate(request.stream, request.producer, self._backend.tenant(context))
+        found = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(found, ProducerAcknowledgement)
+        return ingest_pb2.GetProducerResponse(
+            epoch=found.epoch,
+            number=found.number,
+            rows=found.rows,
+            sequence=found.sequence,
+            time=convert.timestamp(found.time),
+        )
 
     async def PushStream(
         self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], context: Context

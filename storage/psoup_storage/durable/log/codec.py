@@ -167,6 +167,7 @@ def _encode_push(event: Pushed) -> LogRow:
         digest=event.digest.hex(),
         tenant=event.tenant,
         **_some(forgotten=event.forgotten),
+        **({"before": event.before} if event.number and event.before is not None else {}),
     )
 
 
@@ -343,6 +344,7 @@ class Decoder:
             bytes.fromhex(facts["digest"]),
             facts["rows"] - len(batch),
             facts.get("forgotten", 0),
+            facts.get("before", 0 if facts["producer"] and not facts["number"] else None),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:

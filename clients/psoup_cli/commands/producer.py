@@ -1,0 +1,42 @@
+"""psoup producer: where a producer of a stream stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from psoup_cli.common import Address, AsJson, Timeout, connect
+from psoup_cli.output import print_json, print_pairs
+
+
+def producer(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that it sends to.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the producer.", show_default=False)],
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup producer readings roof
+      psoup producer flights monday --json
+
+    Say where a producer stopped, as it is on the disk of the service: its epoch, the number of the batch that comes
+    next, how many rows came before it, and the event and time of the last one. Of a file that was pushed with --whole
+    --id NAME, the next number is 1. Exit code 4 for a producer that nothing is known of.
+    """
+    with connect(address, timeout) as client:
+        position = client.position(stream, name)
+    if as_json:
+        print_json(dataclasses.asdict(position))
+        return
+    pairs = [
+        ("epoch", str(position.epoch)),
+        ("next number", f"{position.number:,}"),
+        ("rows before it", "not known" if position.rows is None else f"{position.rows:,}"),
+        ("last event", f"{position.sequence:,}"),
+        ("last batch", position.time),
+    ]
+    print_pairs(pairs)
