@@ -94,8 +94,8 @@ def test_formats_are_read_as_duckdb_reads_them() -> None:
                 assert written not in FORMATS
     assert len(exprs) > 250
     oracle.compare(exprs)
-    read = [sum(row is not None for row in oracle.mine(expr).to_list()) for expr in exprs]
-    assert sum(count > 0 for count in read) > 60
+    columns = [oracle.mine(expr) for expr in exprs]
+    assert sum(column.valid is None or column.valid.any() for column in columns) > 60
 
 
 def test_the_word_epoch_and_infinity() -> None:
