@@ -59,6 +59,8 @@ class Source:
     spec: StreamSpec
     """The stream's definition when the query was bound: columns that were added since are not the query's."""
     window: WindowClause
+    alias: str = ""
+    """The name of the source in the statement of a join; "" if it is the only source."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -96,7 +98,8 @@ class Source:
     @property
     def label(self) -> str:
         """The node as text, without its inputs."""
-        return f"Source {exact_name(self.spec.name)} {describe_window(self.window)}"
+        named = f" AS {exact_name(self.alias)}" if self.alias else ""
+        return f"Source {exact_name(self.spec.name)}{named} {describe_window(self.window)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ adds the place to its errors, and refuses unknown names by name. Parts without a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -18,10 +17,11 @@ from psoup.errors import InvalidInput
 from psoup.expressions import functions
 from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
-from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
+from psoup.expressions.tree import ID_INDEX, Call, Expr, Literal, Now
+from psoup.model import BIGINT, BOOLEAN, TEXT, TIMESTAMP
+from psoup.sql.names import Names
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
-from psoup.sql.source import Place, StatementText, nearest
+from psoup.sql.source import StatementText
 from psoup.sql.spelled import SPELLED, position_arguments
 from psoup.sql.types import bits_of, data_type, interval, number
 
@@ -55,20 +55,17 @@ _BINARY: dict[type[exp.Expr], str] = {
 
 
 class Binder:
-    """Binds the expressions of one statement over one stream.
+    """Binds the expressions of one statement, whose columns are `names`.
 
-    `alias` is the name of the stream in FROM. In WHERE (`condition`), NOW and `_id` are refused. `parameters` are
-    the constants that stand for placeholders, by their offsets into the text.
+    In WHERE (`condition`), NOW and `_id` are refused. `parameters` are the constants that stand for placeholders, by
+    their offsets into the text.
     """
 
-    def __init__(
-        self, source: StatementText, spec: StreamSpec, alias: str, parameters: Mapping[int, Literal] | None = None
-    ) -> None:
+    def __init__(self, source: StatementText, names: Names, parameters: Mapping[int, Literal] | None = None) -> None:
         self._parameters = parameters or {}
         self._text_left = _MOST_FOLDED
         self.source = source
-        self._spec = spec
-        self._alias = alias
+        self.names = names
         self._in_where = False
         self._outputs: Mapping[str, Expr] = {}
 
@@ -107,23 +104,6 @@ class Binder:
         finally:
             self._outputs = {}
 
-    def all_attributes(self) -> list[AttributeRef]:
-        """The attributes that `*` stands for."""
-        return [_reference(a.type, i, a.name) for i, a in enumerate(self._spec.schema.attributes)]
-
-    def check_qualifier(self, node: exp.Expr) -> None:
-        """Refuse `x.name` where x is not the stream."""
-        table = node.args.get("table")
-        if node.args.get("db") is not None:
-            raise self.source.error("a name has at most two parts: stream.column", node)
-        if table is not None and table.name.lower() != self._alias.lower():
-            raise self.source.error(
-                f"{table.name!r} is not in FROM; the stream is called {self._alias!r} here",
-                table,
-                hint=nearest(table.name, [self._alias]),
-                reason="UNKNOWN_COLUMN",
-            )
-
     def bind(self, node: exp.Expr) -> Expr:
         """Bind one expression to its typed tree. Raises SqlError with the place."""
         name = _BINARY.get(type(node))
@@ -137,37 +117,20 @@ class Binder:
     # Leaves ------------------------------------------------------------------------------------------------
 
     def _column(self, node: exp.Expr) -> Expr:
-        self.check_qualifier(node)
         if isinstance(node.this, exp.Star):
+            self.names.place(node)
             raise self.source.error("* can only be an item of the SELECT list", node)
-        name, folded, at = node.name, node.name.lower(), node
-        position = self._spec.schema.index(name)
-        if position is not None:
-            attribute = self._spec.schema.attributes[position]
-            return _reference(attribute.type, position, attribute.name)
-        if folded == TIME_COLUMN:
-            return _reference(TIMESTAMP, TIME_INDEX, TIME_COLUMN)
-        if folded == ID_COLUMN:
-            if self._in_where:
-                raise self.source.unsupported("_id in WHERE", at, hint="select it, or use _time in WHERE")
-            return _reference(BIGINT, ID_INDEX, ID_COLUMN)
+        column = self.names.find(node)
+        if column is not None:
+            if column.index == ID_INDEX and self._in_where:
+                raise self.source.unsupported("_id in WHERE", node, hint="select it, or use _time in WHERE")
+            return column
+        folded = node.name.lower()
         if folded in self._outputs:
             return self._outputs[folded]
         if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
             return self._now(node)
-        raise self._unknown_column(name, at, quoted=bool(node.this.args.get("quoted")))
-
-    def _unknown_column(self, name: str, at: Place, *, quoted: bool) -> InvalidInput:
-        names = self._spec.schema.names
-        hint = nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
-        if not hint and quoted:
-            hint = f"a text stands in single quotes: '{name[:40]}'"
-        if not hint:
-            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            hint = f"its columns are {shown}"
-        return self.source.error(
-            f"stream {self._spec.name!r} has no column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN"
-        )
+        raise self.names.unknown(node, node, quoted=bool(node.this.args.get("quoted")))
 
     def _now(self, node: exp.Expr) -> Expr:
         if self._in_where:
@@ -357,12 +320,6 @@ class Binder:
         if folded is not None and folded.type == TEXT and folded.value is not None:
             self._text_left -= len(str(folded.value).encode())
         return folded or call
-
-
-@lru_cache(maxsize=1_024)
-def _reference(kind: DataType, position: int, name: str) -> AttributeRef:
-    """One object for all queries that read a column: Python's collector, which stops all threads, walks fewer."""
-    return AttributeRef(kind, position, name)
 
 
 _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {

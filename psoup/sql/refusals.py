@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.errors import SqlError
 from psoup.expressions import functions
 from psoup.sql.source import Place, StatementText, nearest
-from psoup.sql.syntax import BoundNode, Duration
+from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
 MAX_TREE = 100
 """Deepest expression; AND and OR chains count once. Evaluation recurses over expressions."""
@@ -43,15 +43,15 @@ PREDICATES = (
 )
 """Conditions: as operands of anything but AND, OR and NOT they need parentheses."""
 
-_JOIN = "JOIN (several streams in FROM)"
+_JOIN = "a join in parentheses, or several before one ON"
 _JSON = "a JSON operator"
 _LIST = "a list or a struct"
+_WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
 _PARAMETER = "a parameter without a value"
 _VALUE = "give its value with the statement, as in --param VALUE or register(sql, [value]); or write the constant"
 
 _CLAUSES = {
     "with_": "WITH",
-    "joins": _JOIN,
     "laterals": "LATERAL",
     "group": "GROUP BY",
     "having": "HAVING",
@@ -65,33 +65,37 @@ _CLAUSES = {
     "connect": "CONNECT BY",
     "hint": "a hint",
 }
-_TAKEN = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "distinct", "begin", "end"})
+_TAKEN = frozenset({"expressions", "from_", "joins", "where", "order", "limit", "offset", "distinct", "begin", "end"})
 _T = TokenType
 _SPEAKING = (
     *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.GROUP_BY, _T.HAVING, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
-    *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO, _T.USING),
+    *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
 """Tokens whose own text names the feature."""
 
 _TOKENS: dict[TokenType, str] = {
-    **dict.fromkeys((_T.JOIN, _T.CROSS, _T.INNER, _T.OUTER, _T.STRAIGHT_JOIN), _JOIN),
+    **dict.fromkeys((_T.OUTER, _T.STRAIGHT_JOIN), "a join other than INNER JOIN and CROSS JOIN"),
     **dict.fromkeys((_T.ARROW, _T.DARROW, _T.HASH_ARROW, _T.DHASH_ARROW, _T.LR_ARROW), _JSON),
     **dict.fromkeys((_T.L_BRACKET, _T.L_BRACE), _LIST),
     **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON, _T.COLON_EQ), _PARAMETER),
     **dict.fromkeys(_SPEAKING, ""),
     _T.FARROW: "an argument by name",
 }
+
 _PAIR = frozenset({"this", "expression"})
 _ONE = frozenset({"this"})
 _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
-    **dict.fromkeys((exp.From, exp.TableAlias, exp.Where, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
+    **dict.fromkeys((exp.From, exp.Where, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.BitwiseAnd, exp.BitwiseOr), _PAIR),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _PAIR),
     exp.BitwiseNot: _ONE,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Extract), _PAIR),
-    exp.Table: frozenset({"this", "alias"}),
+    exp.Table: frozenset({"this", "alias", "window"}),
+    exp.Join: frozenset({"this", "kind", "on", "using"}),
+    BoundsNode: frozenset({"begin", "end"}),
+    exp.TableAlias: frozenset({"this", "window"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Order: frozenset({"expressions"}),
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
@@ -243,8 +247,13 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
 
 def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
     """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
-    for token in tokens:
+    from_at = next((token.start for token in tokens if token.token_type is _T.FROM), len(source.text))
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         feature = _TOKENS.get(token.token_type)
+        if token.token_type is _T.L_BRACKET and token.start > from_at:
+            if _begins_window(following):
+                continue
+            raise source.unsupported(_LIST, token.start, hint=_WINDOW)
         if token.token_type is _T.VAR and token.text.startswith("$"):
             feature = _PARAMETER
         if feature is not None:
@@ -255,6 +264,11 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
                 "write NOT x ~ 'pattern'" if source.text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             )
             raise source.error("'!' is not an operator", token.start, hint=hint)
+
+
+def _begins_window(token: Token | None) -> bool:
+    """Whether a token after [ may begin the window of a source."""
+    return token is not None and token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END")
 
 
 def refuse_clauses(source: StatementText, select: exp.Select) -> None:

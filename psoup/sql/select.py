@@ -1,28 +1,35 @@
 """SELECT: from its syntax to a `StandingQuery`.
 
-    FROM (one stream) -> WHERE (factors) -> SELECT list -> ORDER BY, LIMIT -> BEGIN and END -> the plan
+    FROM (sources, windows) -> WHERE (factors) -> SELECT list -> ORDER BY, LIMIT -> the plan
+             several sources -> WHERE split: a statement for each side, and the factors of the Join
 
 `*` is expanded here, so a registered query does not change when a stream's schema does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal
-from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
+from psoup.model import BIGINT, RESERVED_NAMES
 from psoup.plan.canonical import factor_text
-from psoup.plan.nodes import Distinct, Limit, Node, OrderKey, Output, Project, Sort, Source
+from psoup.plan.nodes import Distinct, Join, Limit, Node, OrderKey, Output, Project, Sort, Source
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.from_list import FromList, Lookup, from_list
+from psoup.sql.guards import tokens_of
+from psoup.sql.parsing import parse, untie
 from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
 from psoup.sql.source import StatementText, nearest
+from psoup.sql.splitting import Split, connected, constants_of, side_text, split
 from psoup.sql.where.factors import factors_of
-from psoup.sql.windows import window
 
-Lookup = Callable[[str], StreamSpec | None]
+__all__ = ["MAX_OUTPUTS", "Lookup", "bind_select", "clause_text"]
+
+MAX_CROSSED = 10_000
+"""Rows that may be asked of a join in which nothing connects some of the sources."""
 
 MAX_OUTPUTS = 4_000
 MAX_NAME = 256
@@ -39,68 +46,106 @@ def bind_select(
     """The standing query of a parsed SELECT; `parameters` as for `Binder`. Raises SqlError."""
     refuse_clauses(source, select)
     distinct = _distinct(source, select)
-    spec, alias = stream_of(source, select, lookup, names)
+    origin = from_list(source, select, lookup, names)
     refuse_syntax(source, select)
-    binder = Binder(source, spec, alias, parameters)
+    binder = Binder(source, origin.names, parameters)
     where = select.args.get("where")
     if where is not None:
         refuse_conjuncts(source, where.this)
+    if origin.joined:
+        return _bind_join(source, select, origin, binder, lookup)
     factors = factors_of(None if where is None else binder.condition(where.this))
+    ((spec, _),) = origin.names.sources
+    leaf = Source(0, spec, origin.windows[0])
+    plan = _plan(source, select, binder, leaf, distinct)
+    clause = clause_text(spec.name, [factor_text(factor) for factor in factors])
+    return StandingQuery(source.text, (Selection(leaf, clause, factors),), plan)
+
+
+def _bind_join(
+    source: StatementText, select: exp.Select, origin: FromList, binder: Binder, lookup: Lookup
+) -> StandingQuery:
+    """The standing query of a SELECT over several streams: each side is bound as the statement that it is."""
+    where = select.args.get("where")
+    found = split(source, origin, None if where is None else where.this, binder)
+    leaves = tuple(
+        Source(place, spec, own, alias)
+        for place, ((spec, alias), own) in enumerate(zip(origin.names.sources, origin.windows, strict=True))
+    )
+    _check_domains(source, leaves, select)
+    sides = _sides(origin, found, lookup)
+    selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
+    join = Join(leaves, tuple(found.keys), tuple(found.bands), tuple(found.rest))
+    plan = _plan(source, select, binder, join, _distinct(source, select))
+    if not connected(len(leaves), (*found.keys, *found.bands)):
+        _check_crossed(source, select, plan)
+    return StandingQuery(source.text, selections, plan, sides)
+
+
+def _sides(origin: FromList, found: Split, lookup: Lookup) -> tuple[StandingQuery, ...]:
+    """Each side as a query of its own, with what follows for it from the other sides."""
+    sides = [_side(side_text(origin, place, texts), lookup) for place, texts in enumerate(found.texts)]
+    told = constants_of(found.keys, [side.factors for side in sides])
+    for place, texts in told.items():
+        sides[place] = _side(side_text(origin, place, (*found.texts[place], *texts)), lookup)
+    return tuple(sides)
+
+
+def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
+    """Refuse streams of both time domains: they have no NOW in common."""
+    by_domain = {leaf.spec.event_time: leaf for leaf in leaves}
+    if len(by_domain) > 1:
+        timed, other = by_domain[True].spec.name, by_domain[False].spec.name
+        raise source.error(
+            f"stream {timed!r} has a time of its own and {other!r} that of the service's clock: they have no NOW in"
+            " common",
+            select.args["joins"][by_domain[False].place - 1 if by_domain[False].place else 0],
+            hint=f"create {other} with TIMESTAMP BY a column",
+            reason="MIXED_TIME_DOMAINS",
+        )
+
+
+def _side(text: str, lookup: Lookup) -> StandingQuery:
+    """A side, from its text."""
+    source = StatementText(text)
+    node = parse(source, tokens_of(source))
+    assert isinstance(node, exp.Select)
+    try:
+        return bind_select(source, node, lookup, ())
+    finally:
+        untie(node)
+
+
+def _check_crossed(source: StatementText, select: exp.Select, plan: Node) -> None:
+    """Refuse a join whose sources nothing connects, unless few rows of it are asked for."""
+    if isinstance(plan, Limit) and plan.rows is not None and plan.rows + plan.skip <= MAX_CROSSED:
+        return
+    raise source.error(
+        "nothing connects all sources of FROM: every tuple of one would meet every tuple of another",
+        select.args["joins"][0],
+        hint=f"say what they have in common (a.k = b.k, or a.t <= b.t), or ask for few rows: LIMIT {MAX_CROSSED:,} at"
+        " most",
+        reason="CROSS_JOIN",
+    )
+
+
+def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:
+    """The plan for the tuples that satisfy WHERE, from the leaves up. Raises SqlError."""
     outputs = _outputs(source, select, binder)
     keys = _order(source, select, binder, outputs, distinct)
     limit = _limit(source, binder, select.args.get("limit"))
     skip = _count(source, binder, select.args.get("offset"), "OFFSET") or 0
-    origin = Source(0, spec, window(source, select.args.get("begin"), select.args.get("end")))
-    clause = clause_text(spec.name, [factor_text(factor) for factor in factors])
-    plan = _plan(origin, outputs, distinct, keys)
-    if limit is not None or skip:
-        plan = Limit(plan, limit, skip)
-    return StandingQuery(source.text, (Selection(origin, clause, factors),), plan)
-
-
-def _plan(origin: Source, outputs: tuple[Output, ...], distinct: bool, keys: tuple[OrderKey, ...]) -> Node:
-    """The plan for the tuples that satisfy WHERE, from the leaf up, before it is cut."""
     plan: Node = Project(origin, outputs)
     if distinct:
         plan = Distinct(plan)
     if keys:
         plan = Sort(plan, keys)
-    return plan
+    return Limit(plan, limit, skip) if limit is not None or skip else plan
 
 
 def clause_text(stream: str, factors: Sequence[str]) -> str:
     """The canonical FROM-WHERE of factors, given by their texts in order."""
     return f"FROM {stream} WHERE {' AND '.join(factors)}" if factors else f"FROM {stream}"
-
-
-def stream_of(
-    source: StatementText, select: exp.Select, lookup: Lookup, names: Sequence[str]
-) -> tuple[StreamSpec, str]:
-    """The stream of FROM, and its name in the statement. Raises SqlError."""
-    origin = select.args.get("from_")
-    if origin is None:
-        raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")
-    table = origin.this
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        what = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than one stream"
-        raise source.unsupported(what, table)
-    for key, value in table.args.items():
-        if value and key not in ("this", "alias"):
-            named = {
-                "joins": "JOIN (several streams in FROM)",
-                "db": "a stream's name of several parts",
-                "pivots": "PIVOT",
-            }
-            raise source.unsupported(named.get(key, f"this form of {source.written(table)!r} in FROM"), table)
-    name = table.name
-    spec = lookup(name)
-    if spec is None:
-        hint = nearest(name, names) or (f"the streams are {', '.join(names[:12])}" if names else "create it first")
-        raise source.error(f"there is no stream {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
-    alias = table.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise source.unsupported("a list of column names after the alias", alias)
-    return spec, spec.name if alias is None else alias.name
 
 
 def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
@@ -115,7 +160,7 @@ def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple
                 raise source.error(
                     f"the answer would have two columns {output.name!r}",
                     item,
-                    hint="name one with AS",
+                    hint=_way_out(binder, output),
                     reason="DUPLICATE_COLUMN",
                 )
             seen.add(folded)
@@ -125,11 +170,19 @@ def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple
     return tuple(outputs)
 
 
+def _way_out(binder: Binder, output: Output) -> str:
+    """How to name two columns apart, for a hint."""
+    sources, expr = binder.names.sources, output.expr
+    if len(sources) == 1 or not isinstance(expr, AttributeRef):
+        return "name one with AS"
+    alias, name = sources[expr.source].alias, output.name
+    return f"name one with AS: {sources[0].alias}.*, {alias}.{name} AS {alias}_{name}; or join USING ({name})"
+
+
 def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]:
     star = item.this if isinstance(item, exp.Column) else item
     if isinstance(star, exp.Star):
-        binder.check_qualifier(item)
-        return _star(source, star, binder)
+        return _star(source, item, star, binder)
     if isinstance(item, exp.Alias):
         name, expr = item.alias, binder.bind(item.this)
         if not name.strip():
@@ -142,11 +195,11 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
     return [Output(name, expr)]
 
 
-def _star(source: StatementText, star: exp.Star, binder: Binder) -> list[Output]:
-    """The columns of `*`, without those of EXCLUDE, and with the expressions of REPLACE in place of others."""
+def _star(source: StatementText, item: exp.Expr, star: exp.Star, binder: Binder) -> list[Output]:
+    """The columns of `*` or `x.*`, without those of EXCLUDE, and with the expressions of REPLACE in place of others."""
     if star.args.get("rename"):
         raise source.unsupported("* with RENAME", star, hint="list the columns, with AS")
-    attributes = binder.all_attributes()
+    attributes = binder.names.star(item)
     known, taken = {attribute.name.lower() for attribute in attributes}, set[str]()
     excluded = {_named(source, node, node.name, "EXCLUDE", known, taken) for node in star.args.get("except_") or ()}
     replaced = {

@@ -26,7 +26,7 @@ class BoundNode(exp.Expression):
 
 
 class BoundsNode(exp.Expression):
-    """A window clause on its own."""
+    """A window clause on its own, or that of one source in brackets."""
 
     arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
 

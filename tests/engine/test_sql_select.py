@@ -203,11 +203,8 @@ def test_refused(text: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("text", "feature"),
     [
-        ("SELECT a.vol FROM trades a JOIN trades b ON a.vol = b.vol", "JOIN"),
-        ("SELECT vol FROM trades CROSS JOIN trades", "JOIN"),
         ("SELECT vol FROM trades NATURAL JOIN trades", "JOIN"),
         ("SELECT vol FROM trades LEFT JOIN trades USING (vol)", "JOIN"),
-        ("SELECT vol FROM trades a, trades b", "JOIN"),
         ("SELECT count(*) FROM trades", "count"),
         ("SELECT sum(vol) FROM trades", "sum"),
         ("SELECT max(DISTINCT vol) FROM trades", "max"),
@@ -243,7 +240,7 @@ def test_refused(text: str, says: str) -> None:
         ("SELECT t AT TIME ZONE 'UTC' FROM trades", "AT TIME ZONE"),
         ("SELECT INTERVAL '1' DAY FROM trades", "INTERVAL"),
         ("SELECT vol FROM db.trades", "several parts"),
-        ("SELECT vol FROM range(3)", "FROM other than one stream"),
+        ("SELECT vol FROM range(3)", "FROM other than streams"),
         ("SELECT x -> 'a' FROM trades", "JSON"),
         ("SELECT list_transform(x, y -> y) FROM trades", "JSON"),
         ("SELECT sym.a.b FROM trades", ""),

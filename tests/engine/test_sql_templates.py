@@ -165,7 +165,7 @@ def test_names_are_checked() -> None:
         ("SELECT * FROM s WHERE qty = ? AND sym = $1", "parameters are written in two ways"),
         ("SELECT * FROM s WHERE qty = $2", "there is $2, but no $1"),
         ("SELECT * FROM s WHERE nme = ?", "has no column 'nme'"),
-        ("SELECT * FROM ? WHERE qty = 1", "FROM other than one stream"),
+        ("SELECT * FROM ? WHERE qty = 1", "FROM other than streams"),
         ("SELECT * FROM s WHERE qty = ? LIMIT ?", "LIMIT needs a whole number"),
     ],
 )

@@ -20,12 +20,14 @@ from psoup.errors import InvalidInput
 from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.kinds import TYPES
-from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind, StreamSpec
+from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind
 from psoup.plan.canonical import factor_text
 from psoup.plan.standing import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.from_list import from_list
 from psoup.sql.guards import MAX_BYTES
-from psoup.sql.select import Lookup, bind_select, clause_text, stream_of
+from psoup.sql.names import Names
+from psoup.sql.select import Lookup, bind_select, clause_text
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.comparisons import Slow
@@ -199,12 +201,11 @@ class _Where:
         self,
         source: StatementText,
         select: exp.Select,
-        spec: StreamSpec,
-        alias: str,
+        names: Names,
         ready: Conjuncts | None,
         holes: Holes,
     ) -> None:
-        self._source, self._spec, self._alias = source, spec, alias
+        self._source, self._names = source, names
         where = select.args.get("where")
         self._node = None if where is None else where.this
         self.ready = ready
@@ -220,7 +221,7 @@ class _Where:
         if self._node is None:
             return (), ()
         parameters = dict(zip(self._offsets, literals, strict=True))
-        condition = Binder(self._source, self._spec, self._alias, parameters).condition(self._node)
+        condition = Binder(self._source, self._names, parameters).condition(self._node)
         factors = factors_of(condition)
         return [factor_text(factor) for factor in factors], factors
 
@@ -230,13 +231,15 @@ def template_of(
 ) -> Template:
     """The template of a parsed SELECT whose placeholders are at `holes`. Raises SqlError."""
     nulls = {hole.start: _NULL for hole in holes.places}
+    origin = from_list(source, select, lookup, names)
+    if origin.joined:
+        raise source.unsupported("a parameter in a join", select, hint="write the constant itself")
     bind_select(source, select, lookup, names, nulls)  # guards, names: from here on the tree is known to be sound
-    spec, alias = stream_of(source, select, lookup, names)
-    shape = _Shape(select, Binder(source, spec, alias, nulls), holes)
+    shape = _Shape(select, Binder(source, origin.names, nulls), holes)
     expected = shape.expected()
     samples = {h.start: _NULL if t is None else _sample(t) for h, t in zip(holes.places, expected, strict=True)}
     frame = bind_select(source, select, lookup, names, samples)
-    return Template(frame, holes, expected, _Where(source, select, spec, alias, shape.conjuncts(), holes))
+    return Template(frame, holes, expected, _Where(source, select, origin.names, shape.conjuncts(), holes))
 
 
 class _Shape:

@@ -1,0 +1,181 @@
+"""FROM: the streams of a statement, their names in it, their windows, and what JOIN … ON and USING say.
+
+    FROM flights f [RANGE 1 DAY] JOIN weather w USING (origin)
+      source 0: flights, called f, window BEGIN (NOW - 1 DAY) END (NOW)
+      source 1: weather, called w, unbounded, as another source has a window of its own
+      conditions: f.origin = w.origin
+
+One window for all sources comes after WHERE; it and brackets do not go together. Joins that are not inner are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from psoup.model import StreamSpec, WindowClause
+from psoup.plan.sides import MOST_SOURCES
+from psoup.sql.names import Named, Names
+from psoup.sql.source import StatementText, nearest
+from psoup.sql.windows import window
+
+Lookup = Callable[[str], StreamSpec | None]
+
+_OUTER = "PSoup has inner joins: JOIN … ON, USING, CROSS JOIN, or streams with commas between"
+
+
+@dataclass(frozen=True, slots=True)
+class FromList:
+    """The sources in order, a window for each, and conditions: those of ON, and pairs of columns of USING."""
+
+    names: Names
+    windows: tuple[WindowClause, ...]
+    conditions: tuple[exp.Expr, ...] = ()
+    using: tuple[tuple[exp.Expr, exp.Expr], ...] = ()
+
+    @property
+    def joined(self) -> bool:
+        """Whether there are several sources."""
+        return len(self.windows) > 1
+
+
+def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> FromList:
+    """The FROM of a SELECT, with the windows of its sources. Raises SqlError."""
+    origin = select.args.get("from_")
+    if origin is None:
+        raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")
+    joins = select.args.get("joins") or []
+    if len(joins) >= MOST_SOURCES:
+        raise source.error(
+            f"FROM names {len(joins) + 1} sources, more than {MOST_SOURCES}",
+            joins[MOST_SOURCES - 1],
+            hint="split the query",
+            reason="TOO_MANY_SOURCES",
+        )
+    for join in joins:
+        _check_join(source, join)
+    tables = [origin.this, *(join.this for join in joins)]
+    named: list[Named] = []
+    for table in tables:
+        one = _named(source, table, lookup, names)
+        _check_name(source, one, named, table)
+        named.append(one)
+    windows = _windows(source, select, tables)
+    conditions = tuple(join.args["on"] for join in joins if join.args.get("on") is not None)
+    merged, using = _using(source, joins, named)
+    return FromList(Names(source, named, merged), windows, conditions, using)
+
+
+def _check_join(source: StatementText, join: exp.Join) -> None:
+    words = [join.args.get(part) for part in ("method", "side", "kind")]
+    written = " ".join(word for word in words if word)
+    if written not in ("", "INNER", "CROSS"):
+        raise source.unsupported(f"{written} JOIN", join, hint=_OUTER)
+    for key, value in join.args.items():
+        if value and key not in ("this", "kind", "on", "using"):
+            raise source.unsupported(f"this form of {source.written(join)!r} in FROM", join, hint=_OUTER)
+
+
+def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> Named:
+    """The stream of one item of FROM, and its name in the statement."""
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        what = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
+        raise source.unsupported(what, table)
+    for key, value in table.args.items():
+        if value and key not in ("this", "alias", "window"):
+            known = {
+                "joins": "a join in parentheses, or several before one ON",
+                "db": "a stream's name of several parts",
+                "pivots": "PIVOT",
+            }
+            raise source.unsupported(known.get(key, f"this form of {source.written(table)!r} in FROM"), table)
+    name = table.name
+    spec = lookup(name)
+    if spec is None:
+        hint = nearest(name, names) or (f"the streams are {', '.join(names[:12])}" if names else "create it first")
+        raise source.error(f"there is no stream {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise source.unsupported("a list of column names after the alias", alias)
+    return Named(spec, spec.name if alias is None else alias.name)
+
+
+def _check_name(source: StatementText, one: Named, others: Sequence[Named], table: exp.Expr) -> None:
+    if any(one.alias.lower() == other.alias.lower() for other in others):
+        raise source.error(
+            f"two sources of FROM are called {one.alias!r}",
+            table,
+            hint=f"name one with AS: {one.spec.name} AS {one.spec.name[:1]}2",
+            reason="DUPLICATE_SOURCE",
+        )
+
+
+def _windows(source: StatementText, select: exp.Select, tables: Sequence[exp.Expr]) -> tuple[WindowClause, ...]:
+    """The window of each source: that of all, or one each in brackets."""
+    begin, end = select.args.get("begin"), select.args.get("end")
+    own = [_own_window(source, table) for table in tables]
+    bracketed = [node for node in own if node is not None]
+    if not bracketed:
+        return (window(source, begin, end),) * len(tables)
+    outer = begin if begin is not None else end
+    if outer is not None:
+        raise source.error(
+            "a window in brackets and BEGIN or END do not go together",
+            bracketed[0],
+            hint="give each source its window in brackets, or all of them one after WHERE",
+            reason="TWO_WINDOWS",
+        )
+    parts = [(None, None) if node is None else (node.args.get("begin"), node.args.get("end")) for node in own]
+    return tuple(window(source, *part) for part in parts)
+
+
+def _own_window(source: StatementText, table: exp.Expr) -> exp.Expr | None:
+    """The window in brackets of one item of FROM."""
+    alias = table.args.get("alias")
+    found = [node for node in (table.args.get("window"), alias and alias.args.get("window")) if node is not None]
+    if len(found) > 1:
+        raise source.error("a source has one window", found[1], reason="TWO_WINDOWS")
+    return found[0] if found else None
+
+
+def _using(
+    source: StatementText, joins: Sequence[exp.Join], named: Sequence[Named]
+) -> tuple[dict[str, int], tuple[tuple[exp.Expr, exp.Expr], ...]]:
+    """The columns of USING, with the place of the first source that has each; and the pairs that must be equal."""
+    merged: dict[str, int] = {}
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    for place, join in enumerate(joins, 1):
+        for node in join.args.get("using") or ():
+            folded = node.name.lower()
+            before = [at for at in range(place) if named[at].spec.schema.index(folded) is not None]
+            if not before or named[place].spec.schema.index(folded) is None:
+                missing = named[place] if before else named[0]
+                raise source.error(
+                    f"USING ({node.name[:128]}): {missing.alias!r} has no such column",
+                    node,
+                    hint=nearest(node.name, missing.spec.schema.names),
+                    reason="UNKNOWN_COLUMN",
+                )
+            first = merged.setdefault(folded, before[0])
+            if first == before[0] and len(before) > 1 and folded not in _paired(pairs):
+                raise source.error(
+                    f"{node.name[:128]!r} is a column of {' and of '.join(named[at].alias for at in before)}",
+                    node,
+                    hint="write ON, and say whose",
+                    reason="AMBIGUOUS_COLUMN",
+                )
+            pairs.append((_column(node, named[first].alias), _column(node, named[place].alias)))
+    return merged, tuple(pairs)
+
+
+def _paired(pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> set[str]:
+    return {left.name.lower() for left, _ in pairs}
+
+
+def _column(node: exp.Expr, alias: str) -> exp.Column:
+    """The column `alias.name`, at the place of a name in USING."""
+    column = exp.Column(this=exp.to_identifier(node.name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    column.meta.update(node.meta)
+    return column

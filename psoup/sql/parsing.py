@@ -1,0 +1,99 @@
+"""Tokens to a syntax tree, and the messages of sqlglot in the words of the statement.
+
+    SELECT a FORM s   ->   line 1, column 10: 'FORM' is not expected here …
+
+Whatever sqlglot trips over comes out as SqlError with a place.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.sql.dialect import PSoup
+from psoup.sql.source import StatementText, nearest
+from psoup.sql.syntax import PlacedError, Refusal, TooComplex
+
+_SAYINGS = [
+    (re.compile(pattern), told)
+    for pattern, told in (
+        (r"Expected table name", "a stream's name is missing @"),
+        (r"Expecting ([^\s\w<]|[A-Z]+)$", r"\1 is missing @"),
+        (r"Found multiple '([A-Z ]+)' clauses$", r"\1 is given twice"),
+        (r"Expected TYPE after (\w+)$|Expected type$", "a type is missing @"),
+        (r"Expected FROM or comma after EXTRACT$", "extract needs a part, FROM and a time: extract(year FROM time)"),
+        (r"Expected ([A-Z]+) after ([A-Z]+)$", r"\1 is missing @"),
+        (r"Required keyword", "a value or a name is missing @"),
+    )
+]
+"""Messages of sqlglot, and the words for them; @ is the place. Any other message is not repeated."""
+
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
+"""Tokens whose text is not a reserved word."""
+
+_CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
+
+_WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
+
+_OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
+
+
+def untie(tree: exp.Expr) -> None:
+    """Free a syntax tree as soon as it is dropped: its nodes know their parents, and cycles are left to Python's
+    collector, which stops all threads. O(nodes)."""
+    for node in tree.walk():
+        node.parent = None
+
+
+def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
+    """Parse one syntax tree. Messages of sqlglot are put into other words."""
+    parser = PSoup().parser()
+    try:
+        trees = parser.parse(tokens, source.text)
+    except PlacedError as problem:
+        raise _syntax(source, tokens, problem) from problem
+    except (TooComplex, RecursionError):
+        raise source.error("the statement is too complex", hint="simplify it, or split it into several") from None
+    except Exception as problem:  # sqlglot trips over some malformed texts; no text may do more than be refused
+        raise source.error(
+            "the statement cannot be read as SQL", hint="look for words that SQL does not have"
+        ) from problem
+    if len(trees) != 1 or trees[0] is None:
+        raise source.error("this is not a statement")
+    return trees[0]
+
+
+def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) -> Exception:
+    position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
+    culprit = None if position is None else tokens[position]
+    message, hint = _translated(problem.message, culprit), ""
+    if isinstance(problem, Refusal):
+        message, hint = problem.message, problem.hint
+    return source.error(message, problem.at, hint=hint or ("" if position is None else _hint(tokens, position)))
+
+
+def _translated(message: str, token: Token | None) -> str:
+    """A message of sqlglot in the words of the statement: as it is, it tells too much of sqlglot."""
+    place = "at the end of the statement" if token is None else f"before {token.text[:40]!r}"
+    for pattern, told in _SAYINGS:
+        match = pattern.match(message)
+        if match is not None:
+            return match.expand(told).replace("@", place)
+    return "the statement ends too early" if token is None else f"{token.text[:40]!r} is not expected here"
+
+
+def _hint(tokens: list[Token], position: int) -> str:
+    """A hint: a misspelt word, here or before (there it was read as an alias), or a reserved word meant as a name."""
+    suspect = tokens[position]
+    selects = tokens[0].token_type is TokenType.SELECT
+    for token in (suspect, tokens[max(position - 1, 0)]) if selects else (suspect,):
+        words = _WORDS if selects else _OPTIONS
+        hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
+        if hint:
+            return hint
+    if suspect.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):
+        return "BEGIN stands before END"
+    reserved = suspect.text.isidentifier() and suspect.token_type not in _NAMES and suspect.text.upper() not in _CLAUSES
+    return f'quote it if it is a name: "{suspect.text}"' if reserved else ""
