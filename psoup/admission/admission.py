@@ -64,6 +64,7 @@ from psoup.events.events import (
 )
 from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
+from psoup.plan.sides import query_of
 from psoup.published.snapshot import Snapshot
 
 
@@ -224,7 +225,7 @@ class Admission:
         ensure(not again, self, "a stream ID could be used again", ids=again, next=self._next_stream)
         self._queries.check()
         users = dict(self._queries.items())
-        again = [i for i in users if not 0 < i < self._next_query]
+        again = [i for i in map(query_of, users) if not 0 < i < self._next_query]
         ensure(not again, self, "a query ID could be used again", ids=again, next=self._next_query)
         gone = set(users.values()) - streams.keys()
         ensure(not gone, self, "a query is on a stream that is gone", streams=gone)
@@ -364,13 +365,12 @@ class Admission:
         gone: Sequence[int] = ()
         if isinstance(event, Registered):
             first, count = event.query_id, 1
-            self._queries.add(first, count, event.stream_id)
             if event.tag is not NO_TAG:
                 self._tags.adopt(event, call_digest(event.query.text, event.tag, event.expires))
         else:
             first, count, gone = event.first_id, len(event.queries), event.gone
             self._tags.adopt(event, event.digest)
-            self._queries.add_block(first, count, event.stream_ids)
+        self._queries.adopt(event)
         self._budget.adopt(event)
         self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, first + count)

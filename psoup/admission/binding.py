@@ -190,7 +190,9 @@ class Binding:
                     _name(number + place, problem)
                 raise
             self._count(text_charge(queries[-1]), len(texts))
-            if made is not None:
+            if queries[-1].sides:
+                made = None  # its sides are no part of the block: the writer names their clauses
+            elif made is not None:
                 made.add(queries[-1])
             yield
         self.queries = queries if made is None else made.done(queries)
@@ -198,7 +200,8 @@ class Binding:
     def _bind(self, sql: str) -> StandingQuery:
         check_budget(sql)
         query = bind_text(self._statements.forms, sql, self._lookup, self._tenant.names())
-        check_window(query.window, self._tenant.stream(query.stream).spec)
+        for source in query.sources:
+            check_window(source.window, self._tenant.stream(source.spec.name).spec)
         return query
 
     def _bind_rows(self, command: RegisterMany, rows: Rows | pa.Table) -> Iterator[None]:

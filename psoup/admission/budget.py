@@ -42,6 +42,9 @@ FREE_INTERVALS, INTERVAL_BYTES = 16, 256
 ROW_INTERVAL_BYTES = 64
 """Bytes of such an interval in a block, whose intervals are columns of the index."""
 
+JOIN_BYTES = 1_000
+"""Bytes of the plan of a join, beside its text and its sides."""
+
 TAG_BYTES = 64
 """Bytes of a key beside its text, and of a label: the runs that find it."""
 
@@ -182,7 +185,9 @@ def tags_charge(tags: TagColumns | None) -> int:
 
 
 def text_charge(query: StandingQuery) -> int:
-    """Bytes that a query registered by a text is charged."""
+    """Bytes that a query registered by a text is charged; a join its plan, and each side as if it stood alone."""
+    if query.sides:
+        return JOIN_BYTES + len(query.text) + sum(map(text_charge, query.sides))
     return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * _further_intervals(query)
 
 

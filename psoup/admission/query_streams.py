@@ -1,9 +1,11 @@
-"""The stream ID of every standing query, as arrays: 8 bytes a query.
+"""The stream ID of every standing query, as arrays: 8 bytes a query, and 8 for each side of a join.
 
-    page 0   query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or it is gone
-    page 2   query IDs 8,192 to 12,287  [ 7  7  … ]                   a page goes with its last query
+    page 0       query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or it is gone
+    page 2       query IDs 8,192 to 12,287  [ 7  7  … ]                   a page goes with its last query
+    page 2**28   sides of 0 to 4,095        [ -  -  7  -  -  - … ]        query 2 is a join; its first side is on 7
 
-IDs are given out in order and never again, so pages are filled one after the other.
+IDs are given out in order and never again, so pages are filled one after the other. A join is on the streams of its
+sides, which come and go with it. Callers know queries only: the ID of a side is of no query.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import Shape
+from psoup.events.events import Registered, RegisteredMany
 from psoup.invariants import ensure
+from psoup.plan.sides import FIRST_SIDE, side_id
 
 _NO_STREAM = -1
 
@@ -28,7 +32,9 @@ class Owners:
         self._counts: dict[int, int] = {}
         """Queries on each page."""
         self._streams: dict[int, int] = {}
-        """Queries of each stream."""
+        """Queries and sides of each stream."""
+        self._places = 0
+        """The most sides that a query ever had."""
 
     def __len__(self) -> int:
         return sum(self._counts.values())
@@ -40,7 +46,7 @@ class Owners:
 
     def get(self, query_id: int) -> int | None:
         """The stream ID of a query that stands, or None. O(1)."""
-        page = self._pages.get(query_id // self._page)
+        page = self._pages.get(query_id // self._page) if query_id < FIRST_SIDE else None
         stream_id = _NO_STREAM if page is None else int(page[query_id % self._page])
         return None if stream_id == _NO_STREAM else stream_id
 
@@ -64,6 +70,7 @@ class Owners:
         for number, start, own_ids in zip(numbers.tolist(), starts, np.split(query_ids, starts[1:]), strict=True):
             if number in self._pages:
                 found[start : start + len(own_ids)] = self._pages[number][own_ids - number * self._page]
+        found[query_ids >= FIRST_SIDE] = _NO_STREAM
         return found
 
     def standing(self, first_id: int, count: int) -> int:
@@ -82,8 +89,30 @@ class Owners:
                 yield page[max(first_id - number * self._page, 0) : first_id + count - number * self._page]
 
     def count(self, stream_id: int) -> int:
-        """How many queries are on a stream. O(1)."""
+        """How many queries and sides are on a stream. O(1)."""
         return self._streams.get(stream_id, 0)
+
+    def adopt(self, event: Registered | RegisteredMany) -> None:
+        """Add the queries of an event, and the sides of its joins. O(queries), in pages."""
+        if isinstance(event, Registered):
+            self.add(event.query_id, 1, event.stream_id)
+            self._add_sides(event.query_id, 1, event.side_streams)
+            return
+        count = len(event.queries)
+        self.add_block(event.first_id, count, event.stream_ids)
+        together = count if len(event.side_streams) == 1 else 1
+        for row, streams in enumerate(event.side_streams):
+            self._add_sides(event.first_id + row, together, streams)
+
+    def _add_sides(self, first_id: int, count: int, streams: Sequence[int]) -> None:
+        for place, stream_id in enumerate(streams):
+            self.add(side_id(first_id, place), count, stream_id)
+        self._places = max(self._places, len(streams))
+
+    def _with_sides(self, query_ids: Array) -> Array:
+        """Queries (int64[k], ascending) and their sides, ascending. O(k), in pages."""
+        sides = [query_ids + side_id(0, place) for place in range(self._places)]
+        return np.concatenate([query_ids, *(ids[self.stand(ids)] for ids in sides)])
 
     def add(self, first_id: int, count: int, stream_id: int) -> None:
         """Add the queries first_id, first_id + 1, ... of one stream. O(count), in pages."""
@@ -109,6 +138,9 @@ class Owners:
 
     def remove(self, query_id: int) -> None:
         """Remove a query that is gone; it must be there. O(1)."""
+        if self._places:
+            self.remove_all(np.array([query_id]))
+            return
         number, at = divmod(query_id, self._page)
         page = self._pages[number]
         stream_id = int(page[at])
@@ -123,6 +155,7 @@ class Owners:
 
     def remove_all(self, query_ids: Array) -> None:
         """`remove` for some queries (int64[k], ascending). O(k), in pages."""
+        query_ids = self._with_sides(query_ids) if self._places else query_ids
         numbers, starts = np.unique(query_ids // self._page, return_index=True)
         for number, own_ids in zip(numbers.tolist(), np.split(query_ids, starts[1:]), strict=True):
             page, places = self._pages[number], own_ids - number * self._page
@@ -138,13 +171,14 @@ class Owners:
                     del self._streams[stream_id]
 
     def of_stream(self, stream_id: int) -> Array:
-        """The IDs of a stream's queries, int64, ascending. O(pages)."""
+        """The IDs of the queries that are on a stream, or have a side on it: int64, ascending. O(pages)."""
         pages = sorted(self._pages.items()) if stream_id in self._streams else []
         places = [np.flatnonzero(page == stream_id) + number * self._page for number, page in pages]
-        return np.concatenate([np.zeros(0, np.int64), *places])
+        ids = np.concatenate([np.zeros(0, np.int64), *places])
+        return np.unique(ids % FIRST_SIDE) if self._places else ids
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """(query ID, stream ID) of all queries, ascending."""
+        """(query ID, stream ID) of all queries, ascending, then of all sides."""
         for number in sorted(self._pages):
             page = self._pages[number]
             for at in np.flatnonzero(page != _NO_STREAM).tolist():

@@ -8,6 +8,7 @@ Functions here change nothing that a decision depends on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, Quer
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, TagColumns
+from psoup.plan.standing import StandingQuery
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 
@@ -70,12 +72,12 @@ def decide_register(
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
     query = binding.queries[0]
-    stream = tenant.stream(query.stream)
+    streams = [tenant.stream(source.spec.name).stream_id for source in query.sources]
     request = "" if keyed else command.request_id
     event = Registered(
         place.sequence,
-        stream.tenant,
-        stream.stream_id,
+        command.tenant,
+        streams[0],
         place.query_id,
         query,
         request,
@@ -83,6 +85,7 @@ def decide_register(
         tag,
         replaced,
         expires,
+        tuple(streams) if query.sides else (),
     )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
@@ -106,12 +109,12 @@ def decide_register_many(
     if tags is not None:
         standing.tags.check_names(command.tenant, tags.names)
     queries = binding.queries
-    names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
+    streams, side_streams = _streams_of(queries, tenant)
     event = RegisteredMany(
         place.sequence,
         command.tenant,
         place.query_id,
-        [tenant.stream(name).stream_id for name in names],
+        streams,
         queries,
         "" if keyed else command.request_id,
         binding.digest() if command.request_id or keyed else b"",
@@ -122,8 +125,19 @@ def decide_register_many(
         tags,
         replaced,
         expires,
+        side_streams,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
+
+
+def _streams_of(queries: Sequence[StandingQuery], tenant: Tenant) -> tuple[list[int], list[tuple[int, ...]]]:
+    """The streams of queries, one for all of a template, and of their sides: none if no query is a join."""
+    if isinstance(queries, BoundBlock):
+        return [tenant.stream(queries.template.stream).stream_id], []
+    streams = [tenant.stream(query.selections[0].source.spec.name).stream_id for query in queries]
+    if not any(query.sides for query in queries):
+        return streams, []
+    return streams, [tuple([tenant.stream(side.stream).stream_id for side in query.sides]) for query in queries]
 
 
 def _finish(binding: Binding, tenant: Tenant, budget: Budget) -> None:

@@ -149,7 +149,7 @@ def _catalog(snapshot: Snapshot) -> Item:
         single = len(records) - sum(map(len, blocks))
         sample = list(islice((record for page in records.pages() for record in page.values()), _SAMPLE))
         size += _deep(sample, set()) * single // max(len(sample), 1)
-    return Item("query catalog", size, 0, len(snapshot.queries), "query")
+    return Item("query catalog", size, 0, snapshot.count, "query")
 
 
 def _deep(value: Any, seen: set[int]) -> int:

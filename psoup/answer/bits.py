@@ -38,7 +38,10 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Queries by their IDs and keys; without any, those behind `after` that have all of some labels, or just all."""
+    """Queries by their IDs and keys; without any, those behind `after` that have all of some labels, or just all.
+
+    Joins are left out, and refused by name: no tuple of one stream is a match of theirs.
+    """
 
     ids: Sequence[int] = ()
     keys: Sequence[str] = ()
@@ -75,10 +78,11 @@ class Choice:
                 limit=most,
                 stream=view.spec.name,
                 labels=self.labels,
+                joins=False,
                 budget=budget,
             )
-        by_id = [snapshot.query(query_id, tenant) for query_id in self.ids[:most]]
-        by_key = [snapshot.query_with(key, tenant) for key in self.keys[: most - len(by_id)]]
+        by_id = [snapshot.selection(query_id, tenant) for query_id in self.ids[:most]]
+        by_key = [snapshot.selection_with(key, tenant) for key in self.keys[: most - len(by_id)]]
         for record, name in zip([*by_id, *by_key], [*self.ids, *self.keys], strict=False):
             if record.stream_id != view.stream_id:
                 there = snapshot.by_id[record.stream_id].spec.name

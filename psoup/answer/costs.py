@@ -7,16 +7,19 @@
     share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
     bytes         of its results, and its part of index and catalog; an estimate but for the results
 
-Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. Many
-candidates and few matches mean that the most selective factor of the query is not selective.
+Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. The
+costs of a join are those of its sides together. Many candidates and few matches mean that the most selective factor
+of the query is not selective.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from itertools import islice
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from psoup.clauses.costs import SlotCosts
 from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.events.tags import Labels
+from psoup.plan.sides import FIRST_SIDE, query_of
 from psoup.published.members import since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -126,14 +130,23 @@ class _Stream:
         return (matched + self.counts.matched[: len(owners)] if order == "matched" else size + self.spare) * 1.0
 
 
+_Parts = Sequence[tuple[_Stream, ClauseRecord]]
+"""The clauses of a query with their streams: one, or those of a join's sides."""
+_Costly = tuple[float, int, _Parts]
+"""The figure of a query, less its ID, its clauses; no two are equal in the first two."""
+_RANK: Callable[[_Costly], tuple[float, int]] = itemgetter(0, 1)
+_figures = attrgetter("tuples", "candidates", "matched_new", "matched", "share", "bytes")
+_DIVIDED = ("cpu", "bytes")
+"""Figures that are divided among the queries of a clause."""
+
+
 def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
     """The costs of one query; NotFound if it does not stand. O(slots of all streams)."""
-    record = snapshot.query(query_id, tenant)
-    clause = snapshot.clause(record.sqc_id)
-    stream = _Stream(snapshot, snapshot.by_id[record.stream_id])
-    others = (v for i, v in snapshot.by_id.items() if i != record.stream_id)
-    total = float(stream.counts.units.sum()) + sum(float(v.index.costs.read().units.sum()) for v in others)
-    return stream.cost(clause, query_id, total)
+    sides = snapshot.sides_of(snapshot.query(query_id, tenant))
+    streams = {side.stream_id: _Stream(snapshot, snapshot.by_id[side.stream_id]) for side in sides}
+    total = sum(float(stream.counts.units.sum()) for stream in streams.values())
+    total += sum(float(v.index.costs.read().units.sum()) for i, v in snapshot.by_id.items() if i not in streams)
+    return _together([(streams[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides], query_id, total)
 
 
 def top_queries(
@@ -156,7 +169,7 @@ def top_queries(
     wanted = None if stream is None else snapshot.stream(stream, tenant).stream_id
     streams = [_Stream(snapshot, view) for view in snapshot.by_id.values()]
     total = sum(float(entry.counts.units.sum()) for entry in streams)
-    best: list[tuple[float, int, int, _Stream, ClauseRecord]] = []
+    best: list[_Costly] = []
     chosen = None
     if labels:
         found = list_queries(snapshot, tenant=tenant, limit=2**62, stream=stream, labels=labels, budget=budget)
@@ -167,9 +180,39 @@ def top_queries(
         for value, clause in _descending(entry, by, chosen):
             if len(best) == limit and value <= best[0][0]:
                 break
-            value = value / len(clause.members) if by in ("cpu", "bytes") else value
+            value = value / len(clause.members) if by in _DIVIDED else value
             _take(best, entry, clause, value, tenant, limit, chosen)
-    return [entry.cost(clause, -query_id, total) for _, query_id, _, entry, clause in sorted(best, reverse=True)]
+    for value, query_id, parts in _joins(snapshot, streams, by, tenant, wanted):
+        if chosen is None or query_id in chosen:
+            _keep(best, (value, -query_id, parts), limit)
+    return [_together(parts, -query_id, total) for _, query_id, parts in sorted(best, key=_RANK, reverse=True)]
+
+
+def _together(parts: _Parts, query_id: int, total: float) -> QueryCost:
+    """The costs of a query with these clauses."""
+    costs = [stream.cost(clause, query_id, total) for stream, clause in parts]
+    return costs[0] if len(costs) == 1 else QueryCost(query_id, *map(sum, zip(*map(_figures, costs), strict=True)))
+
+
+def _joins(
+    snapshot: Snapshot, streams: Sequence[_Stream], by: str, tenant: str, wanted: int | None
+) -> Iterator[tuple[float, int, _Parts]]:
+    """(figure, query ID, clauses) of the joins of a tenant, of those with a side on the stream `wanted`."""
+    if not snapshot.sides:
+        return
+    by_id = {entry.view.stream_id: entry for entry in streams}
+    values = {stream_id: entry.by(by) for stream_id, entry in by_id.items()}
+    figures, parts = defaultdict[int, float](float), defaultdict[int, list[tuple[_Stream, ClauseRecord]]](list)
+    for side, record in snapshot.queries.items(FIRST_SIDE):
+        clause = snapshot.clause(record.sqc_id)
+        known = values[record.stream_id]
+        value = float(known[clause.slot]) if clause.slot < len(known) else 0.0
+        if record.tenant == tenant:
+            figures[query_of(side)] += value / len(clause.members) if by in _DIVIDED else value
+            parts[query_of(side)].append((by_id[record.stream_id], clause))
+    for query_id, of_query in parts.items():
+        if wanted is None or any(stream.view.stream_id == wanted for stream, _ in of_query):
+            yield figures[query_id], query_id, of_query
 
 
 def _descending(stream: _Stream, by: str, chosen: Mapping[int, int] | None) -> Iterator[tuple[float, ClauseRecord]]:
@@ -188,7 +231,7 @@ def _descending(stream: _Stream, by: str, chosen: Mapping[int, int] | None) -> I
 
 
 def _take(
-    best: list[tuple[float, int, int, _Stream, ClauseRecord]],
+    best: list[_Costly],
     stream: _Stream,
     clause: ClauseRecord,
     value: float,
@@ -204,8 +247,12 @@ def _take(
         record = stream.snapshot.queries.get(query_id)
         if record is None or record.tenant != tenant:
             continue
-        item = (value, -query_id, clause.sqc_id, stream, clause)
-        if len(best) < limit:
-            heappush(best, item)
-        elif item[:2] > best[0][:2]:
-            heapreplace(best, item)
+        _keep(best, (value, -query_id, [(stream, clause)]), limit)
+
+
+def _keep(best: list[_Costly], item: _Costly, limit: int) -> None:
+    """Let a query in if it is among the costliest."""
+    if len(best) < limit:
+        heappush(best, item)
+    elif item[:2] > best[0][:2]:
+        heapreplace(best, item)

@@ -17,7 +17,7 @@ from psoup.answer.matches import is_kept
 from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
 from psoup.model import time_text
-from psoup.published.members import since
+from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.wording import counted
@@ -73,7 +73,7 @@ def lacking(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[ArchivedC
 
     O(chunks), and O(queries of the clauses) for each set of queries that jobs evaluated.
     """
-    members = [np.fromiter(since(clause.members, 0), np.int64) for clause in clauses]
+    members = [np.fromiter(with_sides(clause.members, 0), np.int64) for clause in clauses]
     verdicts: dict[bytes, bool] = {}
     chunks = []
     for entry in view.chunks[: view.archived]:

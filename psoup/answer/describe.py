@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from psoup.data.archived import ENTRY_BYTES
 from psoup.events.tags import Labels
 from psoup.model import StreamSpec
-from psoup.published.records import QueryRecord
+from psoup.plan.sides import is_side
+from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
@@ -69,11 +71,13 @@ def list_queries(
     stream: str | None = None,
     labels: Labels = (),
     expiring: int | None = None,
+    joins: bool = True,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
     """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named.
 
-    With `labels`, those that have all of them: O(log n + k). With a time `expiring`, those that expire before it.
+    With `labels`, those that have all of them: O(log n + k). With a time `expiring`, those that expire before it. A
+    join is of each of its streams; none comes without `joins`.
     """
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
     page: list[QueryRecord] = []
@@ -85,11 +89,14 @@ def list_queries(
         named = map(snapshot.queries.get, snapshot.tags.queries_of(tenant, labels, after))
         records = (record for record in named if record is not None and set(labels) <= set(record.tag.labels))
     else:
-        records = (record for _, record in snapshot.queries.items(after + 1))
+        every = snapshot.queries.items(after + 1)
+        records = (record for _, record in takewhile(lambda item: not is_side(item[0]), every))
     for number, record in enumerate(records):
         if number % _CHECKED == 0:
             budget.check()
-        if record.tenant == tenant and stream_id in (None, record.stream_id):
+        if record.tenant != tenant or (record.sqc_id == NO_CLAUSE and not joins):
+            continue
+        if stream_id is None or stream_id in snapshot.streams_of(record):
             page.append(record)
             if len(page) == limit:
                 break
@@ -100,7 +107,7 @@ def bill(snapshot: Snapshot) -> dict[str, int]:
     """Counts, and bytes of tuples and results, over all streams as published. O(chunks)."""
     total = {
         "streams": len(snapshot.by_id),
-        "queries": len(snapshot.queries),
+        "queries": snapshot.count,
         "clauses": len(snapshot.clauses),
         "tuples": 0,
         "archived_tuples": 0,

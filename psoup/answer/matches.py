@@ -22,7 +22,7 @@ from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.expressions.tree import Expr
 from psoup.matching.search import Search
-from psoup.published.members import since
+from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
@@ -217,7 +217,7 @@ def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Chu
     if not isinstance(data, ArchivedChunk):
         return None
     for first, end in data.source.evaluated().tolist():
-        query_id = next(since(clause.members, first), end)
+        query_id = next(with_sides(clause.members, first), end)
         if query_id < end and (offsets_and_errors := data.source.matches(query_id)) is not None:
             offsets, errors = offsets_and_errors
             low, high = np.searchsorted(offsets, (start, stop))

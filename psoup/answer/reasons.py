@@ -85,7 +85,7 @@ def why(
     Raises NotFound for the query, OutOfRange for a tuple that never was or still waits, or an `as_of` after NOW. O(its
     factors), and a read of its columns if they are on disk.
     """
-    record = snapshot.query(query_id, tenant)
+    record = snapshot.selection(query_id, tenant)
     view = snapshot.by_id[record.stream_id]
     budget.examine(1)
     current = view.now(now)

@@ -159,6 +159,7 @@ class Engine:
                     asked.pop(event.stream_id, None)
                     freed += self._drop(event.stream_id)
                     if len(event.query_ids):
+                        freed += self._advance(fed, released)  # joins leave other streams, too
                         self._registry.unregister_many(event.query_ids, self._streams)
                 case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
@@ -294,7 +295,7 @@ class Engine:
         """Register, replace or unregister queries; returns the streams on which they change."""
         match event:
             case Registered():
-                states = [self._registry.register(event, self._streams)]
+                states = self._registry.register(event, self._streams)
                 self._put_out_by_hand(range(event.query_id, event.query_id + 1))
             case RegisteredMany():
                 states = self._registry.register_many(event, self._streams)
@@ -302,7 +303,7 @@ class Engine:
             case Replaced():
                 states = []
             case Unregistered():
-                return [self._registry.unregister(event.query_id, self._streams)]
+                return self._registry.unregister(event.query_id, self._streams)
             case UnregisteredMany():
                 if event.expired:
                     self._registry.note_expired(event.tenant, event.query_ids)
@@ -315,7 +316,7 @@ class Engine:
     def _put_out_by_hand(self, query_ids: range) -> None:
         """Take queries that the operator named out of the index as they come."""
         for query_id in self._precautions.by_hand:
-            if query_id in query_ids and (clause := self._registry.clause_of(query_id)) is not None:
+            for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
 
     def _keep_budget(self) -> None:
@@ -356,6 +357,7 @@ class Engine:
             self.config,
             self._run,
             self._registry.lifetimes,
+            self._registry.sides,
         )
 
 

@@ -1,6 +1,7 @@
 """Queries that leave at once, as columns, and the clauses that go with them.
 
     queries   1 4 5 9  ──by clause──>  clause 7: 1 9    clause 8: 4    clause 12: 5
+    joins     2        ──their sides──>  clause 8: side 0 of 2    clause 31: side 1 of 2
     clauses without a query ──by stream──>  SQC IDs, slots, how many of them read each attribute
 
 Those of a block come as slices of its columns; each other query takes a step. Nothing here changes the registry.
@@ -9,6 +10,7 @@ Those of a block come as slices of its columns; each other query takes a step. N
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -16,18 +18,33 @@ import numpy as np
 from psoup.columns import Array
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
+from psoup.plan.sides import query_of
 from psoup.published.paged import Found
-from psoup.published.records import ClauseRecord, picked
+from psoup.published.records import ClauseRecord, QueryRecord, picked
+
+
+def sides_in(found: Found) -> Array:
+    """The IDs of the sides of queries: int64, ascending. O(queries that are no part of a block)."""
+    sides = [side for record in found.records.values() if not record.sqc_id for side in record.side_ids]
+    return np.sort(np.array(sides, np.int64))
+
+
+def _users_of(sides: Iterable[QueryRecord]) -> set[tuple[int, int]]:
+    """The streams of sides with their joins, each pair once: (stream ID, query ID)."""
+    return {(record.stream_id, query_of(record.query_id)) for record in sides}
 
 
 class LeavingQueries:
-    """Queries by their clauses. `sqc_ids`: int64[m], ascending, distinct. `streams`: how many leave each stream."""
+    """Queries and sides by their clauses. `sqc_ids`: int64[m], ascending, distinct.
 
-    def __init__(self, found: Found) -> None:
-        records = found.records.values()
-        tagged = [record.query_id for record in records if record.tags is not NO_TAG]
+    `streams`: how many queries leave each stream, a join each of its streams once.
+    """
+
+    def __init__(self, found: Found, sides: Mapping[int, QueryRecord]) -> None:
+        records = [record for record in found.records.values() if record.sqc_id]
+        tagged = [record.query_id for record in found.records.values() if record.tags is not NO_TAG]
         self.streams = Counter(record.stream_id for record in records)
-        ids = [np.array([*found.records], np.int64)]
+        ids = [np.array([record.query_id for record in records], np.int64)]
         sqc_ids = [np.array([record.sqc_id for record in records], np.int64)]
         for block, places in found.blocks:
             ids.append(picked(block.ids, places))
@@ -35,6 +52,10 @@ class LeavingQueries:
             self.streams[block.stream_id] += len(places)
             if block.tags is not None:
                 tagged += ids[-1].tolist()
+        if sides:
+            ids.append(np.array([*sides], np.int64))
+            sqc_ids.append(np.array([record.sqc_id for record in sides.values()], np.int64))
+            self.streams.update(stream_id for stream_id, _ in _users_of(sides.values()))
         self.tagged = tagged
         """Those that have a key or labels."""
         every = np.concatenate(sqc_ids)

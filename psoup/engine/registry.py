@@ -3,6 +3,7 @@
     register       name of its FROM-WHERE ─ known ──> one more member of that clause
                                           └ new ────> SQC ID, slot: it joins the Query SteM
     a block        the same for all of its queries at once; what stays are columns (see `psoup.published.records`)
+    a join         a record without a clause, and its sides (`psoup.plan.sides`): each a query of its own stream
     unregister     the clause goes with its last member; many at once by columns (`psoup.engine.leaving`)
 
 Owned by the engine's writer; readers get frozen maps.
@@ -18,7 +19,8 @@ import numpy as np
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
 from psoup.config import Shape
-from psoup.engine.leaving import LeavingQueries, gone_clauses
+from psoup.engine.joining import sides_by_stream
+from psoup.engine.leaving import LeavingQueries, gone_clauses, sides_in
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.engine.stream.state import StreamState
@@ -28,11 +30,12 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
+from psoup.plan.sides import is_side, query_of
 from psoup.plan.standing import StandingQuery
 from psoup.published.lifetimes import Lifetimes
-from psoup.published.members import add, remove, remove_all, since
+from psoup.published.members import add, remove, remove_all, with_sides
 from psoup.published.paged import Editor, PagedMap
-from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
+from psoup.published.records import NO_CLAUSE, ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.replaced import Departed, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock
@@ -50,6 +53,10 @@ class Registry:
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
         self._tags = Tags()
+        self._sides = 0
+        """How many sides stand."""
+        self._uncounted = 0
+        """How many records are counted on no stream: joins, and further sides of a join on the same stream."""
         self._departed: dict[str, Departed] = {}
         """The latest of each tenant that were replaced, or have expired."""
         self._why_gone: dict[str, WhyGone] = {}
@@ -61,24 +68,33 @@ class Registry:
         """Queries, clauses, keys and labels, and why queries are gone for a reader, as of the event `sequence`."""
         return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._why_gone
 
+    @property
+    def sides(self) -> int:
+        """How many sides stand."""
+        return self._sides
+
     def bill(self) -> dict[str, int]:
         """How many queries and clauses there are, and bytes of their blocks."""
         blocks = (*self._queries.freeze().blocks, *self._clauses.freeze().blocks)
         return {
-            "queries": len(self._queries),
+            "queries": len(self._queries) - self._sides,
             "clauses": len(self._clauses),
             "query_blocks_bytes": sum(block.nbytes for block in blocks),
             "query_tags_bytes": self._tags.nbytes,
         }
 
-    def register(self, event: Registered, streams: Streams) -> StreamState:
-        """Add one query; returns its stream."""
-        self._add(event, streams[event.stream_id], np.array([event.query_id], np.int64), [event.query])
+    def register(self, event: Registered, streams: Streams) -> list[StreamState]:
+        """Add one query; returns its streams."""
         if event.tag is not NO_TAG:
             self._tags.add(event)
         if event.expires:
             self.lifetimes.add(event.query_id, 1, event.expires, event.time)
-        return streams[event.stream_id]
+        if event.side_streams:
+            return self._add_joins(event, streams, [event.query_id], [event.query], [event.side_streams], [event.tag])
+        state = streams[event.stream_id]
+        self._add(event, state, np.array([event.query_id], np.int64), [event.query], [event.tag], event.expires)
+        state.clauses.count_queries(1)
+        return [state]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
         """Add a block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
@@ -99,18 +115,28 @@ class Registry:
                     self._add_columns(event, state, ids, queries, rows)
                 return [state]
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
-            for stream_id in dict.fromkeys(owners[stand].tolist()):
-                places = np.flatnonzero(owners == stream_id)
+            joins = [row for row, of_query in enumerate(event.side_streams) if of_query and stand[row]]
+            owners[joins] = 0
+            changed = [streams[stream_id] for stream_id in dict.fromkeys(owners[owners > 0].tolist())]
+            for state in changed:
+                places = np.flatnonzero(owners == state.stream_id)
                 made = (queries.names[places], queries.table) if isinstance(queries, PreparedQueries) else None
-                tags = () if event.tags is None else [event.tags.tag(row) for row in places.tolist()]
-                self._add(event, streams[stream_id], ids[places], [queries[row] for row in places.tolist()], made, tags)
-        return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
+                some, tags = [queries[row] for row in places.tolist()], _tags_of(event, places.tolist())
+                self._add(event, state, ids[places], some, tags, event.expires, made)
+                state.clauses.count_queries(len(places))
+            if joins:
+                some, of_sides = [queries[row] for row in joins], [event.side_streams[row] for row in joins]
+                joined = ids[joins].tolist(), some, of_sides, _tags_of(event, joins)
+                changed += self._add_joins(event, streams, *joined)
+        return changed
 
-    def unregister(self, query_id: int, streams: Streams) -> StreamState:
-        """Remove one query; returns its stream. O(its clause), and its page or the flags of its block."""
+    def unregister(self, query_id: int, streams: Streams) -> list[StreamState]:
+        """Remove one query; returns its streams. O(its clause), and its page or the flags of its block."""
         record = self._queries.get(query_id)
         if record is None:
             raise corrupt(self, "a query is unregistered that is not there", query=query_id)
+        if not record.sqc_id:
+            return self.unregister_many(np.array([query_id]), streams)
         self._queries.remove(query_id)
         if record.tags is not NO_TAG:
             self._tags.remove([query_id])
@@ -124,11 +150,11 @@ class Registry:
         members = remove(clause.members, query_id)
         if len(members):
             self._clauses.set(record.sqc_id, replace(clause, members=members))
-            return state
+            return [state]
         self._clauses.remove(record.sqc_id)
         one = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
         state.remove_clauses(GoneClauses(*one, dict.fromkeys(clause.attributes, 1)))
-        return state
+        return [state]
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
         """Remove the queries that others replace, unless a replay knows no more of them; returns their streams."""
@@ -140,15 +166,19 @@ class Registry:
         return self.unregister_many(np.setdiff1d(earlier, missing, assume_unique=True), streams)
 
     def unregister_many(self, query_ids: Array, streams: Streams) -> list[StreamState]:
-        """Remove some queries (int64[k], ascending); returns their streams.
+        """Remove some queries (int64[k], ascending) with their sides; returns their streams.
 
         A stream that is not among `streams` is gone, and its parts with it. O(k log n), by columns where the queries
         came in a block of a template, and a step for each other query and each shared clause.
         """
         try:
-            leaving = LeavingQueries(self._queries.remove_all(query_ids))
+            found = self._queries.remove_all(query_ids)
+            sides = self._queries.remove_all(sides_in(found)).records if self._sides else {}
         except KeyError as problem:
             raise corrupt(self, "a query is unregistered that is not there", query=problem.args[0]) from problem
+        leaving = LeavingQueries(found, sides)
+        self._sides -= len(sides)
+        self._uncounted -= len(query_ids) + len(sides) - leaving.streams.total()
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
         found = self._clauses.find(leaving.sqc_ids)
@@ -174,20 +204,22 @@ class Registry:
         departed.note_expired(query_ids)
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
-    def clause_of(self, query_id: int) -> ClauseRecord | None:
-        """The clause of a query; None if the query does not stand."""
+    def clauses_of_query(self, query_id: int) -> list[ClauseRecord]:
+        """The clause of a query, those of a join's sides; none if the query does not stand."""
         record = self._queries.get(query_id)
-        return None if record is None else self._clauses.get(record.sqc_id)
+        records = [] if record is None else [record, *map(self._queries.get, record.side_ids)]
+        clauses = [self._clauses.get(record.sqc_id) for record in records if record is not None]
+        return [clause for clause in clauses if clause is not None]
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
-        """The first query of each of these clauses, left out if the clause does not stand."""
+        """The first query of each of these clauses, left out if the clause does not stand; of a side its join."""
         clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
-        return tuple(next(since(clause.members, 0)) for clause in clauses if clause is not None)
+        return tuple(query_of(next(with_sides(clause.members, 0))) for clause in clauses if clause is not None)
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many queries and clauses there are. O(blocks)."""
-        return len(self._queries), len(self._clauses)
+        """How many queries and clauses the streams have; a join counts on each of its streams. O(blocks)."""
+        return len(self._queries) - self._uncounted, len(self._clauses)
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
         """The clauses of a stream. O(clauses of all streams)."""
@@ -200,17 +232,47 @@ class Registry:
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         self._tags.check(queries)
         self.lifetimes.check({i: record.expires for i, record in queries.items() if record.expires})
-        members = {i: clause.sqc_id for clause in clauses.values() for i in since(clause.members, 0)}
-        named = {i: record.sqc_id for i, record in queries.items()}
+        members = {i: clause.sqc_id for clause in clauses.values() for i in with_sides(clause.members, 0)}
+        named = {i: record.sqc_id for i, record in queries.items() if record.sqc_id}
+        joined = sorted(side for record in queries.values() for side in record.side_ids)
+        sides = [i for i in queries if is_side(i)]
+        ensure(joined == sides, self, "joins have other sides than there are", wanted=joined, found=sides)
+        ensure(self._sides == len(sides), self, "sides are miscounted", counted=self._sides, found=len(sides))
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
         for state in streams.values():
             clauses_here = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
             check_stream(state, clauses_here)
-            users = sum(record.stream_id == state.stream_id for record in queries.values())
+            here = [i for i, record in queries.items() if record.sqc_id and record.stream_id == state.stream_id]
+            users = len({query_of(i) for i in here})
             counted, stream = state.clauses.queries, state.stream_id
             ensure(counted == users, self, "queries are miscounted", stream=stream, counted=counted, found=users)
 
     # Inside ----------------------------------------------------------------------------------------------
+
+    def _add_joins(
+        self,
+        event: Registered | RegisteredMany,
+        streams: Streams,
+        ids: Sequence[int],
+        queries: Sequence[StandingQuery],
+        side_streams: Sequence[tuple[int, ...]],
+        tags: Sequence[Tag],
+    ) -> list[StreamState]:
+        """Add joins as a record each, and their sides, those of a stream together; returns the streams."""
+        common = event.time, event.sequence
+        for query_id, query, of_sides, tag in zip(ids, queries, side_streams, tags, strict=True):
+            first, expires = of_sides[0], event.expires
+            record = QueryRecord(query_id, event.tenant, first, NO_CLAUSE, *common, (query,), 0, tag, expires)
+            self._queries.set(query_id, record)
+        by_stream = sides_by_stream(ids, queries, side_streams)
+        for stream_id, sides in by_stream.items():
+            count = len(sides.ids)
+            self._add(event, streams[stream_id], np.array(sides.ids), sides.queries, [NO_TAG] * count, 0)
+            streams[stream_id].clauses.count_queries(sides.joins)
+            self._sides += count
+            self._uncounted += count - sides.joins
+        self._uncounted += len(ids)
+        return [streams[stream_id] for stream_id in by_stream]
 
     def _add(
         self,
@@ -218,11 +280,11 @@ class Registry:
         state: StreamState,
         ids: Array,
         queries: Sequence[StandingQuery],
+        tags: Sequence[Tag],
+        expires: int,
         made: tuple[Array, FactorTable] | None = None,
-        tags: Sequence[Tag] = (),
     ) -> None:
-        """Add queries of one stream as a record each. `made`: names of their clauses, and their factors, if at hand."""
-        tags = tags or ([event.tag] if isinstance(event, Registered) else [NO_TAG] * len(queries))
+        """Add queries or sides of one stream as a record each. `made`: names of their clauses, and their factors."""
         if made is None:
             names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
         else:
@@ -239,11 +301,9 @@ class Registry:
         self._add_members(members)
         common = (event.time, event.sequence)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
-            record = QueryRecord(
-                query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag, event.expires
-            )
+            record = QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag, expires)
             self._queries.set(query_id, record)
-        self._count(state, len(ids), len(fresh))
+        self.next_sqc += len(fresh)
 
     def _add_columns(
         self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock, rows: Array
@@ -277,7 +337,8 @@ class Registry:
         self._add_members(_grouped(sqc_ids[~single], ids[~single]))
         stamps = event.tenant, state.stream_id, event.time, event.sequence
         self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, tags, event.expires))
-        self._count(state, len(ids), len(fresh))
+        self.next_sqc += len(fresh)
+        state.clauses.count_queries(len(ids))
 
     def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
         """Make queries (ascending) members of clauses that stand."""
@@ -293,9 +354,10 @@ class Registry:
         if self._clauses.in_block(sqc_id):
             self._clauses.remove(sqc_id)
 
-    def _count(self, state: StreamState, queries: int, clauses: int) -> None:
-        self.next_sqc += clauses
-        state.clauses.count_queries(queries)
+
+def _tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:
+    """The tags of some queries of a block."""
+    return [NO_TAG] * len(rows) if event.tags is None else [event.tags.tag(row) for row in rows]
 
 
 def _grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:

@@ -154,6 +154,8 @@ class Registered:
     replaced: int = 0
     expires: int = 0
     """Days without being asked after which it is unregistered; 0: never."""
+    side_streams: tuple[int, ...] = ()
+    """Of a join the stream of each of its sides; `stream_id` is the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,8 @@ class RegisteredMany:
     replaced: Array | None = None
     expires: int = 0
     """Of each of them, as with `Registered`."""
+    side_streams: Sequence[tuple[int, ...]] = ()
+    """Of each query, or one for all, the streams of its sides, () if it has none; () without a join."""
 
 
 @dataclass(frozen=True, slots=True)

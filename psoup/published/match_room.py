@@ -4,8 +4,8 @@
                                                       │         '── shared[0]: none, the clause is gone
                                                       '── shared[1]: queries 113, 120, 121
 
-A clause has one query as a rule. For all slots of a stream the names are made when many are asked for, and kept as long
-as no query comes or goes.
+A clause has one query as a rule, and none if only sides of joins have it. For all slots of a stream the names are made
+when many are asked for, and kept as long as no query comes or goes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.named import TOGETHER, UNEVEN, write_out
+from psoup.plan.sides import FIRST_SIDE
 from psoup.published.members import since
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord
@@ -47,6 +48,7 @@ class Named:
         queries = _of_blocks(clauses, sqc_ids)
         several: dict[int, int] = {}
         missing = np.flatnonzero(queries < 0)
+        queries[queries >= FIRST_SIDE] = -1
         for at, sqc_id in zip(missing.tolist(), sqc_ids[missing].tolist(), strict=True):
             name = several.get(sqc_id)
             if name is None:

@@ -1,13 +1,17 @@
 """The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
 
 add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that adding a query does not copy a million IDs
+
+Sides of joins are members, too, behind all queries. Only a query is shown to clients: a side is not (`since`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from psoup.config import Shape
+from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged import PagedMap
 
 Members = tuple[int, ...] | PagedMap[bool]
@@ -15,10 +19,11 @@ Members = tuple[int, ...] | PagedMap[bool]
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
-    """The members with further IDs, ascending and above all others. O(k), and a page."""
+    """The members with further IDs, ascending; queries above all other queries. O(k), and a page."""
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= shape.few_members:
-            return (*members, *query_ids)
+            more = (*members, *query_ids)
+            return more if not members or members[-1] < FIRST_SIDE else tuple(sorted(more))
         query_ids = (*members, *query_ids)
         members = PagedMap(page=shape.page)
     edited = members.edit()
@@ -48,7 +53,12 @@ def remove_all(members: Members, query_ids: Sequence[int]) -> Members:
 
 
 def since(members: Members, start: int) -> Iterator[int]:
-    """The IDs from `start` on, ascending."""
+    """The IDs of queries from `start` on, ascending; of no side."""
+    return takewhile(FIRST_SIDE.__gt__, with_sides(members, start))
+
+
+def with_sides(members: Members, start: int) -> Iterator[int]:
+    """The IDs of queries and sides from `start` on, ascending."""
     if isinstance(members, tuple):
         return (query_id for query_id in members if query_id >= start)
     return (query_id for query_id, _ in members.items(start))

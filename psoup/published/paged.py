@@ -249,10 +249,11 @@ class Editor(Generic[V]):
         return at >= 0 and self._blocks[at].find(key) >= 0
 
     def add_block(self, block: KeyedBlock[V]) -> None:
-        """Add records whose keys are above those of all other blocks. O(blocks) at the next `freeze`."""
-        last = self._blocks[-1].first if self._blocks else -1
-        ensure(last < block.first, self, "blocks do not come in the order of their keys", last=last, first=block.first)
-        self._blocks.append(block)
+        """Add records whose keys lie between those of two other blocks. O(blocks) at the next `freeze`."""
+        at = bisect_right(self._blocks, block.first, key=_FIRST_OF)
+        before = self._blocks[at - 1].first if at else -1
+        ensure(before < block.first, self, "two blocks begin with the same key", first=block.first)
+        self._blocks.insert(at, block)
         self._frozen = None
 
     def remove(self, key: int) -> None:

@@ -20,16 +20,23 @@ from psoup.columns import Array
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.invariants import ensure
 from psoup.plan.factors import Factor
+from psoup.plan.sides import side_id
 from psoup.plan.standing import StandingQuery
 from psoup.published.members import Members
 from psoup.sql.templates.block import BoundBlock
 
 V = TypeVar("V")
 
+NO_CLAUSE = 0
+"""The `sqc_id` of a join: its sides have clauses."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """A registered query, `queries[row]`. `sqc_id` names its clause; `registered` is in microseconds."""
+    """A registered query, `queries[row]`, or a side of one. `sqc_id` names its clause; `registered`: microseconds.
+
+    A join has the `stream_id` of its first side, and NO_CLAUSE.
+    """
 
     query_id: int
     tenant: str
@@ -58,6 +65,11 @@ class QueryRecord:
     def query(self) -> StandingQuery:
         """The query that was registered."""
         return self.queries[self.row]
+
+    @property
+    def side_ids(self) -> list[int]:
+        """The IDs of the sides of a join."""
+        return [] if self.sqc_id else [side_id(self.query_id, place) for place in range(len(self.query.sides))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
              ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
+             │         {side ID: QueryRecord}       (a join's selection of one of its streams; hidden from clients)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
              └ gone    why queries are gone
@@ -29,13 +30,14 @@ from psoup.data.archived import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
-from psoup.errors import NotFound
+from psoup.errors import InvalidInput, NotFound
 from psoup.invariants import corrupt
 from psoup.model import StreamSpec
+from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
 from psoup.published.paged import PagedMap
-from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
@@ -184,6 +186,13 @@ class Snapshot:
     """The threads that a reader may use, beside its own thread."""
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     """The queries that expire, in which readers note that they are asked; it is the writer's, and of now."""
+    sides: int = 0
+    """How many of `queries` are sides of joins."""
+
+    @property
+    def count(self) -> int:
+        """How many queries there are, as clients count them. O(blocks)."""
+        return len(self.queries) - self.sides
 
     def stream(self, name: str, tenant: str) -> StreamView:
         """The stream of that name (any case); NotFound names the nearest."""
@@ -202,12 +211,49 @@ class Snapshot:
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
         """The query of that ID, which is asked by that; NotFound if it is unknown, gone or another tenant's."""
-        record = self.queries.get(query_id) if query_id >= 0 else None
+        record = self.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
         if record is None or record.tenant != tenant:
             raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
         if record.expires:
             self.lifetimes.note(query_id)
         return record
+
+    def selection(self, query_id: int, tenant: str) -> QueryRecord:
+        """As `query`; InvalidInput for a join, which matches no tuple of one stream."""
+        return self._of_one_stream(self.query(query_id, tenant))
+
+    def selection_with(self, key: str, tenant: str) -> QueryRecord:
+        """As `query_with`; InvalidInput for a join."""
+        return self._of_one_stream(self.query_with(key, tenant))
+
+    def _of_one_stream(self, record: QueryRecord) -> QueryRecord:
+        if record.sqc_id != NO_CLAUSE:
+            return record
+        names = ", ".join(self.by_id[stream_id].spec.name for stream_id in self.streams_of(record))
+        raise InvalidInput(
+            f"query {record.query_id} is a join ({names}): this is asked of queries over one stream",
+            reason="JOIN_QUERY",
+            query=record.query_id,
+        )
+
+    def side(self, query_id: int, place: int) -> QueryRecord:
+        """The side of a join that stands, at a place in FROM."""
+        record = self.queries.get(side_id(query_id, place))
+        if record is None:
+            raise corrupt(self, "a join has no side", query=query_id, place=place)
+        return record
+
+    def sides_of(self, record: QueryRecord) -> list[QueryRecord]:
+        """The sides of a join, in the order of FROM; of another query the query itself."""
+        if record.sqc_id != NO_CLAUSE:
+            return [record]
+        return [self.side(record.query_id, place) for place in range(len(record.query.sides))]
+
+    def streams_of(self, record: QueryRecord) -> list[int]:
+        """The stream IDs of a query, each once."""
+        if record.sqc_id != NO_CLAUSE:
+            return [record.stream_id]
+        return list(dict.fromkeys(side.stream_id for side in self.sides_of(record)))
 
     def query_with(self, key: str, tenant: str) -> QueryRecord:
         """The query that has a key; NotFound if none does."""
