@@ -132,7 +132,7 @@ class LocalPSoup:
 
     def _drop(self, asked: Dropping) -> None:
         try:
-            self.submit(DropStream(asked.stream, self.tenant, cascade=asked.cascade))
+            self.submit(DropStream(asked.stream, self.tenant))
         except NotFound:
             if not asked.lenient:
                 raise

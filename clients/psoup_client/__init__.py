@@ -16,7 +16,7 @@ from psoup_client.calls.cover import CoverChunk, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.client import DEFAULT_ADDRESS, Client
-from psoup_client.completeness import Completeness
+from psoup_client.completeness import Completeness, SourceCompleteness
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
     AccessDenied,
@@ -36,13 +36,14 @@ from psoup_client.errors import (
     ServerFault,
     Unavailable,
 )
+from psoup_client.explanation import Explanation, PlanNode, PlanStep
 from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import Position, PushResult
 from psoup_client.queries import Queries
-from psoup_client.query import Explanation, PlanStep, Query
+from psoup_client.query import Query
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
+from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
 
 __all__ = [
@@ -55,8 +56,10 @@ __all__ = [
     "Answer",
     "AnswerStream",
     "Completeness",
+    "SourceCompleteness",
     "Explanation",
     "PlanStep",
+    "PlanNode",
     "Producer",
     "PushResult",
     "Position",
@@ -69,6 +72,7 @@ __all__ = [
     "CoverChunk",
     "StreamInfo",
     "QueryInfo",
+    "QuerySource",
     "ServerInfo",
     "ColumnInfo",
     "MatchResult",

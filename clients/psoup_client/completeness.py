@@ -14,6 +14,36 @@ from psoup_proto.v1 import types_pb2
 
 
 @dataclass(frozen=True, slots=True)
+class SourceCompleteness(html.Facts):
+    """Completeness of one source of a join; the fields are those of `Completeness`.
+
+    `alias`: the name of the source in the statement. `idle`: its stream has been silent for longer than its IDLE AFTER,
+    so NOW does not wait for it: the answer is not final, and NOW may step back when the stream goes on.
+    """
+
+    alias: str
+    stream: str
+    watermark: dt.datetime | None
+    begin: dt.datetime | None
+    end: dt.datetime | None
+    final: bool
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    window_kind: str
+    late_in_window: int | None = None
+    ahead_in_window: int | None = None
+    pending_in_window: int | None = None
+    idle: bool = False
+
+    @staticmethod
+    def of(message: types_pb2.SourceCompleteness) -> SourceCompleteness:
+        """Make one of the message on the wire."""
+        return SourceCompleteness(alias=message.alias, stream=message.stream, idle=message.idle, **_shared(message))
+
+
+@dataclass(frozen=True, slots=True)
 class Completeness(html.Facts):
     """Completeness of an answer: what it contains and what not.
 
@@ -26,6 +56,9 @@ class Completeness(html.Facts):
     could not be computed, in the chunks that the window touches: a tuple counts once, and only where nothing else in
     WHERE keeps it out. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
     computed and are NULL; an answer in pieces knows it when all are read.
+
+    `sources`: the same for each source of a join, in the order of FROM. Then `watermark`, `begin` and `end` are the
+    least of theirs, and the counts are sums. It is () for a query over one stream, which the other fields describe.
     """
 
     sequence: int
@@ -44,6 +77,7 @@ class Completeness(html.Facts):
     ahead_in_window: int | None = None
     pending_in_window: int | None = None
     select_errors: int = 0
+    sources: tuple[SourceCompleteness, ...] = ()
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -51,30 +85,20 @@ class Completeness(html.Facts):
         return Completeness(
             sequence=message.sequence,
             now=_optional(message, "now"),
-            watermark=_optional(message, "watermark"),
-            begin=_optional(message, "begin"),
-            end=_optional(message, "end"),
-            final=message.final,
-            late=message.late,
-            ahead=message.ahead,
-            pending=message.pending,
-            truncated=message.truncated,
             errors=message.errors,
-            window_kind=window_kind(message.window_kind),
-            late_in_window=_count(message, "late_in_window"),
-            ahead_in_window=_count(message, "ahead_in_window"),
-            pending_in_window=_count(message, "pending_in_window"),
             select_errors=message.select_errors,
+            sources=tuple(map(SourceCompleteness.of, message.sources)),
+            **_shared(message),
         )
 
     def sentence(self) -> str:
         """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
-        parts += self._waiting()
-        parts += _refused(self.late, self.late_in_window, "came too late")
-        parts += _refused(self.ahead, self.ahead_in_window, "lay too far ahead of the clock")
-        if self.truncated:
-            parts.append("it begins at the oldest tuple kept, later than was asked for")
+        if self.sources:
+            for source in self.sources:
+                parts += [f"{source.alias}: {text}" for text in _of_source(source, self.final)]
+        else:
+            parts += _of_source(self, self.final)
         if self.errors:
             missing = f"{counted(self.errors, 'tuple')} of the chunks that the window touches left out"
             parts.append(f"{missing}, as a value of WHERE could not be computed")
@@ -93,15 +117,28 @@ class Completeness(html.Facts):
         """Show the sentence in a notebook, and the facts behind it."""
         return html.paragraph(self.sentence()) + html.facts(self._facts())
 
-    def _waiting(self) -> list[str]:
-        """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
-        if not self.pending or self.final:
-            return []
-        if self.pending_in_window:
-            count, where = self.pending_in_window, "window"
-        else:
-            count, where = self.pending, "stream"
-        return [f"{counted(count, 'tuple')} of the {where} still {verb(count, 'waits', 'wait')} for the watermark"]
+
+def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[str]:
+    """Say what is missing of a source, or of the only one, and why."""
+    parts = _waiting(source, final)
+    parts += _refused(source.late, source.late_in_window, "came too late")
+    parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
+    if source.truncated:
+        parts.append("it begins at the oldest tuple kept, later than was asked for")
+    if isinstance(source, SourceCompleteness) and source.idle:
+        parts.append("the stream is idle, so NOW did not wait for it")
+    return parts
+
+
+def _waiting(source: Completeness | SourceCompleteness, final: bool) -> list[str]:
+    """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
+    if not source.pending or final:
+        return []
+    if source.pending_in_window:
+        count, where = source.pending_in_window, "window"
+    else:
+        count, where = source.pending, "stream"
+    return [f"{counted(count, 'tuple')} of the {where} still {verb(count, 'waits', 'wait')} for the watermark"]
 
 
 def _refused(count: int, inside: int | None, why: str) -> list[str]:
@@ -118,9 +155,27 @@ def _refused(count: int, inside: int | None, why: str) -> list[str]:
     return [f"{text}, {inside:,} in this window"]
 
 
-def _count(message: types_pb2.Completeness, field: Any) -> int | None:
+def _shared(message: types_pb2.Completeness | types_pb2.SourceCompleteness) -> dict[str, Any]:
+    """Read the fields that an answer and a source of it have both."""
+    return {
+        "watermark": _optional(message, "watermark"),
+        "begin": _optional(message, "begin"),
+        "end": _optional(message, "end"),
+        "final": message.final,
+        "late": message.late,
+        "ahead": message.ahead,
+        "pending": message.pending,
+        "truncated": message.truncated,
+        "window_kind": window_kind(message.window_kind),
+        "late_in_window": _count(message, "late_in_window"),
+        "ahead_in_window": _count(message, "ahead_in_window"),
+        "pending_in_window": _count(message, "pending_in_window"),
+    }
+
+
+def _count(message: types_pb2.Completeness | types_pb2.SourceCompleteness, field: Any) -> int | None:
     return int(getattr(message, field)) if message.HasField(field) else None
 
 
-def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:
+def _optional(message: types_pb2.Completeness | types_pb2.SourceCompleteness, field: Any) -> dt.datetime | None:
     return from_proto(getattr(message, field)) if message.HasField(field) else None

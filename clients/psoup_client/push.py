@@ -152,7 +152,7 @@ class DirectPusher:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class Position(html.Facts):
     """Where a producer stopped, on the service's disk: batches up to before `number` of `epoch` are taken.
 
     `rows`: how many rows these had, those that were refused for their times among them; None if a version that did

@@ -15,16 +15,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-
-from google.protobuf.json_format import MessageToDict
 
 from psoup_client import html
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
+from psoup_client.explanation import Explanation
 from psoup_client.payload import read
-from psoup_client.schema import QueryInfo
+from psoup_client.schema import QueryInfo, QuerySource
 from psoup_client.session import Session
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2, statements_pb2
@@ -76,6 +74,16 @@ class Query:
     def labels(self) -> dict[str, str]:
         """What it was labelled with."""
         return self.info.labels
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams of FROM, each once, in its order."""
+        return self.info.streams
+
+    @property
+    def sources(self) -> tuple[QuerySource, ...]:
+        """The sources of FROM: one, or those of a join."""
+        return self.info.sources
 
     @property
     def window_kind(self) -> str:
@@ -171,7 +179,7 @@ class Query:
             return connection.call(connection.queries.Explain, request, timeout)
 
         reply = self._client.reflecting(wait_for, attempt)
-        return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)), list(map(PlanStep.of, reply.plan)))
+        return Explanation.of(reply)
 
     def unregister(self) -> None:
         """Forget the query, for every client; raises NotFound if it is not there."""
@@ -195,53 +203,3 @@ def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse, qu
     """Make the answer that came in one message, of a query with that ID if it is one of a query."""
     key = reply.key if isinstance(reply, queries_pb2.InvokeResponse) else ""
     return Answer(read(reply.arrow_ipc), reply.completeness, query_id, key)
-
-
-def _whole(value: Any) -> Any:
-    """Make whole numbers int again: a protobuf Struct knows only doubles."""
-    if isinstance(value, dict):
-        return {name: _whole(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStep(html.Facts):
-    """A step of what an answer makes of the tuples that satisfy WHERE; its inputs are below it, one deeper.
-
-    `update_pattern` says how its rows come and leave: `monotonic` (rows only come), `weakest` (they leave in the order
-    in which they came), `weak` (with the tuples that they are made of) or `strict` (at any time).
-    """
-
-    depth: int
-    text: str
-    update_pattern: str
-
-    @staticmethod
-    def of(message: queries_pb2.PlanStep) -> PlanStep:
-        """From the wire."""
-        name = queries_pb2.UpdatePattern.Name(message.update_pattern)
-        return PlanStep(message.depth, message.text, name.removeprefix("UPDATE_PATTERN_").lower())
-
-
-class Explanation:
-    """Explanation of how a query is kept: `lines` for people, `details` for programs, `plan` from the last step on.
-
-    `str()` joins the lines.
-    """
-
-    def __init__(self, lines: list[str], details: dict[str, object], plan: list[PlanStep]) -> None:
-        self.lines = lines
-        self.details = details
-        self.plan = plan
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-    def __repr__(self) -> str:
-        return f"<Explanation: {self.lines[0] if self.lines else 'nothing'}>"
-
-    def _repr_html_(self) -> str:
-        """Show the lines in a notebook."""
-        return html.lines(self.lines)

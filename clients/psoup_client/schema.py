@@ -147,8 +147,28 @@ class StreamInfo(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class QuerySource(html.Facts):
+    """A source of a query: a stream in FROM, under the name `alias`; what the query selects of it, and its window."""
+
+    alias: str
+    stream: str
+    clause: str
+    window: str
+    window_kind: str
+
+    @staticmethod
+    def of(message: queries_pb2.QuerySource) -> QuerySource:
+        """Make one of the message on the wire."""
+        kind = window_kind(message.window_kind)
+        return QuerySource(message.alias, message.stream, message.clause, message.window, kind)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryInfo(html.Facts):
     """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
+
+    `streams` are those of FROM, each once, and `sources` has what is selected of each: one, or those of a join, whose
+    `stream` is the first, and whose `clause` and `window` are the texts of all together.
 
     `key` is the client's own name for it, "" without one. `expires_after`: how long it lives without being asked, and
     `expires`: until when if it is not asked from now on; None if it does not expire.
@@ -167,6 +187,8 @@ class QueryInfo(html.Facts):
     labels: dict[str, str] = field(default_factory=dict)
     expires_after: dt.timedelta | None = None
     expires: dt.datetime | None = None
+    streams: tuple[str, ...] = ()
+    sources: tuple[QuerySource, ...] = ()
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -178,6 +200,10 @@ class QueryInfo(html.Facts):
     @staticmethod
     def of(message: queries_pb2.Query) -> QueryInfo:
         """Make one of the message on the wire."""
+        sources = tuple(map(QuerySource.of, message.sources))
+        if not sources:  # one stream: what is said of the query is said of its source
+            kind = window_kind(message.window_kind)
+            sources = (QuerySource(message.stream, message.stream, message.clause, message.window, kind),)
         return QueryInfo(
             query_id=message.query_id,
             sql=message.statement,
@@ -192,6 +218,8 @@ class QueryInfo(html.Facts):
             labels=dict(sorted(message.labels.items())),
             expires_after=message.expires_after.ToTimedelta() if message.HasField("expires_after") else None,
             expires=from_proto(message.expire_time) if message.HasField("expire_time") else None,
+            streams=tuple(message.streams),
+            sources=sources,
         )
 
 

@@ -22,6 +22,7 @@ from psoup_client import (
     NotSupported,
     OutOfRange,
     PlanStep,
+    QuerySource,
     Unavailable,
 )
 from psoup_testing.serving import Serving
@@ -202,6 +203,12 @@ def test_matches_explain_info_and_waiting(client: Client, make_stream: MakeStrea
         PlanStep(0, "Project _id, a", "monotonic"),
         PlanStep(1, f"Source {name} {window}", "monotonic"),
     ]
+    project, source = explanation.nodes
+    assert (project.operator, project.inputs, project.update_pattern) == ("project", (1,), "monotonic")
+    assert (source.operator, source.facts["stream"], source.facts["window"]) == ("source", name, window)
+    assert (source.figures["tuples_in_window"], source.figures["matches_in_window"]) == (3, 2)
+    assert low.streams == (name,)
+    assert low.sources == (QuerySource(name, name, low.info.clause, window, "landmark"),)
     info = client.info()
     assert info.state == "serving"
     assert not info.durable

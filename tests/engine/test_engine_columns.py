@@ -78,7 +78,7 @@ def check_alike(many: LocalPSoup, single: LocalPSoup, standing: list[int]) -> No
     assert [record.query_id for record in one] == standing
     for query_id in standing:
         assert many.invoke(query_id).to_table() == single.invoke(query_id).to_table()
-        assert many.explain(query_id).shared_by == single.explain(query_id).shared_by
+        assert many.explain(query_id).source.shared_by == single.explain(query_id).source.shared_by
     view = many.engine.snapshot().stream("s", "default")
     for tuple_id in range(view.first_id, view.next_id, 7):
         assert many.matches("s", tuple_id) == single.matches("s", tuple_id)

@@ -84,7 +84,7 @@ def test_three_times_and_all_that_read_it_leave_together(soup: RecordingPSoup) -
     (left,) = soup.engine.news()
     assert (left.stream, left.clauses, left.query_ids) == ("s", 2, (first, second))
     assert (left.expression == "abs(a)" and "abs over 2 rows" in left.why) or "Error" in left.why
-    assert "abs(a)" in soup.explain(first).outside[0] and not soup.explain(other).outside
+    assert "abs(a)" in soup.explain(first).source.outside[0] and not soup.explain(other).source.outside
     assert any("row by row" in line for line in soup.explain(first).lines())
     soup.check()
 
@@ -232,7 +232,7 @@ def test_an_expression_that_makes_too_much_text_leaves_the_index() -> None:
     for _ in range(3):
         soup.push("s", pa.table({"a": ["xxxxx", "-"] * 32}))
     assert out(soup) == 2
-    reasons = [soup.explain(query).outside for query in (much, text, little)]
+    reasons = [soup.explain(query).source.outside for query in (much, text, little)]
     assert all("bytes of text over" in reason[0] for reason in reasons[:2]) and not reasons[2]
     soup.push("s", pa.table({"a": ["xxxxx", "-"]}))
     answers = [invoke(soup.engine.snapshot(), q, tenant=DEFAULT_TENANT, now=0) for q in (much, text, little)]

@@ -137,7 +137,7 @@ def test_explain_says_where_a_window_of_rows_begins() -> None:
     for second in range(5):
         soup.clock.set(second * SECOND)  # type: ignore[attr-defined]
         soup.push("s", table([second]))
-    assert soup.explain(query).begin == "1970-01-01 00:00:03Z"
+    assert soup.explain(query).source.begin == "1970-01-01 00:00:03Z"
 
 
 def test_tuples_past_their_retention_leave_when_room_is_needed() -> None:
@@ -183,7 +183,7 @@ def test_many_clauses_are_covered_in_parts() -> None:
         soup.engine.install(task.compute())
         assert [soup.invoke(query).to_table() for query in queries] == answers
     assert covers == 3  # of both chunks each
-    assert all(soup.explain(query).chunks_covered == 3 for query in queries)
+    assert all(soup.explain(query).source.chunks_covered == 3 for query in queries)
 
 
 def test_a_clause_gone_while_it_was_covered_leaves_nothing() -> None:

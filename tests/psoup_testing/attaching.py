@@ -172,14 +172,14 @@ class AttachingDuel(Duel):
         count = write_job(self.psoup, folder, queries)
         assert take(self.psoup, folder, self.declaration.name).chunks == count
         assert take(self.psoup, folder, self.declaration.name).chunks == 0, "what is there is not taken twice"
-        assert not any(self.psoup.explain(query).uncovered for query in queries)
+        assert not any(self.psoup.explain(query).source.uncovered for query in queries)
         self.covered += count
         shutil.rmtree(folder)
 
     def on_disk(self) -> int:
         """The number of standing queries' columns that the writer of the chunk found."""
         explained = [self.psoup.explain(standing.query_id) for standing in self.standing.values()]
-        return sum(explanation.column_forms.get("on disk", 0) for explanation in explained)
+        return sum(explanation.source.column_forms.get("on disk", 0) for explanation in explained)
 
     def _entries(self, action: History) -> list[tuple[int, Row]]:
         """Rows with times up to the first that there is, that one among them; past it to `overlap`."""

@@ -83,15 +83,16 @@ def test_what_would_take_too_long_is_refused_beforehand_and_explain_says_it_befo
     assert _invoke(archived, query, ArchiveSpeed(10)) == wanted
     budget = ReadBudget(archive=ArchiveSpeed(10, _Clock()))
     said = explain(archived.engine.snapshot(), query, tenant=archived.tenant, now=archived.clock.now(), budget=budget)
-    assert (said.to_evaluate, said.chunks_to_evaluate, said.refused) == (tuples, view.archived, False)
-    assert said.expected_seconds == pytest.approx(tuples / START)
+    source = said.source
+    assert (source.to_evaluate, source.chunks_to_evaluate, source.refused) == (tuples, view.archived, False)
+    assert source.expected_seconds == pytest.approx(tuples / START)
     work = f"an invocation evaluates {tuples:,} of these tuples, in {view.archived} chunks, in"
     assert said.lines("q-1")[-2].strip() == f"{work} less than 0.1 s"
-    assert replace(said, expected_seconds=2.0).lines("q-1")[-2].strip() == (
+    assert replace(source, expected_seconds=2.0).result_lines("q-1")[-1].strip() == (
         f"{work} about 2.0 s; psoup spark cover q-1 has a job do it once"
     )
-    none = replace(said, to_evaluate=0, chunks_to_evaluate=0)
-    assert none.lines("q-1")[-2].strip() == "an invocation evaluates none of these tuples"
+    none = replace(source, to_evaluate=0, chunks_to_evaluate=0)
+    assert none.result_lines("q-1")[-1].strip() == "an invocation evaluates none of these tuples"
     slow = ArchiveSpeed(10, _Clock())
     slow._measured["2 columns, expressions"] = tuples / 34, slow._clock()
     with pytest.raises(
@@ -109,8 +110,8 @@ def test_what_would_take_too_long_is_refused_beforehand_and_explain_says_it_befo
         now=archived.clock.now(),
         budget=ReadBudget(archive=slow),
     )
-    assert said.refused
-    assert not said.counted
+    assert said.source.refused
+    assert not said.source.counted
     text = "\n".join(said.lines("q-1"))
     assert f"refused: it would have to evaluate {tuples:,} of these tuples, in {view.archived} chunks, and that" in text
     with pytest.raises(ResourceExhausted, match="may take 0 s"):

@@ -77,7 +77,7 @@ def test_batches_follow_each_other_and_history_lies_before(soup: RestartingPSoup
     for _ in range(2):
         assert values(soup, query) == sorted([*range(100, 500, 10), 200, *range(550, 600, 10)])
         assert values(soup, ids) == [-2, -1, 0, 350]
-        assert soup.explain(query).column_forms["on disk"] == 7
+        assert soup.explain(query).source.column_forms["on disk"] == 7
         assert soup.matches("s", 350) == [ids]
         soup.restart()
     kept = soup.store._database.query("SELECT body ->> 'batch' FROM log WHERE kind = 'attach' ORDER BY sequence")

@@ -61,7 +61,7 @@ def values(soup: RestartingPSoup, query: int, budget: int = 2**40) -> list[int]:
 
 def forms(soup: RestartingPSoup, query: int) -> int:
     """Over how many chunks on disk it was evaluated by a job."""
-    return soup.explain(query).column_forms.get("on disk", 0)
+    return soup.explain(query).source.column_forms.get("on disk", 0)
 
 
 def test_a_job_covers_queries_that_came_later_and_no_answer_changes(soup: RestartingPSoup, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_job_covers_queries_that_came_later_and_no_answer_changes(soup: Restar
         assert [forms(soup, query) for query in ids] == [10, 10, 10, 10]
         assert soup.invoke(ids[3]).completeness.errors > 0
         soup.restart()
-    assert soup.explain(plain).column_forms["all"] >= 10
+    assert soup.explain(plain).source.column_forms["all"] >= 10
     same = soup.register(TEXTS[0])
     assert (forms(soup, same), values(soup, same, 0)) == (10, wanted[0]), "another query of the clause was covered"
 
@@ -103,14 +103,14 @@ def test_what_is_lost_of_a_cover_is_covered_again(soup: RestartingPSoup, tmp_pat
 def test_explain_says_which_part_of_the_past_is_covered(soup: RestartingPSoup, tmp_path: Path) -> None:
     query = soup.register(TEXTS[0])
     before = soup.explain(query)
-    (whole,) = before.uncovered
+    (whole,) = before.source.uncovered
     assert (whole.begin, whole.end, whole.chunks, whole.tuples) == (
         "1970-01-01 00:01:40Z",
         "1970-01-01 00:11:23Z",
         10,
         584,
     )
-    assert (before.to_evaluate, before.refused, before.archived_covered) == (584, True, 0)
+    assert (before.source.to_evaluate, before.source.refused, before.source.archived_covered) == (584, True, 0)
     text = "\n".join(before.lines("q-1-7"))
     assert "at least 46 match" in text
     assert "not covered: 1970-01-01 00:01:40Z to 1970-01-01 00:11:23Z: 10 chunks, 584 tuples" in text
@@ -123,16 +123,18 @@ def test_explain_says_which_part_of_the_past_is_covered(soup: RestartingPSoup, t
     write_job(soup, tmp_path / "job", [query])
     soup.store.cover(tmp_path / "job", [view.chunks[k].data for k in (0, 1, 5, 6, 7)])  # type: ignore[misc]
     half = soup.explain(query)
-    assert [(span.chunks, span.tuples) for span in half.uncovered] == [(3, 164), (2, 128)]
-    assert (half.archived_covered, half.to_evaluate, half.refused) == (5, 292, True)
+    assert [(span.chunks, span.tuples) for span in half.source.uncovered] == [(3, 164), (2, 128)]
+    assert (half.source.archived_covered, half.source.to_evaluate, half.source.refused) == (5, 292, True)
     take(soup, tmp_path / "job", "s")
     after = soup.explain(query)
-    assert (after.uncovered, after.to_evaluate, after.refused) == ((), 0, False)
-    assert after.matches_in_window == 240
+    assert (after.source.uncovered, after.source.to_evaluate, after.source.refused) == ((), 0, False)
+    assert after.source.matches_in_window == 240
     assert "10 of the chunks are on disk, 10 of them covered" in "\n".join(after.lines())
     narrow = soup.register("SELECT x FROM s WHERE x < 200 BEGIN (START)")
     seen = soup.explain(narrow)
-    assert (seen.to_evaluate, seen.refused) == (100, False), "zones say that no other chunk has such tuples"
+    assert (seen.source.to_evaluate, seen.source.refused) == (100, False), (
+        "zones say that no other chunk has such tuples"
+    )
     assert "an invocation evaluates 100 of these tuples, in 2 chunks" in "\n".join(seen.lines())
 
 

@@ -35,7 +35,7 @@ def test_history_lies_before_the_live_data_and_stays(soup: RestartingPSoup) -> N
         assert values(soup, ids) == [-300, -299, -298, -2, -1, 0, 1]
         assert values(soup, last) == list(range(250, 400))
         assert soup.matches("s", -297) == [query, last]
-        assert soup.explain(query).chunks_archived == 6
+        assert soup.explain(query).source.chunks_archived == 6
         soup.maintain()
         soup.push("s", rows(399, 399))
         soup.restart()

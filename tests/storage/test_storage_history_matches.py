@@ -48,7 +48,7 @@ def test_what_was_found_beforehand_is_used_and_never_needed(soup: RestartingPSou
     assert failures == 192
 
     def forms(query: int) -> int:
-        return soup.explain(query).column_forms.get("on disk", 0)
+        return soup.explain(query).source.column_forms.get("on disk", 0)
 
     for _ in range(2):
         assert [forms(query) for query in (*ids, born, same)] == [4, 4, 4, 4, 4, 0, 0, 4]
@@ -82,7 +82,7 @@ def test_matches_go_with_copies_and_with_their_chunks(soup: RestartingPSoup) -> 
     soup.store.close()
     restore(soup.path, soup.path.parent / "copy")
     copy = RestartingPSoup(CONFIG, soup.clock, soup.path.parent / "copy")  # type: ignore[arg-type]
-    assert copy.explain(query).column_forms["on disk"] == 4
+    assert copy.explain(query).source.column_forms["on disk"] == 4
     copy.store.close()
     soup.restart()
     for first in range(300, 900, 50):
@@ -96,4 +96,4 @@ def test_matches_of_another_incarnation_are_left_out(soup: RestartingPSoup) -> N
     query = soup.register(TEXTS[0])
     attach(soup, "s", "job", with_matches(soup, "one", [(query, TEXTS[3])], "another"))
     assert values(soup, query) == [n for n in range(100, 300) if n % 3 == 0]
-    assert "on disk" not in soup.explain(query).column_forms
+    assert "on disk" not in soup.explain(query).source.column_forms

@@ -18,6 +18,8 @@ _MOST = 1_000
 def facts(query: Query) -> dict[str, Any]:
     """Describe a query as a JSON object."""
     row = dataclasses.asdict(query.info)
+    if len(query.info.sources) == 1:
+        del row["sources"]  # they are those of a join
     row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in query.info.columns]
     return row
 

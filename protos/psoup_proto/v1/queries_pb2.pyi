@@ -126,18 +126,24 @@ class Query(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    STREAMS_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
     """The statement as it was registered."""
     stream: _builtins.str
-    """The stream it stands on."""
+    """The stream it stands on; of a join, the first of FROM."""
     clause: _builtins.str
-    """The canonical FROM-WHERE part: queries with equal clauses share one set of results."""
+    """The canonical FROM-WHERE part: queries with equal clauses share one set of results. Of a join, what it selects of
+    each source, and the conditions over several of them.
+    """
     window: _builtins.str
-    """The canonical window, for instance "BEGIN (NOW - 10 SECONDS) END (NOW)"."""
+    """The canonical window, for instance "BEGIN (NOW - 10 SECONDS) END (NOW)". Of a join whose sources have different
+    windows, that of each after its alias.
+    """
     window_kind: _types_pb2.WindowKind.ValueType
-    """The kind of the window."""
+    """The kind of the window; of a join, that of its sources which comes last in the list of kinds."""
     sequence: _builtins.int
     """The registration's place in the service's order."""
     key: _builtins.str
@@ -164,6 +170,14 @@ class Query(_message.Message):
         taken into account yet.
         """
 
+    @_builtins.property
+    def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The streams of FROM, each once, in its order."""
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuerySource]:
+        """Of a join, the sources of FROM, in its order. Empty for a query over one stream, which the fields above describe."""
+
     def __init__(
         self,
         *,
@@ -180,14 +194,54 @@ class Query(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         expires_after: _duration_pb2.Duration | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        streams: _abc.Iterable[_builtins.str] | None = ...,
+        sources: _abc.Iterable[Global___QuerySource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "statement", b"statement", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Query: _TypeAlias = Query  # noqa: Y015
+
+@_typing.final
+class QuerySource(_message.Message):
+    """A source of a join: a stream in FROM. One stream may be several sources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALIAS_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    CLAUSE_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    WINDOW_KIND_FIELD_NUMBER: _builtins.int
+    alias: _builtins.str
+    """Its name in the statement; that of the stream, unless it has another."""
+    stream: _builtins.str
+    """The stream."""
+    clause: _builtins.str
+    """The canonical text of what the query selects of it alone: sources with equal clauses share one set of results."""
+    window: _builtins.str
+    """Its canonical window."""
+    window_kind: _types_pb2.WindowKind.ValueType
+    """The kind of its window."""
+    def __init__(
+        self,
+        *,
+        alias: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        clause: _builtins.str = ...,
+        window: _builtins.str = ...,
+        window_kind: _types_pb2.WindowKind.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "clause", b"clause", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuerySource: _TypeAlias = QuerySource  # noqa: Y015
 
 @_typing.final
 class RegisterRequest(_message.Message):
@@ -225,7 +279,7 @@ class RegisterRequest(_message.Message):
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
-    at most 64 KiB.
+    at most 64 KiB. FROM may have 2 to 8 sources, as a list or as JOIN … ON, each with a window of its own in brackets.
     """
     request_id: _builtins.str
     """Any text of at most 256 bytes, unique for this registration. A call with the same ID and the same statement
@@ -534,7 +588,7 @@ class ListQueriesRequest(_message.Message):
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
     stream: _builtins.str
-    """Only queries on this stream. Empty: all."""
+    """Only queries on this stream, joins with others among them. Empty: all."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
     expiring_within: _builtins.str
@@ -770,6 +824,7 @@ class ExplainResponse(_message.Message):
     LINES_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For people, line by line."""
@@ -782,20 +837,117 @@ class ExplainResponse(_message.Message):
     def plan(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanStep]:
         """What an answer makes of the tuples that satisfy WHERE: from the last step to the first."""
 
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanNode]:
+        """The same with what is known of each step, and what it takes its rows from."""
+
     def __init__(
         self,
         *,
         lines: _abc.Iterable[_builtins.str] | None = ...,
         details: _struct_pb2.Struct | None = ...,
         plan: _abc.Iterable[Global___PlanStep] | None = ...,
+        nodes: _abc.Iterable[Global___PlanNode] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["details", b"details"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines", "plan", b"plan"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines", "nodes", b"nodes", "plan", b"plan"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class PlanNode(_message.Message):
+    """A node of a plan. Which figures and facts there are is not part of the contract."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ID_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
+    UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Its place in the list of nodes, from 0; the node at 0 is the last step."""
+    operator: _builtins.str
+    """What it is: "source", "join", "project", "distinct", "sort", "limit". More may come."""
+    text: _builtins.str
+    """What it does, for people: "Sort price DESC"."""
+    update_pattern: Global___UpdatePattern.ValueType
+    """How its rows come and leave while time goes on. That of the first node is the answer's."""
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The IDs of the nodes whose rows it takes, in order."""
+
+    @_builtins.property
+    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """What is counted and measured of it, by name."""
+
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What else is known of it, by name: a source has its stream, clause and window."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        operator: _builtins.str = ...,
+        inputs: _abc.Iterable[_builtins.int] | None = ...,
+        text: _builtins.str = ...,
+        figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        update_pattern: Global___UpdatePattern.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["facts", b"facts", "figures", b"figures", "id", b"id", "inputs", b"inputs", "operator", b"operator", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanNode: _TypeAlias = PlanNode  # noqa: Y015
 
 @_typing.final
 class PlanStep(_message.Message):
@@ -844,7 +996,7 @@ class InvokeRequest(_message.Message):
     """The query."""
     window: _builtins.str
     """Instead of the query's own window: "BEGIN … END …" as in a statement, either part may be missing. Empty: its own.
-    At most 1,000 characters.
+    At most 1,000 characters. Of a join, instead of those of all sources.
     """
     accept_truncation: _builtins.bool
     """If the window begins before what is retained, answer over what there is, and say so, instead of OUT_OF_RANGE."""

@@ -230,7 +230,12 @@ Global___Row: _TypeAlias = Row  # noqa: Y015
 
 @_typing.final
 class Completeness(_message.Message):
-    """What an answer does and does not contain. Comes with every answer."""
+    """What an answer does and does not contain. Comes with every answer.
+
+    Of a join the fields are of all its sources together, and `sources` has those of each: `now` is that of all;
+    `watermark`, `begin` and `end` are the least of the sources; `final` and `window_kind` as said there; the counts are
+    sums (unset if one of them is not known), in which a stream counts as often as it is a source; `truncated` if one is.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -250,6 +255,7 @@ class Completeness(_message.Message):
     AHEAD_IN_WINDOW_FIELD_NUMBER: _builtins.int
     PENDING_IN_WINDOW_FIELD_NUMBER: _builtins.int
     SELECT_ERRORS_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the answer reflects. All events up to it are in, none after it."""
     final: _builtins.bool
@@ -296,6 +302,10 @@ class Completeness(_message.Message):
     def end(self) -> _timestamp_pb2.Timestamp:
         """The window's last instant, included. Unset: the stream has seen nothing yet."""
 
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceCompleteness]:
+        """Of a join, its sources in the order of FROM. Empty for a query over one stream, which the fields above describe."""
+
     def __init__(
         self,
         *,
@@ -315,10 +325,11 @@ class Completeness(_message.Message):
         ahead_in_window: _builtins.int | None = ...,
         pending_in_window: _builtins.int | None = ...,
         select_errors: _builtins.int = ...,
+        sources: _abc.Iterable[Global___SourceCompleteness] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
@@ -334,3 +345,100 @@ class Completeness(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_in_window) -> _WhichOneofReturnType__pending_in_window | None: ...
 
 Global___Completeness: _TypeAlias = Completeness  # noqa: Y015
+
+@_typing.final
+class SourceCompleteness(_message.Message):
+    """What an answer contains of one source of a join. The fields are those of Completeness."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALIAS_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    WATERMARK_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    FINAL_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    WINDOW_KIND_FIELD_NUMBER: _builtins.int
+    LATE_IN_WINDOW_FIELD_NUMBER: _builtins.int
+    AHEAD_IN_WINDOW_FIELD_NUMBER: _builtins.int
+    PENDING_IN_WINDOW_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    alias: _builtins.str
+    """The name of the source in the statement."""
+    stream: _builtins.str
+    """Its stream."""
+    final: _builtins.bool
+    """True: no tuple of this source can join the window any more. The answer is final if all sources are."""
+    late: _builtins.int
+    """Tuples of the stream refused so far, as too late."""
+    ahead: _builtins.int
+    """Tuples of the stream refused so far, as too far past the clock."""
+    pending: _builtins.int
+    """Tuples of the stream that wait for the watermark."""
+    truncated: _builtins.bool
+    """The window of this source began before what is retained."""
+    window_kind: Global___WindowKind.ValueType
+    """The kind of its window."""
+    late_in_window: _builtins.int
+    """Those of `late` in the window, if that is known."""
+    ahead_in_window: _builtins.int
+    """Those of `ahead` in the window, if that is known."""
+    pending_in_window: _builtins.int
+    """Those of `pending` in the window."""
+    idle: _builtins.bool
+    """The stream is idle (IDLE AFTER), so that NOW does not wait for it: the answer is never final then, and NOW may step
+    back when the stream goes on.
+    """
+    @_builtins.property
+    def watermark(self) -> _timestamp_pb2.Timestamp:
+        """No tuple of the stream below this time can come any more. Unset: it has seen nothing yet."""
+
+    @_builtins.property
+    def begin(self) -> _timestamp_pb2.Timestamp:
+        """The first instant of the window of this source, included. Unset: it reaches back to the oldest tuple, or there is none."""
+
+    @_builtins.property
+    def end(self) -> _timestamp_pb2.Timestamp:
+        """The last instant, included. Unset: NOW is not known, as a stream has seen nothing yet."""
+
+    def __init__(
+        self,
+        *,
+        alias: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        watermark: _timestamp_pb2.Timestamp | None = ...,
+        begin: _timestamp_pb2.Timestamp | None = ...,
+        end: _timestamp_pb2.Timestamp | None = ...,
+        final: _builtins.bool = ...,
+        late: _builtins.int = ...,
+        ahead: _builtins.int = ...,
+        pending: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        window_kind: Global___WindowKind.ValueType = ...,
+        late_in_window: _builtins.int | None = ...,
+        ahead_in_window: _builtins.int | None = ...,
+        pending_in_window: _builtins.int | None = ...,
+        idle: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
+    _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
+    _WhichOneofReturnType__late_in_window: _TypeAlias = _typing.Literal["late_in_window"]  # noqa: Y015
+    _WhichOneofArgType__late_in_window: _TypeAlias = _typing.Literal["_late_in_window", b"_late_in_window"]  # noqa: Y015
+    _WhichOneofReturnType__pending_in_window: _TypeAlias = _typing.Literal["pending_in_window"]  # noqa: Y015
+    _WhichOneofArgType__pending_in_window: _TypeAlias = _typing.Literal["_pending_in_window", b"_pending_in_window"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ahead_in_window) -> _WhichOneofReturnType__ahead_in_window | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__late_in_window) -> _WhichOneofReturnType__late_in_window | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_in_window) -> _WhichOneofReturnType__pending_in_window | None: ...
+
+Global___SourceCompleteness: _TypeAlias = SourceCompleteness  # noqa: Y015

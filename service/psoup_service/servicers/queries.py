@@ -233,10 +233,11 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
             explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
             response = queries_pb2.ExplainResponse(
-                lines=explanation.lines(name), plan=map(convert.plan_step, explanation.plan)
+                lines=explanation.lines(name),
+                plan=map(convert.plan_step, explanation.nodes),
+                nodes=map(convert.plan_node, explanation.nodes),
             )
-            details = {**explanation.to_dict(), "query_id": name}
-            details["uncovered"] = details["uncovered"][:_MAX_SPANS]
+            details = {**explanation.to_dict(_MAX_SPANS), "query_id": name}
             response.details.update({field: _plain(value) for field, value in details.items()})
             return response
 

@@ -16,11 +16,12 @@ from google.rpc import error_details_pb2
 
 from psoup.answer.completeness import Completeness
 from psoup.answer.describe import StreamDescription
-from psoup.answer.explain import PlanStep
+from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
 from psoup.plan.canonical import describe_window
+from psoup.plan.patterns import Pattern
 from psoup.published.lifetimes import DAY, Lifetimes
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
@@ -33,6 +34,10 @@ WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
     "snapshot": types_pb2.WINDOW_KIND_SNAPSHOT,
     "landmark": types_pb2.WINDOW_KIND_LANDMARK,
     "sliding": types_pb2.WINDOW_KIND_SLIDING,
+}
+
+_PATTERNS: dict[str, queries_pb2.UpdatePattern.ValueType] = {
+    pattern.name.lower(): queries_pb2.UpdatePattern.Value(f"UPDATE_PATTERN_{pattern.name}") for pattern in Pattern
 }
 
 _MAX_SECONDS = (2**63 - 1) // SECOND
@@ -121,6 +126,7 @@ def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Qu
         query_id=ids.query(record.query_id),
         statement=record.query.text,
         stream=record.query.stream,
+        streams=record.query.streams,
         clause=record.query.clause,
         window=describe_window(window),
         window_kind=WINDOW_KINDS[window.kind],
@@ -156,10 +162,22 @@ def completeness(contents: Completeness) -> types_pb2.Completeness:
     )
 
 
-def plan_step(step: PlanStep) -> queries_pb2.PlanStep:
-    """A step of a plan."""
-    pattern = queries_pb2.UpdatePattern.Value(f"UPDATE_PATTERN_{step.pattern.upper()}")
-    return queries_pb2.PlanStep(depth=step.depth, text=step.text, update_pattern=pattern)
+def plan_step(node: PlanNode) -> queries_pb2.PlanStep:
+    """A node of a plan as a step at its depth."""
+    return queries_pb2.PlanStep(depth=node.depth, text=node.text, update_pattern=_PATTERNS[node.pattern])
+
+
+def plan_node(node: PlanNode) -> queries_pb2.PlanNode:
+    """A node of a plan."""
+    return queries_pb2.PlanNode(
+        id=node.id,
+        operator=node.operator,
+        inputs=node.inputs,
+        text=node.text,
+        figures=node.figures,
+        facts=node.facts,
+        update_pattern=_PATTERNS[node.pattern],
+    )
 
 
 def failure(error: PSoupError) -> queries_pb2.Failure:

@@ -1,0 +1,86 @@
+"""Plans for people and programs: a list of nodes, each with what is known of it, and as lines of text.
+
+    0  project  inputs 1                                       plan     Project sym, price [weakest]
+    1  source   figures matches 12, facts window BEGIN …                  Source trades BEGIN … END … [weakest]
+
+A node says of itself what it knows; lines are made from nodes, so an operator that comes later only adds its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from psoup.plan.nodes import Node, walk
+from psoup.plan.patterns import Pattern
+
+_SHOWN = 160
+"""Characters of a node's text, or of a fact, that lines show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Knowledge of a node beside its text. `lines`: for people, under the node; `figures`, `facts`: for programs."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+
+
+NOTHING = Findings()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """A node of the plan. `id`: its place in the list, whose first is the last step; `inputs`: the IDs of its inputs.
+
+    `pattern`: how its rows come and leave. `lines` are `figures` and `facts` in words, where they are worth it.
+    """
+
+    id: int
+    operator: str
+    inputs: tuple[int, ...]
+    text: str
+    pattern: str
+    figures: Mapping[str, float]
+    facts: Mapping[str, str]
+    depth: int
+    lines: tuple[str, ...] = ()
+
+
+def plan_nodes(plan: Node, known: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
+    """The nodes of a plan, each before its inputs; `known` says of a node what is known of it."""
+    walked = list(walk(plan))
+    return tuple(_made(number, walked, known(node)) for number, (_, node) in enumerate(walked))
+
+
+def _made(number: int, walked: Sequence[tuple[int, Node]], found: Findings) -> PlanNode:
+    depth, node = walked[number]
+    below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
+    return PlanNode(
+        id=number,
+        operator=type(node).__name__.lower(),
+        inputs=tuple(place for place in below if walked[place][0] == depth + 1),
+        text=node.label,
+        pattern=node.pattern.name.lower(),
+        figures=found.figures,
+        facts=found.facts,
+        depth=depth,
+        lines=tuple(found.lines),
+    )
+
+
+def plan_lines(nodes: Sequence[PlanNode]) -> list[str]:
+    """The plan from its last step to the first, and how the rows of the answer come and leave."""
+    lines = []
+    for node in nodes:
+        head, indent = "" if node.id else "plan", "  " * node.depth
+        lines.append(f"  {head:9}{indent}{_short(node.text)} [{node.pattern}]")
+        lines += [f"  {'':9}{indent}  | {_short(line)}" for line in node.lines]
+    pattern = Pattern[nodes[0].pattern.upper()]
+    return [*lines, f"  updates  {pattern.title}: {pattern.meaning}"]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

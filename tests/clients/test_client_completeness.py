@@ -1,0 +1,43 @@
+"""Completeness in words: of one stream, and of the sources of a join, which are named."""
+
+from __future__ import annotations
+
+from psoup_client import Completeness, SourceCompleteness
+from psoup_proto.v1 import types_pb2
+
+
+def _told(**fields: object) -> Completeness:
+    return Completeness.of(types_pb2.Completeness(window_kind=types_pb2.WINDOW_KIND_SLIDING, **fields))  # type: ignore[arg-type]
+
+
+def _source(alias: str, **fields: object) -> types_pb2.SourceCompleteness:
+    kind = types_pb2.WINDOW_KIND_SLIDING
+    return types_pb2.SourceCompleteness(alias=alias, stream="s", window_kind=kind, **fields)  # type: ignore[arg-type]
+
+
+def test_one_stream_has_no_sources() -> None:
+    told = _told(final=True)
+    assert told.sources == ()
+    assert told.sentence() == "Final: nothing can change it any more; nothing late, nothing pending."
+
+
+def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
+    first = _source("f", pending=3, pending_in_window=2, late=4, late_in_window=0)
+    second = _source("w", truncated=True, idle=True, ahead=1, ahead_in_window=1)
+    told = _told(pending=3, pending_in_window=2, late=4, ahead=1, truncated=True, sources=[first, second])
+    assert told.sentence() == (
+        "May still grow; f: 2 tuples of the window still wait for the watermark; f: 4 tuples of the stream came too"
+        " late and were refused, none in this window; w: 1 tuple of the stream lay too far ahead of the clock and was"
+        " refused, in this window; w: it begins at the oldest tuple kept, later than was asked for; w: the stream is"
+        " idle, so NOW did not wait for it."
+    )
+    assert [(source.alias, source.stream, source.idle) for source in told.sources] == [
+        ("f", "s", False),
+        ("w", "s", True),
+    ]
+    assert told.sources[0] == SourceCompleteness.of(first)
+    assert "f" in told.sources[0]._repr_html_()
+
+
+def test_a_join_that_misses_nothing_says_so() -> None:
+    assert _told(sources=[_source("a"), _source("b")]).sentence() == "May still grow; nothing late, nothing pending."
