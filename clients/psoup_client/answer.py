@@ -7,7 +7,7 @@ AnswerStream   the same piece by piece, for answers that are too large for memor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.connection import Connection
 from psoup_client.errors import Cancelled, ServerFault
+from psoup_client.inputs import PandasOptions
 from psoup_client.wording import counted
 from psoup_proto.v1 import types_pb2
 
@@ -108,7 +109,7 @@ class Answer:
         """Return the rows as an Arrow table. Nothing is copied."""
         return self._table
 
-    def to_pandas(self, *, nullable: bool = False, **options: Any) -> pandas.DataFrame:
+    def to_pandas(self, *, nullable: bool = False, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Return the rows as a pandas frame; needs pandas.
 
         A BIGINT column with NULLs becomes floats, as pandas has it; `nullable` gives pandas' own types with NULLs

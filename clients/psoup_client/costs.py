@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from psoup_client import html
 from psoup_client.schema import QueryInfo
 from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2, server_pb2
 
-ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
+CostOrder = Literal["cpu", "candidates", "matched", "bytes"]
+ORDERS: dict[CostOrder, queries_pb2.CostOrder.ValueType] = {
     "cpu": queries_pb2.COST_ORDER_CPU,
     "candidates": queries_pb2.COST_ORDER_CANDIDATES,
     "matched": queries_pb2.COST_ORDER_MATCHED,

@@ -105,17 +105,21 @@ _ID = re.compile(r"q-[0-9a-f]{8}-[0-9]{1,19}", re.ASCII)
 
 
 def gathered(
-    call: Callable[[Any], Any], request: Any, queries: Iterable[Query | str] | Mapping[str, str] | None
+    call: Callable[[Any], Any],
+    request: Any,
+    queries: Iterable[Query | str] | None,
+    labels: Mapping[str, str] | None,
 ) -> Results:
     """Make the calls for the window and limits of `request` (a ResultsRequest): each of some queries and tuples."""
-    if isinstance(queries, str):
-        raise TypeError(f"queries is {queries!r}: give a list of queries, IDs and keys, or a dict of labels")
-    if isinstance(queries, Mapping):
-        check_labels(queries)
-    names = None if queries is None or isinstance(queries, Mapping) else list(dict.fromkeys(map(_name, queries)))
+    if isinstance(queries, str | Mapping):
+        raise TypeError(f"queries is {queries!r}: give a list of queries, IDs and keys; labels go with labels=")
+    if queries is not None and labels is not None:
+        raise ValueError("give queries or labels, not both")
+    check_labels(labels)
+    names = None if queries is None else list(dict.fromkeys(map(_name, queries)))
     parts = _Parts()
     if names is None:
-        request.labels.update(queries if isinstance(queries, Mapping) else {})
+        request.labels.update(labels or {})
         limit = request.limit
         while True:
             reply = parts.take(call, request)

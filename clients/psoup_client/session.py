@@ -13,11 +13,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from psoup_client.arguments import checking_arguments
 from psoup_client.casts import ISO, TimeOptions
 from psoup_client.connection import Connection, Names
 from psoup_client.convert import to_table
 from psoup_client.errors import InvalidData, OutOfRange
+from psoup_client.inputs import Rows
 from psoup_client.schema import StreamInfo
 from psoup_proto.v1 import streams_pb2
 
@@ -50,7 +53,7 @@ class Session:
         self._schemas[stream.lower()] = info
         return info
 
-    def convert(self, stream: str, data: Any, times: TimeOptions = ISO) -> Any:
+    def convert(self, stream: str, data: Rows, times: TimeOptions = ISO) -> pa.Table:
         """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
         schema = self._schemas.get(stream.lower())
         if schema is not None:

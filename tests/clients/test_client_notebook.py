@@ -7,6 +7,7 @@ import datetime as dt
 from decimal import Decimal
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import duckdb
 import pandas
@@ -54,14 +55,19 @@ def _answer(**columns: pa.Array) -> Answer:
     return Answer(pa.table(columns), COMPLETE)
 
 
-def test_typical_use(client: Client) -> None:
+def test_typical_use(client: Client, tmp_path: Path) -> None:
     name = f"typical{next(numbers)}"
     answer, quantities = typical_use.session(client, name)
     assert quantities == [3, None]
     assert answer.schema.names == ["sym", "price", "qty"]
-    assert typical_use.many(client, [client.query(query.id) for query in client.queries(limit=1)]) == 2
+    assert len(typical_use.asked(client, name)) == 2
+    assert typical_use.many(client, name) == 3
+    assert list(typical_use.matched(client, name, f"{name}-all").query_keys) == [f"{name}-all"]
+    assert typical_use.service(client) >= client.last_sequence
     with typical_use.connect(client.address) as other:
         assert other.query(key=f"{name}-all") == client.query(key=f"{name}-all")
+    assert typical_use.files(client, name, tmp_path) == 0
+    assert typical_use.pushes(client, name) == 3
 
 
 def test_an_answer_shows_twenty_rows_and_escapes_what_is_in_them() -> None:

@@ -3,12 +3,15 @@
 `make golden` writes the file anew.
 """
 
+import ast
 import importlib
 import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import psoup_client
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "public_names.txt"
 PUBLIC = {"psoup_client": None, "psoup_spark": None, "psoup.local": ("LocalPSoup",)}
@@ -56,3 +59,22 @@ def test_public_names_are_those_of_the_golden_file() -> None:
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(names)
     assert names == GOLDEN.read_text(), "if the change is meant: make golden, and a line in CHANGELOG.md"
+
+
+NOT_OF_USERS = {"of", "plus", "joined", "together", "begin", "convert", "note_sequence", "know_sequence", "reflecting"}
+"""Public within the SDK: they take messages of the wire, or what calls share."""
+
+
+def test_typical_use_has_every_call_of_the_sdk() -> None:
+    tree = ast.parse((Path(__file__).resolve().parents[1] / "psoup_testing" / "typical_use.py").read_text())
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    kinds = [kind for name in psoup_client.__all__ if isinstance(kind := getattr(psoup_client, name), type)]
+    calls = {
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        for base in kind.__mro__
+        if base.__module__.startswith("psoup_client")
+        for name, value in vars(base).items()
+        if not name.startswith("_") and inspect.isroutine(value) and name not in NOT_OF_USERS | used
+    }
+    assert calls - {"RetryOptions.pauses"} == set(), "show them in tests/psoup_testing/typical_use.py"

@@ -1,12 +1,43 @@
-"""Typical use of the SDK, as an editor and mypy --strict see it; `make check` checks its types, and a test runs it."""
+"""Typical use of the SDK, as an editor and mypy --strict see it; `make check` checks its types, and a test runs it.
+
+Every public call is here (`tests/project/test_project_names.py`); those of jobs need a disk, and are checked only.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 
+import pandas
+import polars
 import pyarrow as pa
 
-from psoup_client import Answer, Client, ClientOptions, Completeness, PSoupError, Query, RetryOptions, StreamInfo
+from psoup_client import (
+    Answer,
+    AttachResult,
+    BackupResult,
+    Client,
+    ClientOptions,
+    Completeness,
+    DumpInfo,
+    Explanation,
+    MatchResult,
+    MemoryBill,
+    Position,
+    PSoupError,
+    PushResult,
+    Queries,
+    Query,
+    QueryCost,
+    Results,
+    RetryOptions,
+    ServerInfo,
+    Stage,
+    StreamInfo,
+    Why,
+    WhyStep,
+)
 
 ROWS = [{"sym": "A", "price": 1.5, "qty": 3}, {"sym": "B", "price": 2.5, "qty": None}]
 
@@ -15,7 +46,11 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     """Create a stream, push, register and look at the answer in each of its forms."""
     info: StreamInfo = client.create_stream(f"CREATE STREAM {stream} (sym TEXT, price DOUBLE, qty BIGINT)")
     with client.producer(info.name, name=f"maker-{stream}", batch_rows=1_000) as producer:
-        producer.push(ROWS)
+        number: int = producer.push(ROWS)
+        sent: PushResult = producer.flush(timeout=20.0)
+        assert (number, producer.acknowledged, sent) == (1, 1, producer.result)
+        position: Position = producer.position()
+        assert position == client.position(stream, producer.name)
     query: Query = client.register(
         f"SELECT sym, price, qty FROM {stream} WHERE price > ?", [1.0], key=f"{stream}-all", labels={"user": "u1"}
     )
@@ -23,6 +58,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     answer: Answer = query.invoke()
     completeness: Completeness = answer.completeness
     assert not completeness.errors
+    assert completeness.sentence()
     rows, columns = answer.shape
     assert (rows, columns) == (2, 3)
     first: str = answer[0]["sym"]
@@ -31,18 +67,129 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     assert len(head) == 1
     prices: pa.ChunkedArray = answer["price"]
     assert prices.to_pylist() == [1.5, 2.5]
+    assert answer.rows() == [tuple(row.values()) for row in answer]
+    table: pa.Table = answer.to_arrow()
+    assert table.schema == answer.schema
+    assert answer.columns == tuple(answer.to_pandas(nullable=True, split_blocks=True).columns)
+    assert answer.to_polars().shape == answer.shape
     return answer, answer["qty"].to_pylist()
 
 
-def many(client: Client, queries: Sequence[Query]) -> int:
-    """Invoke many queries: without `return_errors` there are answers only."""
+def pushes(client: Client, stream: str) -> int:
+    """Push rows in every form, whole or in parts; alter the stream, and forget it."""
+    start: PushResult = client.push(stream, {"sym": ["C", "D"], "price": [0.5, 1.0], "qty": [1, 2]}, timeout=20.0)
+    ids: range | list[int | None] = client.tuple_ids(start)
+    assert len(ids) == start.accepted
+    client.push(stream, pa.table({"sym": ["E"], "price": [3.0], "qty": [None]}))
+    client.push(stream, pandas.DataFrame({"sym": ["F"], "price": [3.5], "qty": [4]}))
+    client.push(stream, polars.DataFrame({"sym": ["G"], "price": [4.0], "qty": [5]}))
+    with client.stage(stream) as stage:
+        parts: list[str] = stage.add(ROWS, part="a")
+        assert parts == stage.add(ROWS, part="a")
+        committed: PushResult = stage.commit(parts)
+        assert committed.accepted == 2
+    dropped: Stage = Stage.join(client, stream, client.stage(stream).id)
+    dropped.abort()
+    wider: StreamInfo = client.alter_stream(f"ALTER STREAM {stream} ADD COLUMN note TEXT")
+    assert wider.columns == client.describe(stream, wait_for=client.last_sequence).columns
+    assert wider.schema.names[-1] == "note"
+    client.create_stream(f"CREATE STREAM {stream}_timed (at TIMESTAMP NOT NULL) TIMESTAMP BY at")
+    watermark: dt.datetime | None = client.heartbeat(f"{stream}_timed", "2000-01-01T00:00:00Z")
+    assert watermark == dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    client.drop(f"{stream}_timed")
+    assert stream in [info.name for info in client.streams()]
+    return client.drop(stream, cascade=True)
+
+
+def asked(client: Client, stream: str) -> Answer:
+    """Ask once, as a whole or in pieces, and carry out statements of any kind."""
+    since: Answer = client.ask(f"SELECT sym FROM {stream} WHERE price > $p", {"p": 1.0}, window="BEGIN (START)")
+    with client.ask_stream(f"SELECT sym FROM {stream}", as_of=dt.datetime.now(dt.UTC)) as pieces:
+        schema: pa.Schema = pieces.schema
+        batches: list[pa.RecordBatch] = list(pieces)
+    assert schema.names == ["sym"]
+    assert len(batches) < 2
+    outcome: Answer | StreamInfo | None = client.execute(f"SELECT sym FROM {stream}")
+    assert isinstance(outcome, Answer)
+    return since
+
+
+def many(client: Client, stream: str) -> int:
+    """Register, list, invoke and forget many queries: without `return_errors` there are answers only."""
+    sql = f"SELECT sym FROM {stream} WHERE price > ?"
+    queries: Queries = client.register_many(sql, [(1.0,), (2.0,)])
+    halves: list[Queries] = list(client.register_parts(f"SELECT sym FROM {stream} WHERE qty = $q", {"q": [3, 4]}))
+    assert isinstance(queries[::-1], Queries)
+    assert isinstance(halves[0][0], Query)
     total = sum(len(answer) for answer in client.invoke_many(queries))
     for outcome in client.invoke_many(queries, return_errors=True):
         if isinstance(outcome, PSoupError):
             raise outcome
+    listed: list[Query] = client.queries(stream, limit=2)
+    assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=20.0).shape
+    with listed[0].stream() as pieces:
+        whole: Answer = pieces.read_all()
+        pieces.close()
+    assert whole.columns == ("sym", "price", "qty")
+    explanation: Explanation = listed[0].explain()
+    assert explanation.lines
+    costs: list[QueryCost] = client.top_queries("matched", stream=stream, limit=1)
+    assert costs[0].selectivity >= 0
+    client.unregister(queries[0].id)
+    queries[1].unregister()
+    gone: int = client.unregister_many(list(halves[0]), dry_run=True)
+    assert gone == 2
     return total
+
+
+def matched(client: Client, stream: str, key: str) -> Results:
+    """Hold tuples and queries against each other."""
+    match: MatchResult = client.match(stream, ROWS)
+    assert len(match.query_ids()) == len(match.query_keys()) == match.rows
+    assert [page.sequence for page in client.match_pages(stream, ROWS, labels={"user": "u1"})] == [match.sequence]
+    ids: list[str] = client.matches(stream, 0)
+    keys: list[list[str]] = client.matches_many(stream, [0, 1], keys=True)
+    assert len(keys[0]) == len(ids)
+    pairs: pa.Table = client.matches_table(stream, 0, 2)
+    assert pairs.column_names == ["tuple_id", "query_id", "key"]
+    why: Why = client.why(key=key, tuple=0)
+    step: WhyStep | None = why.kept_out
+    assert step is None
+    assert client.why(key=key, tuple=ROWS[0]).kept_out is None
+    results: Results = client.results(stream, labels={"user": "u1"}, last=2)
+    assert results.to_arrow().column_names == ["tuple_id", key]
+    assert (results[key] & ~results[key]).count() == 0
+    return results
+
+
+def service(client: Client) -> int:
+    """Ask the service for what it is and holds, and wait for what others did."""
+    info: ServerInfo = client.wait_ready(timeout=20.0)
+    bill: MemoryBill = client.memory()
+    assert client.info().incarnation == info.incarnation
+    assert bill.used >= 0
+    return client.wait_for(client.last_sequence)
+
+
+def files(client: Client, stream: str, folder: Path) -> int:
+    """Write a stream to files, and load it into another."""
+    dumped: DumpInfo = client.dump(stream, folder / "dump")
+    loaded: PushResult = client.load(folder / "dump", f"{stream}_again")
+    assert loaded.accepted == dumped.rows
+    return client.drop(f"{stream}_again")
+
+
+def jobs(client: Client, stream: str, query: Query) -> tuple[AttachResult, BackupResult, int]:
+    """Attach history, cover a query, and copy everything: the calls of jobs, for a service on a disk."""
+    site = client.begin_attach(stream, "history")
+    attached: AttachResult = client.attach(site, "written")
+    chunks, rows = client.cover(client.begin_cover([query.id]), "written")
+    backup: BackupResult = client.backup(Path("monday"), progress=lambda file, done, total: None)
+    return attached, backup, chunks + rows
 
 
 def connect(address: str) -> Client:
     """Make a client with settings of its own."""
-    return Client(address, options=ClientOptions(retry=RetryOptions(patience_seconds=2.0)))
+    client = Client(address, options=ClientOptions(retry=RetryOptions(patience_seconds=2.0)))
+    client.close()
+    return Client(address, timeout=20.0)

@@ -76,10 +76,10 @@ def test_queries_by_ids_keys_and_labels(client: Client) -> None:
         "key-1",
         "key-0",
     ]
-    of_user = client.results("r", {"user": "u1"}, last=1)
+    of_user = client.results("r", labels={"user": "u1"}, last=1)
     assert sorted(of_user.query_ids) == sorted(query.id for query in client.queries("r", labels={"user": "u1"}))
     assert (of_user.first_id, of_user.end_id) == (TUPLES - 1, TUPLES)
-    few = client.results("r", {"user": "u1"}, last=1, limit=7)
+    few = client.results("r", labels={"user": "u1"}, last=1, limit=7)
     assert (few.query_ids, few.more) == (of_user.query_ids[:7], True)
     assert (len(client.results("r", ["fifth", "key-1"], last=1, limit=1)), len(client.results("other"))) == (1, 0)
     many = [f"key-{n}" for n in range(QUERIES - 1)]
@@ -98,7 +98,7 @@ def test_what_is_refused(client: Client) -> None:
     with pytest.raises(TypeError, match="a query is 5"):
         client.results("r", [5])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="label 'user' is 5"):
-        client.results("r", {"user": 5})  # type: ignore[dict-item]
+        client.results("r", labels={"user": 5})  # type: ignore[dict-item]
     with pytest.raises(InvalidData, match="the key is empty"):
         client.results("r", [""])
     with pytest.raises(NotFound, match="no query with key 'none'"):

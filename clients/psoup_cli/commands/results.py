@@ -66,9 +66,10 @@ def results(
     with connect(address, timeout) as client:
         found = client.results(
             stream,
-            query or labels_of(label) or None,
+            query or None,
             _time("--begin", begin),
             _time("--end", end),
+            labels=labels_of(label) or None,
             last=tuples + 1,
             limit=room.queries,
             accept_truncation=True,

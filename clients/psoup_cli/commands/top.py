@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -15,22 +14,14 @@ from rich.text import Text
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
 from psoup_cli.output import console, print_json, print_list
 from psoup_client import QueryCost
+from psoup_client.costs import CostOrder
 
 _SQL_CHARS = 60
 _AGAIN_SECONDS = 2.0
 
 
-class Order(enum.StrEnum):
-    """Orders of queries by cost."""
-
-    CPU = "cpu"
-    CANDIDATES = "candidates"
-    MATCHED = "matched"
-    BYTES = "bytes"
-
-
 def top(
-    by: Annotated[Order, typer.Option("--by", help="Order by this, the largest first.")] = Order.CPU,
+    by: Annotated[CostOrder, typer.Option("--by", help="Order by this, the largest first.")] = "cpu",
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
@@ -56,7 +47,7 @@ def top(
     with connect(address, timeout) as client:
 
         def ask() -> list[QueryCost]:
-            return client.top_queries(by.value, stream=stream, labels=labels, limit=limit)
+            return client.top_queries(by, stream=stream, labels=labels, limit=limit)
 
         if watch and not as_json:
             _watch(ask)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any, Unpack
+from typing import Unpack
 
 from psoup_client.arguments import checking_arguments
 from psoup_client.casts import TimeOptions
 from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
+from psoup_client.inputs import Rows
 from psoup_client.payload import split
 from psoup_client.producer import Producer, ProducerOptions
 from psoup_client.push import DirectPusher, Position, PushResult, ids_of, together
@@ -27,7 +28,9 @@ class IngestCalls(Session):
         super().__init__(connection)
         self._pushers: dict[str, DirectPusher] = {}
 
-    def push(self, stream: str, data: Any, *, time_unit: str | None = None, timeout: float | None = None) -> PushResult:
+    def push(
+        self, stream: str, data: Rows, *, time_unit: str | None = None, timeout: float | None = None
+    ) -> PushResult:
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 
         More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a

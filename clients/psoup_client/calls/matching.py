@@ -20,6 +20,7 @@ from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.connection import naming
 from psoup_client.errors import InvalidData
+from psoup_client.inputs import Row, Rows
 from psoup_client.payload import read, split
 from psoup_client.query import ONE_MESSAGE_BYTES, Query
 from psoup_client.results import Results, gathered
@@ -147,7 +148,7 @@ class MatchingCalls(Session):
     def why(
         self,
         query: Query | str | None = None,
-        tuple: Any = None,
+        tuple: int | Row | Rows | None = None,
         *,
         key: str | None = None,
         as_of: Instant | None = None,
@@ -168,7 +169,7 @@ class MatchingCalls(Session):
         request = matching_pb2.WhyRequest(query_id=query_id, key=key or "")
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
-        if isinstance(tuple, Integral):  # those of NumPy, as in a frame, too
+        if isinstance(tuple, int | Integral):  # those of NumPy, as in a frame, too
             if not -(2**63) <= int(tuple) < 2**63:
                 raise ValueError(f"tuple is {tuple}, which is out of the range of 64 bits")
             request.tuple_id = int(tuple)
@@ -221,10 +222,11 @@ class MatchingCalls(Session):
     def results(
         self,
         stream: str,
-        queries: Iterable[Query | str] | Mapping[str, str] | None = None,
+        queries: Iterable[Query | str] | None = None,
         begin: Instant | None = None,
         end: Instant | None = None,
         *,
+        labels: Mapping[str, str] | None = None,
         ids: range | None = None,
         last: int | None = None,
         limit: int | None = None,
@@ -234,11 +236,11 @@ class MatchingCalls(Session):
     ) -> Results:
         """Find which tuples of a window satisfy which queries: a bit for each, so that sets of tuples are `&` and `|`.
 
-        `queries`: queries, their IDs or keys (what has the form of an ID is one), or labels that they all have; without
-        it all queries on the stream; the first `limit` of them. Their own windows are not applied. The window has the
-        tuples with times from `begin` to `end`, both included, and with `ids`; `last`: only the last so many of these.
-        It may have 1 GiB of bits, ResourceExhausted otherwise, before any work; `timeout` is for a call of some
-        megabytes.
+        `queries`: queries, their IDs or keys (what has the form of an ID is one); or `labels` that they all have;
+        without either all queries on the stream; the first `limit` of them. Their own windows are not applied. The
+        window has the tuples with times from `begin` to `end`, both included, and with `ids`; `last`: only the last so
+        many of these. It may have 1 GiB of bits, ResourceExhausted otherwise, before any work; `timeout` is for a call
+        of some megabytes.
 
         Raises NotFound, InvalidRequest for a query on another stream, OutOfRange for tuples that are not kept (see
         `accept_truncation`), or leave meanwhile.
@@ -260,12 +262,12 @@ class MatchingCalls(Session):
         def call(asked: Any) -> Any:
             return self._read(self.connection.matching.Results, asked, wait_for, timeout)
 
-        return gathered(call, request, queries)
+        return gathered(call, request, queries, labels)
 
     def match(
         self,
         stream: str,
-        data: Any,
+        data: Rows,
         *,
         labels: Mapping[str, str] | None = None,
         label_columns: Sequence[str] = (),
@@ -294,7 +296,7 @@ class MatchingCalls(Session):
     def match_pages(
         self,
         stream: str,
-        data: Any,
+        data: Rows,
         *,
         labels: Mapping[str, str] | None = None,
         label_columns: Sequence[str] = (),

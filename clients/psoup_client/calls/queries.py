@@ -6,13 +6,13 @@ import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, check_replace, lifetime, parameters_of_one, requests_of
 from psoup_client.connection import naming
-from psoup_client.costs import ORDERS, QueryCost
+from psoup_client.costs import ORDERS, CostOrder, QueryCost
 from psoup_client.html import Listing
+from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
 from psoup_client.queries import Queries
 from psoup_client.query import Query, fetch_info, unregister
@@ -29,7 +29,7 @@ class QueryCalls(Session):
     def register(
         self,
         sql: str,
-        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        params: Parameters = None,
         *,
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
@@ -71,7 +71,7 @@ class QueryCalls(Session):
     def register_many(
         self,
         sql: str | Sequence[str],
-        rows: Any = None,
+        rows: ParameterRows | None = None,
         *,
         key: str | None = None,
         labels: Sequence[str] = (),
@@ -113,7 +113,7 @@ class QueryCalls(Session):
     def register_parts(
         self,
         sql: str | Sequence[str],
-        rows: Any = None,
+        rows: ParameterRows | None = None,
         *,
         key: str | None = None,
         labels: Sequence[str] = (),
@@ -202,7 +202,7 @@ class QueryCalls(Session):
 
     def top_queries(
         self,
-        by: str = "cpu",
+        by: CostOrder = "cpu",
         *,
         stream: str | None = None,
         labels: Mapping[str, str] | None = None,

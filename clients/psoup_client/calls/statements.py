@@ -8,21 +8,17 @@ What is asked again and again is better registered: its results are kept up to d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import parameters_of_one
 from psoup_client.calls.streams import StreamCalls
+from psoup_client.inputs import Parameters
 from psoup_client.payload import split
 from psoup_client.query import ONE_MESSAGE_BYTES, answer_of
 from psoup_client.schema import StreamInfo
 from psoup_client.statements import first_word
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import statements_pb2
-
-Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
 @checking_arguments
