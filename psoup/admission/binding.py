@@ -30,7 +30,7 @@ from psoup.gc_pause import without_collector
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
-from psoup.sql import Template, prepare
+from psoup.sql import Prepared, prepare
 from psoup.sql.guards import check_budget
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
@@ -231,20 +231,19 @@ class Binding:
             yield
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
-    def _template(self, sql: str) -> Template:
+    def _template(self, sql: str) -> Prepared:
         """The prepared statement, made now or by an earlier call: blocks of one statement share it."""
         templates = self._statements.templates
-        entry = templates.pop(sql, None)
-        if entry is None or self._lookup(entry[0].stream) is not entry[1]:
+        template = templates.pop(sql, None)
+        if template is None or not all(self._lookup(source.spec.name) is source.spec for source in template.sources):
             check_budget(sql)
             template = prepare(sql, self._lookup, self._tenant.names())
-            spec = self._tenant.stream(template.stream).spec
-            check_window(template.window, spec)
-            entry = (template, spec)
-        templates[sql] = entry
+            for source in template.sources:
+                check_window(source.window, source.spec)
+        templates[sql] = template
         while len(templates) > _TEMPLATES:
             del templates[next(iter(templates))]
-        return entry[0]
+        return template
 
     def _count(self, charge: int, count: int) -> None:
         self.charge += charge
@@ -256,7 +255,7 @@ def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
     return None if stream is None else stream.spec
 
 
-def _values_of(template: Template, command: RegisterMany, rows: pa.Table) -> Values:
+def _values_of(template: Prepared, command: RegisterMany, rows: pa.Table) -> Values:
     """The columns of parameters: those that have keys or labels are none, unless the statement names them."""
     tagged = {command.key, *command.labels} - {""}
     if command.names:

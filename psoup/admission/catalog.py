@@ -18,7 +18,7 @@ from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
 from psoup.published.replaced import Succession, WhyGone
-from psoup.sql import Template
+from psoup.sql import Prepared
 from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
@@ -42,7 +42,7 @@ class KnownStream:
 class Statements:
     """The statements of a tenant that one thread remembers."""
 
-    templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
+    templates: dict[str, Prepared] = field(default_factory=dict)
     """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
     forms: Forms = field(default_factory=Forms)
 

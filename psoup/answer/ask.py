@@ -25,7 +25,7 @@ from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL
-from psoup.sql import Template, prepare, standing_query
+from psoup.sql import Prepared, prepare, standing_query
 from psoup.sql.guards import check_budget
 from psoup.sql.templates.forms import form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
@@ -47,7 +47,7 @@ class BoundQuestion:
     query: StandingQuery
     spec: StreamSpec
     form: str = ""
-    template: Template | None = None
+    template: Prepared | None = None
 
 
 def bind_question(
@@ -81,7 +81,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._queries = _Remembered[StandingQuery]()
-        self._templates = _Remembered[Template | None]()
+        self._templates = _Remembered[Prepared | None]()
         """By form, or by a text with parameters; None: seen once, or none can be made of it."""
 
     def known(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery | None:
@@ -175,7 +175,7 @@ def _schemas(snapshot: Snapshot, tenant: str) -> Schemas:
     return find
 
 
-def _with_values(template: Template, values: Values) -> StandingQuery:
+def _with_values(template: Prepared, values: Values) -> StandingQuery:
     (query,), rows = gathered(bind_values(template, values, way="rows"))
     template.check_row(rows[0])
     return query

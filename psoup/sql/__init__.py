@@ -10,13 +10,13 @@ from psoup.sql.statement import (
     standing_query,
     window_clause,
 )
-from psoup.sql.templates.template import Template
+from psoup.sql.templates.prepared import Prepared
 
 __all__ = [
     "MAX_ATTRIBUTES",
     "Alteration",
     "Dropping",
-    "Template",
+    "Prepared",
     "alter_statement",
     "alter_stream",
     "create_statement",

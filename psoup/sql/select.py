@@ -14,19 +14,26 @@ from sqlglot import exp
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES
-from psoup.plan.canonical import factor_text
+from psoup.plan.canonical import factor_text, literal_text
 from psoup.plan.nodes import Distinct, Join, Limit, Node, OrderKey, Output, Project, Sort, Source
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList, Lookup, from_list
 from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse, untie
-from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
+from psoup.sql.refusals import (
+    refuse_clauses,
+    refuse_conjuncts,
+    refuse_node,
+    refuse_statement,
+    refuse_syntax,
+    refuse_tokens,
+)
 from psoup.sql.source import StatementText, nearest
-from psoup.sql.splitting import Split, connected, constants_of, side_text, split
+from psoup.sql.splitting import connected, filled, side_text, split
 from psoup.sql.where.factors import factors_of
 
-__all__ = ["MAX_OUTPUTS", "Lookup", "bind_select", "clause_text"]
+__all__ = ["MAX_OUTPUTS", "Lookup", "bind_select", "clause_text", "selected"]
 
 MAX_CROSSED = 10_000
 """Rows that may be asked of a join in which nothing connects some of the sources."""
@@ -34,6 +41,20 @@ MAX_CROSSED = 10_000
 MAX_OUTPUTS = 4_000
 MAX_NAME = 256
 """Longest name of a column of the answer that is made from an expression's text; longer ones are cut."""
+
+
+def selected(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
+    """The standing query of a SELECT, from its text. Raises SqlError."""
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "SELECT")
+    refuse_tokens(source, tokens)
+    node = parse(source, tokens)
+    if not isinstance(node, exp.Select):
+        raise refuse_node(source, node)
+    try:
+        return bind_select(source, node, lookup, names)
+    finally:
+        untie(node)
 
 
 def bind_select(
@@ -53,7 +74,7 @@ def bind_select(
     if where is not None:
         refuse_conjuncts(source, where.this)
     if origin.joined:
-        return _bind_join(source, select, origin, binder, lookup)
+        return _bind_join(source, select, origin, binder, lookup, parameters or {})
     factors = factors_of(None if where is None else binder.condition(where.this))
     ((spec, _),) = origin.names.sources
     leaf = Source(0, spec, origin.windows[0])
@@ -63,32 +84,30 @@ def bind_select(
 
 
 def _bind_join(
-    source: StatementText, select: exp.Select, origin: FromList, binder: Binder, lookup: Lookup
+    source: StatementText,
+    select: exp.Select,
+    origin: FromList,
+    binder: Binder,
+    lookup: Lookup,
+    parameters: Mapping[int, Literal],
 ) -> StandingQuery:
     """The standing query of a SELECT over several streams: each side is bound as the statement that it is."""
     where = select.args.get("where")
-    found = split(source, origin, None if where is None else where.this, binder)
+    constants = {start: literal_text(literal) for start, literal in parameters.items()}
+    found = split(source, origin, None if where is None else where.this, binder, filled(source.text, constants))
     leaves = tuple(
         Source(place, spec, own, alias)
         for place, ((spec, alias), own) in enumerate(zip(origin.names.sources, origin.windows, strict=True))
     )
     _check_domains(source, leaves, select)
-    sides = _sides(origin, found, lookup)
+    texts = [side_text(origin, place, conditions) for place, conditions in enumerate(found.texts)]
+    sides = tuple(selected(StatementText(text), lookup) for text in texts)
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
     join = Join(leaves, tuple(found.keys), tuple(found.bands), tuple(found.rest))
     plan = _plan(source, select, binder, join, _distinct(source, select))
     if not connected(len(leaves), (*found.keys, *found.bands)):
         _check_crossed(source, select, plan)
     return StandingQuery(source.text, selections, plan, sides)
-
-
-def _sides(origin: FromList, found: Split, lookup: Lookup) -> tuple[StandingQuery, ...]:
-    """Each side as a query of its own, with what follows for it from the other sides."""
-    sides = [_side(side_text(origin, place, texts), lookup) for place, texts in enumerate(found.texts)]
-    told = constants_of(found.keys, [side.factors for side in sides])
-    for place, texts in told.items():
-        sides[place] = _side(side_text(origin, place, (*found.texts[place], *texts)), lookup)
-    return tuple(sides)
 
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
@@ -103,17 +122,6 @@ def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.
             hint=f"create {other} with TIMESTAMP BY a column",
             reason="MIXED_TIME_DOMAINS",
         )
-
-
-def _side(text: str, lookup: Lookup) -> StandingQuery:
-    """A side, from its text."""
-    source = StatementText(text)
-    node = parse(source, tokens_of(source))
-    assert isinstance(node, exp.Select)
-    try:
-        return bind_select(source, node, lookup, ())
-    finally:
-        untie(node)
 
 
 def _check_crossed(source: StatementText, select: exp.Select, plan: Node) -> None:

@@ -11,16 +11,15 @@ a = b and a = 5 the other side has b = 5.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from sqlglot import exp
 
-from psoup.expressions.tree import AttributeRef, Call, Expr, of_source, source_of, sources_of
+from psoup.expressions.tree import AttributeRef, Call, Expr, source_of, sources_of
 from psoup.model import Kind
-from psoup.plan.canonical import describe_window, key_text
-from psoup.plan.factors import Factor, Key
+from psoup.plan.canonical import describe_window
 from psoup.plan.nodes import PairFactor
 from psoup.sql.binder import Binder
 from psoup.sql.dialect import PSoup
@@ -34,16 +33,26 @@ MAX_PAIR_FACTORS = 64
 
 _KEY = "eq"
 _BANDS = frozenset({"lt", "le", "gt", "ge"})
+_HOLE = re.compile(r"\?|\$\w+")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CONSTANT_KINDS = frozenset({Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP})
 """Types whose constants are written as they are read."""
 
 
+Written = Callable[[int, int], str]
+"""The part of a statement between two offsets, as it is to stand in that of a side: with constants for parameters."""
+
+
 @dataclass(slots=True)
 class Split:
-    """The conditions of a join: texts for each side, and the factors over several sources."""
+    """The conditions of a join: texts for each side, and the factors over several sources.
+
+    `constants`: columns that must equal a constant, with its text. `open`: a parameter is in a factor of several.
+    """
 
     texts: list[list[str]]
+    constants: dict[Expr, str] = field(default_factory=dict)
+    open: bool = False
     keys: list[PairFactor] = field(default_factory=list)
     bands: list[PairFactor] = field(default_factory=list)
     rest: list[Expr] = field(default_factory=list)
@@ -65,7 +74,7 @@ class Split:
         return len(self.keys) + len(self.bands) + len(self.rest)
 
 
-def split(source: StatementText, origin: FromList, where: exp.Expr | None, binder: Binder) -> Split:
+def split(source: StatementText, origin: FromList, where: exp.Expr | None, binder: Binder, written: Written) -> Split:
     """Split the conditions of ON, USING and WHERE. Raises SqlError, for a WHERE that is not BOOLEAN and so on."""
     found = Split([[] for _ in origin.windows])
     for left, right in origin.using:
@@ -75,15 +84,42 @@ def split(source: StatementText, origin: FromList, where: exp.Expr | None, binde
         places = sources_of(bound)
         if len(places) > 1:
             found.take(bound)
+            found.open |= node.find(exp.Placeholder) is not None
         else:
-            start, stop = node.meta[EXTENT]
-            found.texts[min(places, default=0)].append(source.text[start:stop])
+            found.texts[min(places, default=0)].append(written(*node.meta[EXTENT]))
+            _note_constant(found.constants, node, binder, written)
         if found.count > MAX_PAIR_FACTORS:
             raise source.error(
                 f"more than {MAX_PAIR_FACTORS} conditions are over several sources", node, hint="split the query"
             )
     found.keys += _implied(found.keys)
+    _spread_constants(found)
     return found
+
+
+def _note_constant(known: dict[Expr, str], node: exp.Expr, binder: Binder, written: Written) -> None:
+    """Note the constant of a condition `column = constant`, or the other way round."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.EQ):
+        return
+    for column, constant in ((node.this, node.expression), (node.expression, node.this)):
+        sign = "-" if isinstance(constant, exp.Neg) else ""
+        value = constant.this if sign else constant
+        if isinstance(column, exp.Column) and isinstance(value, exp.Literal | exp.Placeholder):
+            ref = binder.operand(column)
+            if ref.type.kind in _CONSTANT_KINDS:
+                shown = written(int(value.meta["start"]), int(value.meta["end"]) + 1)
+                known.setdefault(ref, f"{sign}{shown}")
+
+
+def _spread_constants(found: Split) -> None:
+    """Say of a column that equals another side's column what is said of that one: that it equals a constant."""
+    for members in _classes(found.keys):
+        values = {found.constants[ref] for ref in members if ref in found.constants}
+        for ref in members if len(values) == 1 else ():
+            if isinstance(ref, AttributeRef) and ref.index >= 0 and ref not in found.constants:
+                found.texts[ref.source].append(f"{quoted(ref.name)} = {next(iter(values))}")
 
 
 def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
@@ -95,19 +131,19 @@ def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
     return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {window}"
 
 
-def constants_of(keys: Sequence[PairFactor], factors: Sequence[Sequence[Factor]]) -> dict[int, list[str]]:
-    """Conditions that follow for each side from the keys, and from the constants in the factors of the other sides."""
-    told: dict[int, list[str]] = {}
-    known = dict(_points(factors))
-    for members in _classes(keys):
-        here = [(source_of(ref), of_source(ref, 0)) for ref in members]
-        values = {known[at] for at in here if at in known}
-        if len(values) != 1:
-            continue
-        for place, ref in here:
-            if isinstance(ref, AttributeRef) and ref.index >= 0 and (place, ref) not in known:
-                told.setdefault(place, []).append(f"{quoted(ref.name)} = {next(iter(values))}")
-    return told
+def filled(text: str, constants: Mapping[int, str]) -> Written:
+    """The way to write parts of `text`: with constants for the parameters at some offsets."""
+
+    def written(start: int, stop: int) -> str:
+        parts, at = [], start
+        for offset in sorted(offset for offset in constants if start <= offset < stop):
+            hole = _HOLE.match(text, offset)
+            assert hole is not None
+            parts += [text[at:offset], constants[offset]]
+            at = hole.end()
+        return "".join([*parts, text[at:stop]])
+
+    return written
 
 
 def connected(sources: int, factors: Iterable[PairFactor]) -> bool:
@@ -117,23 +153,6 @@ def connected(sources: int, factors: Iterable[PairFactor]) -> bool:
         left, right = factor.sources
         group = [group[left] if at == group[right] else at for at in group]
     return len(set(group)) == 1
-
-
-def _points(factors: Sequence[Sequence[Factor]]) -> Iterator[tuple[tuple[int, Expr], str]]:
-    """The expressions that a side holds equal to a constant, with the side's place, and the constant as text."""
-    for place, of_side in enumerate(factors):
-        for factor in of_side:
-            if len(factor.terms) != 1 or factor.terms[0].nulls or len(factor.terms[0].intervals) != 1:
-                continue
-            (term,) = factor.terms
-            kind, low, high = term.attribute.type, term.intervals[0].low, term.intervals[0].high
-            if kind.kind in _CONSTANT_KINDS and low is not None and high == _after(low):
-                yield (place, term.attribute), key_text(kind, low)
-
-
-def _after(key: Key) -> Key:
-    """The least key that is greater."""
-    return key + b"\0" if isinstance(key, bytes) else key + 1
 
 
 def _nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:

@@ -11,20 +11,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
-
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
 from psoup.sql.guards import after_comment, tokens_of
-from psoup.sql.parsing import parse, untie
+from psoup.sql.parsing import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
-from psoup.sql.select import Lookup, bind_select
+from psoup.sql.select import Lookup, selected
 from psoup.sql.source import StatementText
 from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
-from psoup.sql.templates.holes import find_holes
-from psoup.sql.templates.template import Template, template_of
+from psoup.sql.templates.prepared import Prepared
+from psoup.sql.templates.template import prepared
 from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
 
@@ -55,15 +52,15 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Stan
     `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its
     reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
     """
-    return _safely(text, lambda source: _select(source, lookup, names))
+    return _safely(text, lambda source: selected(source, lookup, names))
 
 
-def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Template:
+def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
     """A SELECT with parameters in WHERE (`?`, `$1` or `$name`), parsed and checked once for many values.
 
-    `lookup`, `names` and errors are those of `standing_query`. `Template.bind` puts the values in.
+    `lookup`, `names` and errors are those of `standing_query`. `Prepared.bind` puts the values in.
     """
-    return _safely(text, lambda source: _prepare(source, lookup, names))
+    return _safely(text, lambda source: prepared(source, lookup, names))
 
 
 def window_clause(text: str) -> WindowClause:
@@ -127,30 +124,6 @@ def _drop(source: StatementText) -> Dropping:
     if not isinstance(node, DropStreamNode):
         raise refuse_node(source, node)
     return dropping(source, node)
-
-
-def _select(source: StatementText, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
-    tokens = tokens_of(source)
-    refuse_statement(source, tokens, "SELECT")
-    refuse_tokens(source, tokens)
-    node = parse(source, tokens)
-    if not isinstance(node, exp.Select):
-        raise refuse_node(source, node)
-    try:
-        return bind_select(source, node, lookup, names)
-    finally:
-        untie(node)
-
-
-def _prepare(source: StatementText, lookup: Lookup, names: Sequence[str]) -> Template:
-    tokens = tokens_of(source)
-    refuse_statement(source, tokens, "SELECT")
-    tokens, holes = find_holes(source, tokens)
-    refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
-    node = parse(source, tokens)
-    if not isinstance(node, exp.Select):
-        raise refuse_node(source, node)
-    return template_of(source, node, holes, lookup, names)
 
 
 def _window(source: StatementText) -> WindowClause:

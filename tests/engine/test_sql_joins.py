@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from psoup.errors import SqlError
+from psoup.errors import InvalidInput, SqlError
 from psoup.model import StreamSpec
 from psoup.plan.nodes import Join, plan_text, walk
-from psoup.plan.standing import StandingQuery
-from psoup.sql import create_stream, standing_query
+from psoup.plan.standing import Parameter, StandingQuery
+from psoup.sql import create_stream, prepare, standing_query
 
 STREAMS = {
     spec.name: spec
@@ -172,3 +172,31 @@ def test_many_conditions_over_several_sources_are_refused() -> None:
 
 def test_few_rows_of_a_cross_join_may_be_asked_for() -> None:
     assert join_of(bind("SELECT a FROM r CROSS JOIN s LIMIT 10000")).keys == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("SELECT a, b FROM r, s WHERE r.k = s.k AND a > ? AND b < ? LIMIT 3", (5, 2.5)),
+        ("SELECT a, b FROM r, s WHERE r.k = s.k AND a > $low AND (b < $high OR b > $low)", {"low": -5, "high": 2}),
+        ("SELECT a, name FROM r JOIN u ON r.k = u.k AND r.k = ? AND name LIKE ? BEGIN (NOW - 60)", (-7, "x%'")),
+        ("SELECT a, name FROM r JOIN u USING (k) WHERE name IN (?, ?) AND k = 9", ("p", "q?")),
+        ("SELECT a, b FROM r, s WHERE r.k = s.k AND a + b > ? AND t >= ?", (1, "2020-01-01 00:00:00")),
+        ("SELECT a, b FROM r, s WHERE r.k = s.k AND (a = ? OR b = ?)", (1, 2)),
+        ("SELECT a, b FROM r, s WHERE r.k = s.k AND a = ?", (None,)),
+    ],
+)
+def test_a_template_makes_what_its_text_says(text: str, values: tuple[Parameter, ...] | dict[str, Parameter]) -> None:
+    prepared = prepare(text, lookup)
+    query = prepared.bind(values)
+    assert query == bind(query.text)
+    assert query.plan is not None
+    assert {source.spec.name for source in prepared.sources} == set(query.streams)
+
+
+def test_a_wrong_value_of_a_join_is_named() -> None:
+    prepared = prepare("SELECT a, b FROM r, s WHERE r.k = s.k AND a > ? AND b < ?", lookup)
+    with pytest.raises(InvalidInput, match="parameter 2 of query 4 is 'x'"):
+        prepared.bind((1, "x"), 4)
+    with pytest.raises(InvalidInput, match="query 4: 1 parameter is given"):
+        prepared.bind([1], 4)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, StreamSpec, decimal
 from psoup.plan.standing import StandingQuery
-from psoup.sql import Template, create_stream, prepare, standing_query
+from psoup.sql import create_stream, prepare, standing_query
+from psoup.sql.templates.template import Template
 
 SPEC = create_stream(
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, day DATE, ok BOOLEAN)"

@@ -107,6 +107,8 @@ def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template
         template = prepare(form, lookup, names)
     except InvalidInput:
         return None
+    if not isinstance(template, Template):
+        return None  # of a join: its text is read, with those of its sides
     spec = lookup(template.stream)
     return None if spec is None else (template, spec)
 

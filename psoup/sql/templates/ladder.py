@@ -23,7 +23,7 @@ from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql.select import Lookup
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms
-from psoup.sql.templates.template import Template
+from psoup.sql.templates.prepared import Prepared
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]
@@ -51,7 +51,7 @@ class Values:
         """How many rows."""
         return len(self.rows) if self.columns is None else len(self.columns[0])
 
-    def in_columns(self, template: Template) -> Columns | None:
+    def in_columns(self, template: Prepared) -> Columns | None:
         """A column for each parameter, in order; None if rows or columns are not all of one kind. O(values)."""
         columns = self.columns or columns_of_rows(self.rows, len(template.names))
         if columns is None or len(columns) != len(template.names):
@@ -65,7 +65,7 @@ class Values:
 
 
 def bind_values(
-    template: Template,
+    template: Prepared,
     values: Values,
     *,
     columnar: int = COLUMNAR_QUERIES,

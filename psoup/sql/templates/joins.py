@@ -1,0 +1,89 @@
+"""A join with parameters: each of its sides is a template of its own, and what is over several sources has none.
+
+    SELECT … FROM flights f, weather w WHERE f.delay > ? AND w.wind > ? AND f.origin = w.origin
+      side 0   SELECT * FROM flights AS f WHERE (f.delay > $p1)        bound with the first value
+      side 1   SELECT * FROM weather AS w WHERE (w.wind > $p2)         bound with the second
+      plan     the same for all
+
+A join with a parameter in a condition over several sources is bound from its text, each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput
+from psoup.model import DataType
+from psoup.plan.standing import Parameter, Selection, StandingQuery
+from psoup.sql.binder import Binder
+from psoup.sql.from_list import FromList
+from psoup.sql.source import StatementText
+from psoup.sql.splitting import filled, side_text, split
+from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.holes import Holes
+from psoup.sql.templates.prepared import Prepared, named
+from psoup.sql.templates.values import Columns
+
+Whole = Callable[[str], StandingQuery]
+"""Binds the whole text of a join."""
+
+
+class JoinTemplate(Prepared):
+    """A prepared statement over several streams. `sides`: a template for each, or the side itself if it is fixed."""
+
+    def __init__(
+        self,
+        frame: StandingQuery,
+        holes: Holes,
+        expected: Sequence[DataType | None],
+        sides: Sequence[Prepared | StandingQuery] | None,
+        whole: Whole,
+    ) -> None:
+        super().__init__(frame, holes, expected)
+        self._whole = whole
+        self._sides = None if sides is None else [(side, _numbers(side)) for side in sides]
+
+    def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
+        """The query with `values` for the parameters, as `Prepared.bind` says."""
+        row = self.row(values, query)
+        _, text = self.constants(row, query)
+        try:
+            if self._sides is None:
+                return self._whole(text)
+            sides = tuple(
+                side if isinstance(side, StandingQuery) else side.bind(tuple([row[number] for number in numbers]))
+                for side, numbers in self._sides
+            )
+        except InvalidInput as problem:
+            raise named(problem, query) from problem
+        selections = tuple(
+            Selection(source, side.clause, side.factors) for source, side in zip(self.sources, sides, strict=True)
+        )
+        return StandingQuery(text, selections, self.plan, sides)
+
+    def block(self, columns: Columns) -> BoundBlock | None:
+        """None: the queries are bound one by one."""
+        return None
+
+
+def side_texts(
+    source: StatementText, select: exp.Select, origin: FromList, binder: Binder, holes: Holes
+) -> list[str | None] | None:
+    """The text of each side with its parameters by name, None for one without; None if others have parameters."""
+    where = select.args.get("where")
+    names = {hole.start: f"${_NAME}{hole.parameter + 1}" for hole in holes.places}
+    found = split(source, origin, None if where is None else where.this, binder, filled(source.text, names))
+    if found.open:
+        return None
+    texts = [side_text(origin, place, conditions) for place, conditions in enumerate(found.texts)]
+    return [text if f"${_NAME}" in text else None for text in texts]
+
+
+_NAME = "psoup_parameter_"
+
+
+def _numbers(side: Prepared | StandingQuery) -> list[int]:
+    """The parameters of the join that a side takes, counted from 0."""
+    return [] if isinstance(side, StandingQuery) else [int(name.removeprefix(_NAME)) - 1 for name in side.names]
