@@ -184,6 +184,8 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
         assert question.title in output
     for text in ("336,776 of 336,776 flights", "flights/s", "as of Thu 4 Jul 2013", "What to type next", "comes back"):
         assert text in output
+    assert "no   window     _time" in output  # the longest delay was more than an hour ago
+    assert "  1 flights/jfk: 2   2 flights/late: 1   3 flights/hawaiian: 0" in output
     assert "\x1b" not in output  # no colours in a pipe
     assert "Traceback" not in output
     assert nobody_serves_at(address_in(output))

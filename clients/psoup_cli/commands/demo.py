@@ -109,11 +109,13 @@ def _what_next(console: Console, story: Story, address: str, title: str) -> None
     at = "" if address == client_settings().address else f" --address {address}"
     say(console, f"\n{title}", "bold")
     for line in (
-        f"invoke {story.query_id('hawaiian')}",
-        f"invoke {story.query_id('jfk')} --as-of 2013-12-23T22:00:00Z",
-        f"register \"SELECT * FROM {story.stream} WHERE dest = 'ANC' BEGIN (START)\"",
-        "queries",
-        f"explain {story.query_id('record')}",
+        f"invoke --key {story.stream}/hawaiian",
+        f"invoke --key {story.stream}/jfk --as-of 2013-12-23T22:00:00Z",
+        f"register \"SELECT * FROM {story.stream} WHERE dest = 'ANC' BEGIN (START)\" --key anchorage",
+        f"queries --label demo={story.stream}",
+        f"results {story.stream} --label topic=cancelled",
+        f"why --key {story.stream}/late {story.longest}",
+        f"explain --key {story.stream}/record",
     ):
         console.print(f"  {_program()} {line}{at}", soft_wrap=True)
 

@@ -1,33 +1,16 @@
-"""psoup results: which of the newest tuples satisfy which queries, as a picture.
-
-tuple    1 2 3        tuples down, queries across: as many as the terminal has room for
-4711     # . #
-4712     . . #
-matched  1 0 2
-"""
+"""psoup results: which of the newest tuples satisfy which queries, as a picture (`psoup_cli.picture`)."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
-from bitarray import frozenbitarray
-from rich.cells import cell_len
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
-from psoup_cli.output import WIDE, print_json, show
+from psoup_cli.output import print_json
+from psoup_cli.picture import Room, picture, room_here
 from psoup_client import Results
 from psoup_client.times import to_micros
-
-_MOST = 1_000
-"""Tuples and queries that are drawn for a reader that is a program."""
-
-_SHOWN, _GAP, _ID_WIDTH = 40, "   ", 8
-"""Characters of a key, between two names, and of the ID of a tuple."""
 
 _HINT = "--query, --label, --begin, --end and --last say what to show."
 
@@ -61,7 +44,7 @@ def results(
     """
     if query and label:
         raise typer.BadParameter("--query names queries; leave --label out")
-    room = _room(as_json)
+    room = room_here(as_json)
     tuples = last if last and as_json else min(room.tuples, last or room.tuples)
     with connect(address, timeout) as client:
         found = client.results(
@@ -77,33 +60,29 @@ def results(
         )
     more = found.end_id - found.first_id > tuples != last  # --last leaves out what was not asked for
     first = max(found.end_id - tuples, found.first_id)
-    columns = [found[query_id][first - found.first_id :] for query_id in found]
-    if as_json:
-        for at, row in enumerate(zip(*columns, strict=True) if columns else ()):
-            ids = [query_id for query_id, bit in zip(found, row, strict=True) if bit]
-            print_json({"tuple_id": first + at, "query_ids": ids})
-    shown = len(found) if as_json else _draw(found, first, columns, room)
+    shown = _print_rows(found, first) if as_json else _draw(found, first, room)
     left = ["older tuples"] * more + ["later queries"] * found.more + ["names of queries"] * (shown < len(found))
     if left:
         message(f"Left out: {', '.join(left)}. {_HINT}")
 
 
-class _Room(NamedTuple):
-    """Tuples, queries and lines of names that there is room for, and characters in a line."""
+def _print_rows(found: Results, first: int) -> int:
+    """Print a line of JSON for each tuple from `first` on; returns how many queries are named."""
+    columns = [found[query_id][first - found.first_id :] for query_id in found]
+    for at, row in enumerate(zip(*columns, strict=True) if columns else ()):
+        ids = [query_id for query_id, bit in zip(found, row, strict=True) if bit]
+        print_json({"tuple_id": first + at, "query_ids": ids})
+    return len(found)
 
-    tuples: int
-    queries: int
-    names: int
-    width: int
 
-
-def _room(as_json: bool) -> _Room:
-    """The room on the terminal; a program has more."""
-    if as_json or not sys.stdout.isatty():
-        return _Room(_MOST, _MOST, _MOST, WIDE)
-    width, height = shutil.get_terminal_size()
-    names = max(height // 3, 1)
-    return _Room(max(height - names - 4, 1), max((width - _ID_WIDTH) // 2, 1), names, width)
+def _draw(found: Results, first: int, room: Room) -> int:
+    """Print the picture from the tuple `first` on; returns how many queries are named."""
+    if not found:
+        message("No query is on that stream, or has those labels.")
+        return 0
+    lines, named = picture(found, first, room)
+    print("\n".join(lines))
+    return named
 
 
 def _time(option: str, text: str | None) -> int | None:
@@ -111,37 +90,3 @@ def _time(option: str, text: str | None) -> int | None:
         return None if text is None else to_micros(text)
     except ValueError as problem:
         raise typer.BadParameter(f"{option}: {problem}") from None
-
-
-def _draw(found: Results, first: int, columns: Sequence[frozenbitarray], room: _Room) -> int:
-    """Print the picture, and names as far as there is room; returns how many queries are named."""
-    if not columns:
-        message("No query is on that stream, or has those labels.")
-        return 0
-    print("tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns))))
-    for at, row in enumerate(zip(*columns, strict=True)):
-        print(str(first + at).ljust(_ID_WIDTH), *("#" if bit else "." for bit in row))
-    names = (key or query_id for key, query_id in zip(found.query_keys, found.query_ids, strict=True))
-    texts = [
-        f"{at + 1} {show(name)[:_SHOWN]}: {column.count()}"
-        for at, (name, column) in enumerate(zip(names, columns, strict=True))
-    ]
-    named = 0
-    for line in islice(_lines(texts, room.width), room.names):
-        print(_GAP.join(line))
-        named += len(line)
-    return named
-
-
-def _lines(texts: Sequence[str], width: int) -> Iterator[list[str]]:
-    """The texts that stand side by side, as many as a line has room for."""
-    line, used = list[str](), 0
-    for text in texts:
-        needed = len(_GAP) + cell_len(text)
-        if line and used + needed > width + len(_GAP):
-            yield line
-            line, used = [], 0
-        line.append(text)
-        used += needed
-    if line:
-        yield line

@@ -110,7 +110,7 @@ class PastStory(Story):
         self._register(client, AFTER, "Four new queries, over the whole year: history and what was fed.")
         for question in AFTER:
             self._ask(client, question)
-        self._which_queries(client)
+        self._other_way_round(client)
 
 
 def write_months(flights: pa.Table, folder: Path) -> None:

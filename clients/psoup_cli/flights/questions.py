@@ -13,9 +13,10 @@ _COLUMNS = "departure, airline, flight, origin, dest, dep_delay"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A standing query: `name` for the demo's own use, `title` for people, `sql` as it is registered."""
+    """A standing query: `name` and `topic` are in its key and labels, `title` is for people, `sql` is registered."""
 
     name: str
+    topic: str
     title: str
     sql: str
 
@@ -23,28 +24,33 @@ class Question:
 BEFORE = (
     Question(
         "jfk",
+        "delays",
         "Delays at JFK now: at least 15 minutes, in the last hour",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE origin = 'JFK' AND dep_delay >= 15"
         " ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
     ),
     Question(
         "late",
+        "delays",
         "More than two hours late, in the last hour, all airports",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 120 ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
     ),
     Question(
         "hawaiian",
+        "delays",
         "Hawaiian Airlines since January: over half an hour late",
         "SELECT departure, flight, dest, dep_delay, arr_delay FROM {flights} WHERE carrier = 'HA' AND dep_delay > 30"
         " BEGIN TIMESTAMP '2013-01-01 05:00:00'",
     ),
     Question(
         "cancelled",
+        "cancelled",
         "Cancelled in the last 24 hours",
         "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled BEGIN (NOW - 24 HOURS)",
     ),
     Question(
         "caribbean",
+        "routes",
         "Bound for the Caribbean among the last 300 departures",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dest IN ('SJU', 'STT', 'BQN', 'PSE') BEGIN (NOW - 300 ROWS)",
     ),
@@ -54,18 +60,21 @@ BEFORE = (
 DURING = (
     Question(
         "blizzard",
+        "cancelled",
         "The blizzard of 8 and 9 February: cancelled flights",
         "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled"
         " BEGIN TIMESTAMP '2013-02-08 05:00:00' END TIMESTAMP '2013-02-10 04:59:59'",
     ),
     Question(
         "made_up",
+        "delays",
         "Made up at least 45 minutes in the air, in the last 7 days",
         "SELECT departure, airline, flight, dest, dep_delay, arr_delay FROM {flights}"
         " WHERE dep_delay - arr_delay >= 45 BEGIN (NOW - 7 DAYS)",
     ),
     Question(
         "plane",
+        "routes",
         "Where the plane N725MQ has been in the last two days",
         "SELECT departure, flight, origin, dest, dep_delay FROM {flights} WHERE tailnum = 'N725MQ'"
         " BEGIN (NOW - 2 DAYS)",
@@ -76,23 +85,27 @@ DURING = (
 AFTER = (
     Question(
         "record",
+        "delays",
         "The longest delays of the year: more than 15 hours",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 15 * 60 ORDER BY dep_delay DESC BEGIN (START)",
     ),
     Question(
         "thanksgiving",
+        "delays",
         "Thanksgiving eve: over an hour late out of LaGuardia or Newark",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 AND origin <> 'JFK'"
         " BEGIN TIMESTAMP '2013-11-27 22:00:00' END TIMESTAMP '2013-11-28 05:00:00'",
     ),
     Question(
         "fastest",
+        "routes",
         "Tailwind: faster than 9 miles a minute over more than 1,000 miles",
         "SELECT departure, airline, dest, distance, air_time, round(60 * distance / air_time) AS mph"
         " FROM {flights} WHERE distance / air_time > 9 AND distance > 1000 ORDER BY mph DESC BEGIN (START)",
     ),
     Question(
         "stranded",
+        "cancelled",
         "Long flights cancelled since summer: more than 2,500 miles",
         "SELECT scheduled, airline, flight, origin, dest, distance FROM {flights} WHERE cancelled AND distance > 2500"
         " BEGIN TIMESTAMP '2013-06-21 04:00:00'",

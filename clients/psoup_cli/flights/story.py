@@ -3,8 +3,9 @@
     before      five queries wait for flights
     March       three more are registered, over what has already flown
     April       the client goes away; flights go on
-    10 July     a new client comes back with nothing but the IDs
-    New Year    a heartbeat ends the year; four more queries are answered over all of it
+    10 July     a new client comes back with nothing but the keys of its queries
+    New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
+                held against all queries: which it matched, and why an answer lacks it
 
 Everything goes through the public SDK. Two clients: one is the airports' (it pushes), one the person's (it asks).
 """
@@ -23,6 +24,7 @@ from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING, Question
 from psoup_cli.flights.replay import Replay
 from psoup_cli.flights.show import clock, print_answer, say
+from psoup_cli.picture import Room, picture
 from psoup_client import Answer, Client, Query
 
 MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
@@ -50,9 +52,10 @@ class Story:
         self._flights = flights
         self._speed = speed
         self._ctrl_c = ctrl_c
-        self._queries: dict[str, str] = {}
         self._sequence = 0
         self.stream = ""
+        self.longest = 0
+        """The tuple ID of the longest delay of the year."""
         self.shown: list[Shown] = []
 
     def run(self) -> None:
@@ -97,7 +100,9 @@ class Story:
         """The asking client is gone; what it had registered goes on without it."""
         say(self._console, "\nThe client goes away: its connection is closed. The flights go on.", "yellow")
         self._replay(replay, JULY, f"Until {clock(JULY)}, while no client asks.")
-        say(self._console, "\nA new client comes back, with nothing but the queries' IDs.", "yellow")
+        say(
+            self._console, "\nA new client comes back, with nothing but the keys that it gave to its queries.", "yellow"
+        )
         client = Client(self._address)
         for question in BEFORE:
             self._ask(client, question)
@@ -113,19 +118,28 @@ class Story:
         self._register(client, AFTER, "Four new queries, over the whole year that has passed.")
         for question in AFTER:
             self._ask(client, question)
-        self._which_queries(client)
+        self._other_way_round(client)
 
-    def _which_queries(self, client: Client) -> None:
-        """The other direction: a tuple, and the queries that it matched."""
-        worst = client.query(self._queries["record"])
-        identified = client.register(worst.sql.replace("SELECT ", "SELECT _id, ", 1))
-        row = next(iter(identified.invoke(wait_for=self._sequence)))
-        matched = set(client.matches(self.stream, row["_id"]))
-        identified.unregister()
-        titles = [q.title for q in (*BEFORE, *DURING, *AFTER) if self._queries[q.name] in matched]
+    def _other_way_round(self, client: Client) -> None:
+        """A tuple and all queries: which it matched, why an answer lacks it. And ten tuples, as a picture."""
+        worst = client.ask(
+            f"SELECT _id FROM {self.stream} WHERE dep_delay > 15 * 60 ORDER BY dep_delay DESC LIMIT 1",
+            wait_for=self._sequence,
+        )
+        self.longest = worst[0]["_id"]
+        matched = client.matches(self.stream, self.longest, keys=True)
         say(self._console, "\nAnd the other way round: which queries did the longest delay match?", "bold cyan")
-        for title in titles:
-            say(self._console, f"  {title}")
+        for question in (*BEFORE, *DURING, *AFTER):
+            if self.key(question) in matched:
+                say(self._console, f"  {self.key(question):20}  {question.title}")
+        say(self._console, f"\nWhy is it not in the answer of {self.key(BEFORE[1])} now?", "bold cyan")
+        for step in client.why(key=self.key(BEFORE[1]), tuple=self.longest).steps:
+            self._console.print(f"  {step}", soft_wrap=True)
+        say(self._console, f"\nTen flights before {clock(JULY)}, and all queries about delays", "bold cyan")
+        found = client.results(self.stream, labels={"demo": self.stream, "topic": "delays"}, end=JULY, last=10)
+        lines, _ = picture(found, found.first_id, Room(10, len(found), len(found), self._console.width - 2))
+        for line in lines:
+            say(self._console, f"  {line}")
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
@@ -134,19 +148,22 @@ class Story:
     def _register(self, client: Client, questions: Sequence[Question], text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
         for question in questions:
-            query = client.register(question.sql.format(flights=self.stream))
-            self._queries[question.name] = query.id
-            say(self._console, f"  {query.window_kind:>8}  {question.title}")
+            query = client.register(
+                question.sql.format(flights=self.stream),
+                key=self.key(question),
+                labels={"demo": self.stream, "topic": question.topic},
+            )
+            say(self._console, f"  {self.key(question):20}  {query.window_kind:8}  {question.title}")
 
     def _ask(self, client: Client, question: Question, as_of: dt.datetime | None = None, window: str = "") -> None:
         self._ctrl_c.check()
-        query: Query = client.query(self._queries[question.name])
+        query: Query = client.query(key=self.key(question))
         answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
         self.shown.append(Shown(question, answer, as_of, window))
         asked = [f"as of {clock(as_of)}"] if as_of else []
         asked += [f"with the window {window}"] if window else []
         print_answer(self._console, question.title, ", ".join(asked), answer, window or query.info.window)
 
-    def query_id(self, name: str) -> str:
-        """The ID of a question's query."""
-        return self._queries[name]
+    def key(self, question: Question) -> str:
+        """Make the key of a question's query: of each run its own."""
+        return f"{self.stream}/{question.name}"

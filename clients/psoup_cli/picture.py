@@ -1,0 +1,75 @@
+"""Picture of a Results Structure: tuples down, queries across, and below the name of each query with its count.
+
+tuple    1 2
+70       # .
+71       . #
+1 cheap: 1   2 q-7f3a91c2-9: 1
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from psoup_cli.output import WIDE, show
+from psoup_client import Results
+
+_MOST = 1_000
+"""Tuples and queries that are drawn for a reader that is a program."""
+
+_SHOWN, _GAP, _ID_WIDTH = 40, "   ", 8
+"""Characters of a key, between two names, and of the ID of a tuple."""
+
+
+class Room(NamedTuple):
+    """Tuples, queries and lines of names that there is room for, and characters in a line."""
+
+    tuples: int
+    queries: int
+    names: int
+    width: int
+
+
+def room_here(as_json: bool) -> Room:
+    """Measure the room on the terminal; a program has more."""
+    if as_json or not sys.stdout.isatty():
+        return Room(_MOST, _MOST, _MOST, WIDE)
+    width, height = shutil.get_terminal_size()
+    names = max(height // 3, 1)
+    return Room(max(height - names - 4, 1), max((width - _ID_WIDTH) // 2, 1), names, width)
+
+
+def picture(found: Results, first: int, room: Room) -> tuple[list[str], int]:
+    """Draw the tuples from `first` on; gives the lines, and how many queries are named, as there is room for."""
+    columns = [found[query_id][first - found.first_id :] for query_id in found]
+    lines = [" ".join(["tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns)))])]
+    lines += (
+        " ".join([str(first + at).ljust(_ID_WIDTH), *("#" if bit else "." for bit in row)])
+        for at, row in enumerate(zip(*columns, strict=True))
+    )
+    names = (key or query_id for key, query_id in zip(found.query_keys, found.query_ids, strict=True))
+    texts = [
+        f"{at + 1} {show(name)[:_SHOWN]}: {column.count()}"
+        for at, (name, column) in enumerate(zip(names, columns, strict=True))
+    ]
+    named = list(islice(_side_by_side(texts, room.width), room.names))
+    return lines + [_GAP.join(line) for line in named], sum(map(len, named))
+
+
+def _side_by_side(texts: Sequence[str], width: int) -> Iterator[list[str]]:
+    """Put as many texts into a line as it has room for."""
+    line, used = list[str](), 0
+    for text in texts:
+        needed = len(_GAP) + cell_len(text)
+        if line and used + needed > width + len(_GAP):
+            yield line
+            line, used = [], 0
+        line.append(text)
+        used += needed
+    if line:
+        yield line
