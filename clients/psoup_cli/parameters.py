@@ -20,7 +20,7 @@ from psoup_cli.files.options import FileOptions
 from psoup_cli.files.source import Source, Text
 from psoup_client import InvalidData, PSoupError
 
-_NAMED = re.compile(r"\$[A-Za-z_]")
+_NAMED = re.compile(r"\$[A-Za-z_]\w*(?![\w$])")
 
 Param = Annotated[
     list[str] | None,

@@ -32,7 +32,7 @@ _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
 _SHOWN = 60
 """Characters of a value in a message."""
-_NAMED = re.compile(r"\$[A-Za-z_]")
+_NAMED = re.compile(r"\$[A-Za-z_]\w*(?![\w$])")
 
 Progress = Callable[[int, int], None]
 """Called with the number of queries registered so far, and of all."""

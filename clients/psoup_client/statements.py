@@ -2,7 +2,7 @@
 
     -- set up; once             a comment ends at its line, and /* these /* may nest */ */
     CREATE STREAM s (x TEXT);   ──> line 2, column 1: "CREATE STREAM s (x TEXT)"
-    SELECT ';' FROM s;          ──> line 3, column 1: a ; between quotes ends nothing
+    SELECT ';' FROM s;          ──> line 3, column 1: a ; between quotes ends nothing, nor in E'\\';' and $$;$$
 
 What a statement means, and whether it is one, only the service knows.
 """
@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_MARK = re.compile(r"'|\"|--|/\*|;")
+_MARK = re.compile(r"(?<![\w$])(?:[eE]'|\$(?:[^\W\d]\w*)?\$)|'|\"|--|/\*|;")
+_ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+'?", re.DOTALL)
 _EDGE = re.compile(r"/\*|\*/")
 _SOLID = re.compile(r"\S|\Z")
 _WORD = re.compile(r"[A-Za-z_]*")
@@ -88,6 +89,10 @@ def _after(text: str, mark: str, at: int) -> int:
             if not depth:
                 return edge.end()
         return len(text)
+    if mark[0] in "eE":
+        escaped = _ESCAPED.match(text, at)
+        assert escaped is not None, "nothing is a match, too"
+        return escaped.end()
     closing = "\n" if mark == "--" else mark
     end = text.find(closing, at)
-    return len(text) if end < 0 else end + 1
+    return len(text) if end < 0 else end + len(closing)

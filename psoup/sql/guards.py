@@ -15,23 +15,26 @@ Statements of a log are exempt: they were accepted once, and must be accepted ag
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from psoup.errors import SqlError
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText
+from psoup.sql.texts import plain, said
 
 MOST_POINTS = 7_000
 """Points that a statement may have. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
 
-_WORD = re.compile(r"[\w.]+|'[^']*'|\"[^\"]*\"|[^\s\w]")
+_WORD = re.compile(
+    r"(,\s*(?:-?[\d.]+|'(?:[^']|'')*+')\s*(?=[,)]))"  # a constant of a list, with the comma before it
+    r"|[\w.]+|'[^']*'|\"[^\"]*\"|[^\s\w]"
+)
 _CONVERTED = re.compile(r"'\s*::|\bCAST\s*\(\s*'", re.IGNORECASE)
 _CONVERSION = 20
 """Points of a text that is converted, unless it is plainly written: it goes through the code for columns."""
-
-_ITEM = re.compile(r",\s*(?:-?[\d.]+|'(?:[^']|'')*')\s*(?=[,)])")
-"""A constant of a list, and the comma before it: two words."""
 
 
 def check_budget(text: str) -> None:
@@ -41,15 +44,17 @@ def check_budget(text: str) -> None:
     """
     if len(text) > MAX_BYTES:
         return
-    conversions = _CONVERSION * len(_CONVERTED.findall(text))
-    if len(text) + conversions <= MOST_POINTS:
+    source, conversions = StatementText(text), _CONVERSION * len(_CONVERTED.findall(text))
+    if len(text) + conversions <= MOST_POINTS and "$" not in text:
         return
-    words = len(_WORD.findall(text)) + conversions
-    if words <= MOST_POINTS:
-        return
-    points = words - len(_ITEM.findall(text)) * 4 // 3
+    with suppress(SqlError):  # what is never closed is refused when it is read
+        text, _ = plain(source)
+        conversions = _CONVERSION * len(_CONVERTED.findall(text))
+    words = _WORD.findall(text)
+    items = sum(map(bool, words))
+    points = len(words) - items + items * 2 // 3 + conversions
     if points > MOST_POINTS:
-        raise StatementText(text).error(
+        raise source.error(
             f"the statement has {points:,} words and signs, and {MOST_POINTS:,} is the most: it would take too long to"
             f" read (a constant of a list counts a third, a text that is converted {_CONVERSION})",
             hint="use IN or BETWEEN instead of OR, or make several queries of it",
@@ -67,25 +72,33 @@ _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.INTERVAL})
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
-_QUOTE_OR_COMMENT = re.compile(r"'|\"|--|/\*")
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
 _AFTER_NUMBER = re.compile(r"\w")
 
 
 def tokens_of(source: StatementText) -> list[Token]:
     """The tokens of one statement without its final semicolons; at least one. O(length). Raises SqlError."""
     _check_characters(source)
-    _check_closed(source)
+    text, written = plain(source)
     try:
-        tokens: list[Token] = PSoup().tokenize(source.text)
+        tokens: list[Token] = PSoup().tokenize(text)
     except TokenError as problem:
         raise source.error("this cannot be read as SQL", problem.start or 0) from problem
+    if written:
+        tokens = [_said(source, token, written) for token in tokens]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
         raise source.error("the statement is empty", hint="write SELECT ... FROM ... or CREATE STREAM ...")
     _check_tokens(source, tokens)
     return tokens
+
+
+def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str]]) -> Token:
+    """The token of a text with what the text says."""
+    text = written.get(token.start)
+    if text is None:
+        return token
+    return Token(TokenType.STRING, said(source, token.start, *text), token.line, token.col, token.start, token.end)
 
 
 def _check_characters(source: StatementText) -> None:
@@ -98,37 +111,6 @@ def _check_characters(source: StatementText) -> None:
     if bad is not None:
         what = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
         raise StatementText(_BAD_CHARACTER.sub("?", text)).error(f"{what} cannot be part of a statement", bad.start())
-
-
-def _check_closed(source: StatementText) -> None:
-    """Refuse a quote or a comment that runs to the end of the text."""
-    text, at = source.text, 0
-    while (opening := _QUOTE_OR_COMMENT.search(text, at)) is not None:
-        mark, start = opening.group(), opening.start()
-        if mark == "--":
-            at = text.find("\n", start)
-        elif mark == "/*":
-            at = after_comment(text, opening.end())
-        else:
-            at = text.find(mark, opening.end()) + 1 or -1
-        if at >= 0:
-            continue
-        if mark == "--":
-            return
-        what = {"'": "this text", '"': "this quoted name", "/*": "this comment"}[mark]
-        raise source.error(f"{what} is never closed", start, hint=f"close it with {'*/' if mark == '/*' else mark}")
-
-
-def after_comment(text: str, at: int) -> int:
-    """The offset after a comment whose inside begins at `at`; comments nest; -1 if it is never closed."""
-    depth = 1
-    while depth:
-        edge = _COMMENT_EDGE.search(text, at)
-        if edge is None:
-            return -1
-        depth += 1 if edge.group() == "/*" else -1
-        at = edge.end()
-    return at
 
 
 def _check_tokens(source: StatementText, tokens: list[Token]) -> None:

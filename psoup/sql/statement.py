@@ -14,7 +14,7 @@ from typing import TypeVar
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
-from psoup.sql.guards import after_comment, tokens_of
+from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, selected
@@ -22,6 +22,7 @@ from psoup.sql.source import StatementText
 from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
 from psoup.sql.templates.prepared import Prepared
 from psoup.sql.templates.template import prepared
+from psoup.sql.texts import after_comment
 from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
 

@@ -195,3 +195,11 @@ def test_a_text_with_a_time_is_the_day_that_is_written(both: Both) -> None:
         wrong = [(text, there, here) for (text, there), here in zip(theirs, found, strict=True) if there != here]
         assert not [row for row in wrong if row[0] in known]
         assert sum(there is not None for _, there in theirs) > 80
+
+
+def test_texts_with_escapes_and_in_dollars_say_what_duckdb_reads(both: Both) -> None:
+    r = random.Random(7)
+    parts = r"\n|\t|\x4|\x41|\101|\7|\q|\'|\\|''|é|\303\251|\u00e9|$$|--|b"
+    drawn = ["E'" + "".join(r.choice(parts.split("|")) for _ in range(r.randint(0, 6))) + "'" for _ in range(80)]
+    dollars = ["$$$$", r"$$a'b\n$$", "$t$ $$ $T$ $t$", "$é$b$é$ || $$'$$", "t = e'\\x78'", "DATE $$2020-01-01$$"]
+    assert both.compare(iter([*drawn, *dollars])) > 70

@@ -30,12 +30,16 @@ TOO_MUCH = {
     "list of expressions": f"SELECT x FROM s WHERE x IN ({', '.join(f'x+{number}' for number in range(2_500))})",
     "columns": "SELECT " + ", ".join(f"x y{number}" for number in range(4_000)) + " FROM s",
     "conversions": "SELECT x FROM s WHERE " + " OR ".join(f"x = '{number}'::DECIMAL(9, 2)" for number in range(450)),
+    "a list in a text": f"SELECT x FROM s WHERE t = '{',1' * 9_000},' OR {ors(4_000)[22:]}",
+    "escaped quotes": f"SELECT x FROM s WHERE t = E'\\'' OR {ors(4_500)[22:]} OR t = ''",
+    "texts in dollars that are converted": "SELECT x FROM s WHERE " + " OR ".join(["x=$$1$$::DATE"] * 400),
     "quotes": "SELECT x FROM s WHERE x IN (" + ",''" * 20_000 + ")" + "'" * 5_000,
 }
 ENOUGH = {
     "or": ors(1_700),
     "list": f"SELECT x FROM s WHERE x IN ({', '.join(map(str, range(9_900)))})",
     "texts": "SELECT x FROM s WHERE t IN (" + ", ".join(f"'{number}'" for number in range(6_000)) + ")",
+    "a long text in dollars": f"SELECT x FROM s WHERE t = $a${'a b, ' * 12_000}$a$",
     "a long text": f"SELECT x FROM s WHERE t = '{'a b, ' * 12_000}'",
 }
 

@@ -115,6 +115,14 @@ def test_errors_point_at_the_place(text: str, column: int, problem: str, hint: s
         ('SELECT "vol FROM trades', "this quoted name is never closed"),
         ("SELECT vol /* FROM trades", "this comment is never closed"),
         ("SELECT vol /* a /* b */ FROM trades", "this comment is never closed"),
+        (r"SELECT E'a\' FROM trades", "this text is never closed"),
+        (r"SELECT E'a\\\' FROM trades", "this text is never closed"),
+        ("SELECT $$a' $ $A$ FROM trades", "this text is never closed"),
+        ("SELECT $a$ $A$ $$ FROM trades", "this text is never closed"),
+        (r"SELECT E'\xe9' FROM trades", "the bytes of this text are not UTF-8"),
+        (r"SELECT E'a\0' FROM trades", "a NUL character cannot be part of a text"),
+        ("SELECT E'\ud800\\n' FROM trades", "half of a surrogate pair"),
+        ("SELECT $1$$ FROM trades", ""),
         ("SELECT vol FROM trades; SELECT 1", "one statement at a time"),
         ("SELECT vol FROM trades; DROP TABLE trades; --", "one statement at a time"),
         ("SELECT vol FROM trades WHERE sym = 'a\0b'", "a NUL character"),
@@ -142,6 +150,8 @@ def test_what_looks_bad_but_is_not() -> None:
         bind("SELECT '''' AS q FROM trades WHERE sym = '''((((' -- ((((").clause == "FROM trades WHERE sym = '''(((('"
     )
     assert bind("SELECT '\U0001f600' AS smile, sym AS \"größe\" FROM trades").select[1].name == "größe"
+    assert bind("SELECT $$;'--$$ AS a, E';\\'/*' b, $t$ $$ $t$ c FROM trades").select[2].name == "c"
+    assert bind(r"SELECT vol FROM trades WHERE sym = E'\x41\'b'").clause == "FROM trades WHERE sym = 'A''b'"
     assert bind("SELECT vol FROM trades WHERE sym = 'SELECT; DROP'").select[0].name == "vol"
 
 

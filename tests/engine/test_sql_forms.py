@@ -186,6 +186,8 @@ def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.Monkey
         "SELECT * FROM s WHERE sym = 'b' AND (qty = 1 AND amount = 2)",
         "SELECT * FROM s WHERE sym = 'b' AND amount = 1e3",
         "SELECT ' WHERE sym = 1 AND qty = 2 LIMIT 3' AS x FROM s",
+        r"SELECT * FROM s WHERE sym = E'b\' AND a = ' AND qty = 1",
+        "SELECT * FROM s WHERE sym = $$b$$ AND qty = 1",
         "SELECT * FROM s WHERE sym = 'b' AND qty = 1 AND",
         "SELECT * FROM s WHERE",
     ],

@@ -38,6 +38,7 @@ STATEMENTS = [
     "SELECT vol FROM trades WHERE x IN (1e3, 2.5, -0.0) AND sym NOT LIKE '%a_b%' ESCAPE '!' AND vol BETWEEN 1 AND 6",
     "SELECT vol FROM trades WHERE CASE WHEN vol > 1 THEN x > 2 ELSE f END END (NOW - 1 DAY) -- comment",
     "SELECT \"vol\", coalesce(sym, 'it''s') /* c */ FROM trades WHERE vol > price - 5 AND t < '2013-01-01'",
+    r"SELECT E'it\'s \x41' || $$a'b$$ x FROM trades WHERE sym IN (e'a''b\\', $t$;$$--$t$) AND NOT sym LIKE E'%\_'",
     "SELECT a FROM trades, quotes JOIN u USING (a) WHERE EXISTS (SELECT 1) UNION SELECT 2 GROUP BY 1 HAVING sum(a) > 1",
     "CREATE STREAM s (a INT NOT NULL, b DECIMAL(10,2), t TIMESTAMP) TIMESTAMP BY t LATENESS 5 SECONDS IDLE AFTER"
     " 10 MINUTES RETENTION 100 ROWS",
@@ -51,6 +52,7 @@ TIMESTAMP DATE NULL IS IN BETWEEN LIKE ESCAPE + - * / // % || :: . [ ] { } ? : @
 NULLS FIRST CAST INT LATERAL DECIMAL(99,1) ARRAY STRUCT MAP UNNEST VALUES PIVOT -> ->> #> ~ ^ & | << >> => := \
 ` # é AT TIME ZONE COLLATE IGNORE FILTER WITHIN GROUP QUALIFY FETCH FOR UPDATE INTO TOP ALL ANY
 EXISTS IF ILIKE GLOB RLIKE SIMILAR TO OVERLAPS DIV XOR PRIOR CONNECT CREATE STREAM RETENTION LATENESS TABLE
+E' e'\' \\' $$ $t$ E'a' $$a$$
 """
 WORDS = [*ODD_WORDS.split(), "\u00a0", "\u2028"]
 CHARACTERS = "\0\t\n '\"()-;:\x7f\ud800\U0001f600\x1b"

@@ -124,13 +124,22 @@ def iso_date(days: int) -> str:
     return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
 
 
+def written_text(text: str) -> str:
+    """The literal in one of its three forms, by what the text is: '…', $$…$$ or E'…'."""
+    if "'" in text and "$" not in text:
+        return f"$${text}$$"
+    if len(text) % 4 == 3:
+        return "E'" + "".join(f"\\{c}" if c in "'\\" else c.replace("\n", "\\n") for c in text) + "'"
+    return quoted_text(text)
+
+
 def psoup_literal(data_type: DataType, value: Value) -> str:
     """The literal as a person would write it to PSoup."""
     kind = data_type.kind
     if value is None:
         return "NULL"
     if kind is Kind.TEXT:
-        return quoted_text(str(value))
+        return written_text(str(value))
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     if kind is Kind.TIMESTAMP:
@@ -151,7 +160,9 @@ def duck_literal(data_type: DataType, value: Value) -> str:
     kind = data_type.kind
     if value is None:
         return f"CAST(NULL AS {duck_type(data_type)})"
-    if kind in (Kind.TEXT, Kind.BOOLEAN, Kind.TIMESTAMP, Kind.DATE):
+    if kind is Kind.TEXT:
+        return quoted_text(str(value))
+    if kind in (Kind.BOOLEAN, Kind.TIMESTAMP, Kind.DATE):
         return psoup_literal(data_type, value)
     text = f"{value:f}" if isinstance(value, Decimal) else repr(value)
     return f"CAST('{text}' AS {duck_type(data_type)})"

@@ -1,0 +1,101 @@
+"""Texts that are not written as '…': where they are, what they say, and a statement in which they are plain.
+
+    SELECT E'it\\'s', $tag$a 'b'$tag$ FROM s        what is written, and the texts it's and a 'b'
+    SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       what is read: as long, so every place is that of the statement
+
+In E'…' a backslash makes what follows another character (\\n \\t \\r \\b \\f, bytes \\x41 \\101, else itself).
+In $tag$…$tag$ nothing is another; the tag may be empty. Quotes and comments that run to the end are found here, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from psoup.sql.source import StatementText
+
+_OPENING = re.compile(r"(?<![\w$])(?:[eE]'|\$(?:[^\W\d]\w*)?\$)|'|\"|--|/\*")
+_PLAIN = re.compile(r"'|\"|--|/\*")
+_ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
+_LETTERS = {"n": b"\n", "t": b"\t", "r": b"\r", "b": b"\b", "f": b"\f"}
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+def plain(source: StatementText) -> tuple[str, dict[int, tuple[str, str]]]:
+    """The statement with every text written as '…'; and by their places how others begin, and what is inside.
+
+    O(length). Raises SqlError for a text, a quoted name or a comment that is never closed.
+    """
+    pieces, found, copied, at = list[str](), dict[int, tuple[str, str]](), 0, 0
+    text = source.text
+    marks = _OPENING if "$" in text or "E'" in text or "e'" in text else _PLAIN
+    while (opening := marks.search(text, at)) is not None:
+        start, mark = opening.start(), opening.group()
+        at = _end(text, mark, opening.end())
+        if at < 0:
+            raise _unclosed(source, mark, start)
+        if mark[0] not in "eE$":
+            continue
+        found[start] = mark, text[opening.end() : at - (len(mark) if mark[0] == "$" else 1)]
+        pieces += [text[copied:start], "'", "x" * (at - start - 2), "'"]
+        copied = at
+    return ("".join([*pieces, text[copied:]]) if pieces else text), found
+
+
+def _end(text: str, mark: str, at: int) -> int:
+    """The place after what begins with `mark`, and whose inside begins at `at`; -1 if it is never closed."""
+    if mark == "--":
+        end = text.find("\n", at)
+        return len(text) if end < 0 else end
+    if mark == "/*":
+        return after_comment(text, at)
+    if mark[0] in "eE":
+        at = _ESCAPED.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        return at + 1 if text[at : at + 1] == "'" else -1
+    end = text.find(mark, at)
+    return -1 if end < 0 else end + len(mark)
+
+
+def after_comment(text: str, at: int) -> int:
+    """The offset after a comment whose inside begins at `at`; comments nest; -1 if it is never closed."""
+    depth = 1
+    while depth:
+        edge = _COMMENT_EDGE.search(text, at)
+        if edge is None:
+            return -1
+        depth += 1 if edge.group() == "/*" else -1
+        at = edge.end()
+    return at
+
+
+def _unclosed(source: StatementText, mark: str, start: int) -> Exception:
+    what = {'"': "this quoted name", "/*": "this comment"}.get(mark, "this text")
+    closing = "*/" if mark == "/*" else mark.lstrip("eE")
+    return source.error(f"{what} is never closed", start, hint=f"close it with {closing}")
+
+
+def said(source: StatementText, start: int, mark: str, inside: str) -> str:
+    """What a text says that begins with `mark` at `start`. O(length). Raises SqlError for bytes that are not UTF-8."""
+    if mark[0] == "$" or "\\" not in inside:
+        return inside if mark[0] == "$" else inside.replace("''", "'")
+    made, at = bytearray(), 0
+    for escape in _ESCAPE.finditer(inside):
+        made += inside[at : escape.start()].encode()
+        made += b"'" if escape[1] is None else _byte(escape[1])
+        at = escape.end()
+    made += inside[at:].encode()
+    if 0 in made:
+        raise source.error("a NUL character cannot be part of a text", start)
+    try:
+        return made.decode()
+    except UnicodeDecodeError:
+        hint = "write the letter itself, or the bytes of its UTF-8: E'\\xC3\\xA9' is 'é'"
+        raise source.error("the bytes of this text are not UTF-8", start, hint=hint) from None
+
+
+def _byte(escape: str) -> bytes:
+    if escape[0] == "x" and len(escape) > 1:
+        return bytes([int(escape[1:], 16)])
+    if escape[0] in "01234567":
+        return bytes([int(escape, 8) & 0xFF])
+    return _LETTERS.get(escape) or escape.encode()
