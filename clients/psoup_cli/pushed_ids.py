@@ -11,19 +11,36 @@ from psoup_cli.output import print_json
 from psoup_cli.pushing import PushedFiles
 from psoup_client import Client, InvalidData, PushResult, ResourceExhausted
 from psoup_client.convert import to_table
+from psoup_client.errors import after_rows
+from psoup_client.payload import BATCH_ROWS
+from psoup_client.refused import behind
 from psoup_client.wording import counted, verb
 
 
 def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool) -> PushResult:
     """Push rows, and print their tuple IDs; raises what ended it, with the place in the file."""
     total, info = PushResult(), client.describe(stream)
+
+    def replied() -> PushResult:
+        return total
+
     try:
-        for rows in source.tables(info, PushResult):
-            result = client.push(stream, to_table(rows, info, source.options.times))
-            print_ids(client, result, total.accepted, as_json)
-            total = total.joined(result)
+        for rows in source.tables(info, replied):
+            table = to_table(rows, info, source.options.times)
+            for start in range(0, len(table), BATCH_ROWS):
+                sent = total.accepted + total.late + total.ahead
+                try:
+                    result = client.push(stream, table.slice(start, BATCH_ROWS))
+                except (InvalidData, ResourceExhausted) as problem:
+                    raise after_rows(problem, start) from None
+                if source.rejects is not None:
+                    source.take_refused(behind(result.refused, sent))
+                print_ids(client, result, total.accepted, as_json)
+                total = total.joined(result)
     except (InvalidData, ResourceExhausted) as problem:
         raise source.named(problem, taken_before(total.accepted)) from None
+    finally:
+        source.write_refused()
     return total
 
 

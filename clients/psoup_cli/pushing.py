@@ -1,9 +1,9 @@
 """Files of rows on their way into a stream: what fits is given to a sender, what does not is written down.
 
-    files ──open_rows──> pieces ──sift──> tables ──> producer or stage
-                           └───────────────┴──> rejects: file, line, reason, row        without --rejects: an error
+    files ──open_rows──> pieces ──sift──> tables ──> producer or stage ──> replies: so many were late
+                           └───────────────┴──> rejects: file, line, reason, row <───┘      without --rejects: an error
 
-A bar shows how far the reading is, on a terminal.
+The place of a row is known until the service has replied to it. A bar shows how far the reading is, on a terminal.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import csv
 import os
 import re
 import sys
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,13 +34,16 @@ from rich.text import Text
 
 from psoup_cli.files.opening import FilePiece, Refused, open_rows
 from psoup_cli.files.options import FileOptions
-from psoup_client import InvalidData, PSoupError, PushResult, StreamInfo
+from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, StreamInfo
 from psoup_client.sifting import sift
 
 SHOWN = 10
 """Rejected rows that are printed where no file takes them."""
 
 _LONGEST_ROW = 65_536
+
+_LATE = "it is too late: its time is below the watermark of the stream"
+_AHEAD = "it is too far ahead of the clock: AHEAD of the stream says how far a time may be"
 
 
 class Rejects:
@@ -64,9 +68,13 @@ class Rejects:
             self.count += 1
             if len(self.first) < SHOWN:
                 self.first.append(f"{file}: {row}")
-            if self._file is not None:
-                text = row.row if len(row.row) <= _LONGEST_ROW else row.row[:_LONGEST_ROW] + "…"
-                self._rows.writerow((file, row.number, row.reason, text))
+            self.note(file, row)
+
+    def note(self, file: str, row: Refused) -> None:
+        """Write a row down, if a file takes them, without counting it: the service has counted it."""
+        if self._file is not None:
+            text = row.row if len(row.row) <= _LONGEST_ROW else row.row[:_LONGEST_ROW] + "…"
+            self._rows.writerow((file, row.number, row.reason, text))
 
     def close(self) -> None:
         """Close the file."""
@@ -76,18 +84,20 @@ class Rejects:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A piece that was sent: how many rows of all were sent before it, and where its rows are."""
+    """A piece that was sent: which of all rows its rows are, where they are, and how they are written."""
 
     first: int
+    stop: int
     file: str
     place: Callable[[int], str]
+    written: Callable[[int], str]
 
 
 @dataclass
 class PushedFiles:
     """The rows of files, and where each is that was sent and not replied to yet.
 
-    `rejects`: what takes rows that do not fit; None: the first one is an error.
+    `rejects`: what takes rows that do not fit; None: the first one is an error. `text_bytes`: what one text may have.
     """
 
     files: Sequence[tuple[str, str]]
@@ -95,7 +105,10 @@ class PushedFiles:
     rejects: Rejects | None = None
     rows: int = 0
     """Rows that were given so far."""
+    text_bytes: int = 0
 
+    _refused: deque[RefusedRows] = field(default_factory=deque)
+    """Rows that the service refused, and that are not written down yet."""
     _sent: deque[_Sent] = field(default_factory=deque)
     _file: str = ""
 
@@ -117,28 +130,58 @@ class PushedFiles:
             for at, (path, kind) in enumerate(self.files):
                 self._file = _name(path)
                 for piece in open_rows(path, kind, info, self.options):
-                    rows, place = self._taken(piece, info)
-                    self._add(len(rows), place, replied())
+                    rows, place, written = self._taken(piece, info)
+                    self._add(_Sent(self.rows, self.rows + len(rows), self._file, place, written), replied())
                     if len(rows):
                         yield rows
                     progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
 
-    def _taken(self, piece: FilePiece, info: StreamInfo) -> tuple[Any, Callable[[int], str]]:
-        """Return the rows of a piece that may be sent, and where they are in the file."""
+    def _taken(self, piece: FilePiece, info: StreamInfo) -> tuple[Any, Callable[[int], str], Callable[[int], str]]:
+        """Return the rows of a piece that may be sent, where they are in the file, and how they are written there."""
         if self.rejects is None:
             piece.check()
-            return piece.rows, piece.place
-        sifted = sift(piece.rows, info, self.options.times)
+            return piece.rows, piece.place, piece.written
+        sifted = sift(piece.rows, info, self.options.times, self.text_bytes)
         others = [Refused(piece.place(row), why, piece.written(row)) for row, why in sifted.refused.items()]
         self.rejects.add(self._file, sorted(piece.refused + others, key=lambda row: row.number))
-        return sifted.table, lambda row: piece.place(int(sifted.kept[row]))
+        kept = sifted.kept
+        return sifted.table, lambda row: piece.place(int(kept[row])), lambda row: piece.written(int(kept[row]))
 
-    def _add(self, rows: int, place: Callable[[int], str], replied: PushResult) -> None:
+    def _add(self, sent: _Sent, replied: PushResult) -> None:
+        self.write_refused()
         done = replied.accepted + replied.late + replied.ahead
         while len(self._sent) > 1 and self._sent[1].first <= done:
             self._sent.popleft()
-        self._sent.append(_Sent(self.rows, self._file, place))
-        self.rows += rows
+        self._sent.append(sent)
+        self.rows = sent.stop
+
+    def take_refused(self, refused: RefusedRows) -> None:
+        """Take rows that the service refused, by their numbers among all that were given. From any thread."""
+        self._refused.append(refused)
+
+    def write_refused(self) -> None:
+        """Write down the rows that the service has refused so far."""
+        while self._refused:
+            refused = self._refused.popleft()
+            for sent in self._sent:
+                self._write(refused, sent)
+
+    def find_refused(self, refused: RefusedRows, info: StreamInfo) -> None:
+        """Write rows down whose places are forgotten: the files are read once more. Standard input forgets none."""
+        if self.live:
+            self.take_refused(refused)
+            self.write_refused()
+            return
+        again = replace(self, rejects=Rejects(None, ()), rows=0, _refused=deque(), _sent=deque())
+        for _ in again.tables(info, lambda: PushResult(accepted=again.rows)):
+            self._write(refused, again._sent[-1])
+
+    def _write(self, refused: RefusedRows, sent: _Sent) -> None:
+        assert self.rejects is not None
+        for numbers, why in ((refused.late, _LATE), (refused.ahead, _AHEAD)):
+            for number in numbers[bisect_left(numbers, sent.first) : bisect_left(numbers, sent.stop)]:
+                row = number - sent.first
+                self.rejects.note(sent.file, Refused(sent.place(row), why, sent.written(row)))
 
     def named(self, problem: PSoupError, outcome: str) -> PSoupError:
         """Make the same problem with the place in the file instead of the row, and the outcome for the others."""

@@ -42,6 +42,7 @@ from psoup_client.producer import Producer
 from psoup_client.push import Position, PushResult
 from psoup_client.queries import Queries
 from psoup_client.query import Query
+from psoup_client.refused import RefusedRows
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
@@ -63,6 +64,7 @@ __all__ = [
     "Producer",
     "PushResult",
     "Position",
+    "RefusedRows",
     "Stage",
     "BackupResult",
     "DumpInfo",

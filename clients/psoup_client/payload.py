@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,14 +22,17 @@ _ENVELOPE = 4_096  # what a message needs beside the payload: names, numbers, fi
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One batch, ready to send: `data` is an Arrow IPC stream of `rows` rows."""
+    """One batch, ready to send: `data` is an Arrow IPC stream of `rows` rows, whose `times` are an Arrow column."""
 
     data: bytes
     rows: int
+    times: Any = None
 
 
-def split(table: pa.Table, batch_rows: int = BATCH_ROWS) -> Iterator[Payload]:
+def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") -> Iterator[Payload]:
     """Cut `table`, in order, into payloads of at most `batch_rows` rows that fit a message each.
+
+    `time_column` has their times, if they have any.
 
     Raises InvalidData if a single row does not fit.
     """
@@ -49,7 +53,7 @@ def split(table: pa.Table, batch_rows: int = BATCH_ROWS) -> Iterator[Payload]:
                 f"row {start} takes {len(data):,} bytes; a message holds at most {MAX_SEND_BYTES:,}",
                 facts={"row": str(start)},
             )
-        yield Payload(data, rows)
+        yield Payload(data, rows, piece[time_column] if time_column in table.column_names else None)
         start += rows
 
 

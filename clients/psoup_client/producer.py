@@ -36,7 +36,8 @@ from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerF
 from psoup_client.options import seconds
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
-from psoup_client.push import Position, PushResult
+from psoup_client.push import Position, PushResult, refused_of
+from psoup_client.refused import NONE_REFUSED, OnRefused
 from psoup_client.session import Session
 from psoup_client.wording import counted, verb
 from psoup_proto.v1 import ingest_pb2
@@ -63,6 +64,7 @@ class ProducerOptions(TypedDict, total=False):
     window_bytes: int
     retry_seconds: float | None
     on_reply: Callable[[PushResult], None] | None
+    on_refused: OnRefused | None
     time_unit: str | None
 
 
@@ -75,7 +77,9 @@ class Producer:
     `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
     before; it is known otherwise. See PushRequest.
     `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
-    client's `RetryOptions`. `time_unit`: as of `Client.push`.
+    client's `RetryOptions`. `on_reply` is told the sum of all replies, `on_refused` before that which rows of a batch
+    were too late or too far ahead, by their numbers among all that were pushed; both on the producer's thread.
+    `time_unit`: as of `Client.push`.
     Of one thread; several threads take a producer each.
     """
 
@@ -93,6 +97,7 @@ class Producer:
         window_bytes: int = WINDOW_BYTES,
         retry_seconds: float | None = None,
         on_reply: Callable[[PushResult], None] | None = None,
+        on_refused: OnRefused | None = None,
         time_unit: str | None = None,
     ) -> None:
         self.stream = stream
@@ -109,6 +114,7 @@ class Producer:
         retry = client.connection.retry
         self._patience = Patience(retry.patience_seconds if retry_seconds is None else retry_seconds, retry)
         self._on_reply = on_reply
+        self._on_refused = on_refused
         self._changed = threading.Condition()
         self._window: deque[tuple[int, Payload]] = deque()
         self._window_used = 0
@@ -163,7 +169,7 @@ class Producer:
         Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
         """
         table = self._client.convert(self.stream, data, self._times)
-        for payload in split(table, self._batch_rows):
+        for payload in split(table, self._batch_rows, self._info.time_column):
             with self._changed:
                 self._wait(partial(self._has_room, len(payload.data)), timeout)
                 self._window.append((self._next, payload))
@@ -263,15 +269,19 @@ class Producer:
         return Unavailable(f"the service at {connection.address} ended the stream of pushes")
 
     def _acknowledge(self, reply: Any) -> None:
+        number, payload = self._window[0]  # no other thread takes batches away
+        if reply.number != number:
+            raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
+        refused = refused_of(payload, reply, self._rows)
+        if refused is not NONE_REFUSED and self._on_refused is not None:
+            self._on_refused(refused)
         with self._changed:
-            number, payload = self._window.popleft()
-            if reply.number != number:
-                raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
+            self._window.popleft()
             self._window_used -= len(payload.data)
             self._sent -= 1
             self._acknowledged = number + 1
             self._rows += payload.rows
-            self._result = self._result.plus(reply)
+            self._result = self._result.plus(reply, refused)
             self._changed.notify_all()
         self._client.note_sequence(reply.sequence)
         if self._on_reply is not None:

@@ -15,6 +15,7 @@ from psoup_client import html
 from psoup_client.connection import naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload, read
+from psoup_client.refused import NONE_REFUSED, RefusedRows, instants, refused_rows
 from psoup_client.session import Session
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
@@ -37,8 +38,10 @@ class PushResult(html.Facts):
     """The outcome of a push: how many rows were taken, how many refused as too late or too far ahead.
 
     `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's
-    then. `duplicates` counts batches that had been taken before and were not taken again. `Client.tuple_ids` takes
-    the result of `Client.push` or of a committed `Stage`, which has the `stream` and what it `sent`.
+    then. `duplicates` counts batches that had been taken before and were not taken again. `refused`: the numbers of the
+    refused rows among all that were pushed, of each kind the first 65,536; of a `Stage` they are not known.
+    `Client.tuple_ids` takes the result of `Client.push` or of a committed `Stage`, which has the `stream` and what it
+    `sent`.
     """
 
     sequence: int = 0
@@ -48,6 +51,7 @@ class PushResult(html.Facts):
     watermark: dt.datetime | None = None
     batches: int = 0
     duplicates: int = 0
+    refused: RefusedRows = field(default=NONE_REFUSED, compare=False, repr=False)
     stream: str = field(default="", compare=False, repr=False)
     sent: tuple[PushedRows, ...] = field(default=(), compare=False, repr=False)
 
@@ -56,8 +60,8 @@ class PushResult(html.Facts):
         sent = [PushedRows(reply.sequence, reply.first_row, reply.accepted) for reply in replies if reply.accepted]
         return replace(self, stream=stream, sent=tuple(sent))
 
-    def plus(self, reply: Any) -> PushResult:
-        """Add one more reply (PushResponse or PushStreamResponse)."""
+    def plus(self, reply: Any, refused: RefusedRows = NONE_REFUSED) -> PushResult:
+        """Add one more reply (PushResponse or PushStreamResponse), of whose rows these were refused."""
         return replace(
             self,
             sequence=max(self.sequence, reply.sequence),
@@ -67,10 +71,11 @@ class PushResult(html.Facts):
             watermark=from_proto(reply.watermark) if reply.HasField("watermark") else self.watermark,
             batches=self.batches + 1,
             duplicates=self.duplicates + int(reply.duplicate),
+            refused=self.refused.plus(refused),
         )
 
     def joined(self, later: PushResult) -> PushResult:
-        """Add the outcome of `later` rows."""
+        """Add the outcome of `later` rows, whose numbers are others."""
         return PushResult(
             max(self.sequence, later.sequence),
             self.accepted + later.accepted,
@@ -80,6 +85,13 @@ class PushResult(html.Facts):
             self.batches + later.batches,
             self.duplicates + later.duplicates,
         )
+
+
+def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
+    """Find the rows of a batch that its reply says were refused; `before`: how many were pushed before it."""
+    if payload.times is None or not reply.late + reply.ahead:
+        return NONE_REFUSED
+    return refused_rows(instants(payload.times), reply.late, reply.ahead, before)
 
 
 class DirectPusher:
@@ -109,7 +121,7 @@ class DirectPusher:
                     replies.append(self._send(payload, timeout))
                 except PSoupError as problem:
                     raise after_rows(problem, rows) from None
-                result = result.plus(replies[-1])
+                result = result.plus(replies[-1], refused_of(payload, replies[-1], rows))
                 rows += payload.rows
         return result.of(self._stream, replies)
 

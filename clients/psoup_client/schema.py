@@ -225,7 +225,10 @@ class QueryInfo(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo(html.Facts):
-    """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart."""
+    """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart.
+
+    `text_bytes`: what one text of a row may have; 0 if the service does not say.
+    """
 
     version: str
     incarnation: str
@@ -238,6 +241,7 @@ class ServerInfo(html.Facts):
     batch_rows: int
     features: tuple[str, ...]
     memory: dict[str, int]
+    text_bytes: int = 0
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
@@ -263,6 +267,7 @@ class ServerInfo(html.Facts):
             batch_rows=message.limits.batch_rows,
             features=tuple(message.features),
             memory=dict(message.memory),
+            text_bytes=message.limits.text_bytes,
         )
 
 

@@ -66,6 +66,11 @@ class Session:
                 return to_table(data, fresh, times)
         return to_table(data, self.describe(stream, wait_for=0), times)
 
+    def _time_column(self, stream: str) -> str:
+        """Name the column that has the times of a stream's rows, as far as its schema is known; empty if none has."""
+        schema = self._schemas.get(stream.lower())
+        return "" if schema is None else schema.time_column
+
     def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
         """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""
         if wait_for is not None:

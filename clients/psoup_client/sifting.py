@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from psoup_client.casts import ISO, TimeOptions, failing
 from psoup_client.convert import array_of, columns_of_rows, to_table
@@ -29,12 +30,16 @@ class Sifted:
     refused: dict[int, str]
 
 
-def sift(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> Sifted:
+def sift(data: Any, stream: StreamInfo, times: TimeOptions = ISO, text_bytes: int = 0) -> Sifted:
     """Part the rows of an Arrow table, or dicts, into those that fit `stream` and the others.
 
-    Raises InvalidData for what is not the fault of single rows: a column that the stream does not have, or of another
-    type. O(rows + refused * log(rows)).
+    `text_bytes`: what one text may have (`ServerInfo.text_bytes`), 0 for no limit. Raises InvalidData for what is not
+    the fault of single rows: a column that the stream does not have, or of another type. O(rows + refused * log(rows)).
     """
+    return _without_extremes(_fitting(data, stream, times), stream, text_bytes)
+
+
+def _fitting(data: Any, stream: StreamInfo, times: TimeOptions) -> Sifted:
     try:
         table = to_table(data, stream, times)
         if not _without_time(table, stream).any():
@@ -46,6 +51,43 @@ def sift(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> Sifted:
     kept = np.setdiff1d(np.arange(len(data)), list(refused))
     good = [data[row] for row in kept] if isinstance(data, list) else data.take(pa.array(kept, pa.int64()))
     return Sifted(to_table(good, stream, times), kept, refused)
+
+
+def _without_extremes(sifted: Sifted, stream: StreamInfo, text_bytes: int) -> Sifted:
+    """Refuse values that have their column's type, and that the service does not take."""
+    refused = dict[int, str]()
+    for column in stream.columns:
+        if column.name in sifted.table.column_names:
+            values = sifted.table[column.name]
+            refused = (_long(values, column, text_bytes) if text_bytes else {}) | _infinite(values, column) | refused
+    if not refused:
+        return sifted
+    others = np.setdiff1d(np.arange(sifted.table.num_rows), list(refused))
+    reasons = {int(sifted.kept[row]): why for row, why in refused.items()}
+    return Sifted(sifted.table.take(pa.array(others)), sifted.kept[others], sifted.refused | reasons)
+
+
+def _long(values: Any, column: ColumnInfo, text_bytes: int) -> dict[int, str]:
+    if not pa.types.is_string(column.arrow):
+        return {}
+    sizes = pc.binary_length(values)
+    rows = pc.indices_nonzero(pc.fill_null(pc.greater(sizes, text_bytes), False)).to_pylist()
+    said = f"bytes; {text_bytes:,} is the most in one value"
+    return {row: f"the text in column {column.name!r} has {sizes[row].as_py():,} {said}" for row in rows}
+
+
+def _infinite(values: Any, column: ColumnInfo) -> dict[int, str]:
+    """Say which times and dates are infinite in the systems that they come from."""
+    if not (pa.types.is_timestamp(column.arrow) or pa.types.is_date(column.arrow)):
+        return {}
+    whole = pa.int32() if pa.types.is_date(column.arrow) else pa.int64()
+    counts, last = values.cast(whole), 2 ** (whole.bit_width - 1) - 1
+    said = "infinity, which is not a time here; send NULL or a time"
+    return {
+        row: f"the {column.type} in column {column.name!r} is {sign}{said}"
+        for sign, value in (("", last), ("-", -last))
+        for row in pc.indices_nonzero(pc.fill_null(pc.equal(counts, value), False)).to_pylist()
+    }
 
 
 def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str]:

@@ -197,6 +197,7 @@ class Settings(BaseModel):
     def limits(self) -> Limits:
         """The limits of calls."""
         return Limits(
+            text_bytes=self.engine_config().text_bytes,
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
             receive_bytes=self.receive_mib * _MIB,

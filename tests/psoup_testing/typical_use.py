@@ -30,6 +30,7 @@ from psoup_client import (
     Queries,
     Query,
     QueryCost,
+    RefusedRows,
     Results,
     RetryOptions,
     ServerInfo,
@@ -49,6 +50,8 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
         number: int = producer.push(ROWS)
         sent: PushResult = producer.flush(timeout=20.0)
         assert (number, producer.acknowledged, sent) == (1, 1, producer.result)
+        refused: RefusedRows = sent.refused
+        assert (refused.late, refused.ahead) == ((), ())
         position: Position = producer.position()
         assert position == client.position(stream, producer.name)
     query: Query = client.register(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from psoup_cli.common import REFUSED, Address, AsJson, Since, Timeout, connect, message
@@ -28,6 +29,7 @@ from psoup_cli.pushed_ids import print_ids, push_pieces, taken_before
 from psoup_cli.pushing import PushedFiles, Rejects
 from psoup_client import Client, FailedPrecondition, InvalidData, Producer, PushResult, ResourceExhausted, Stage
 from psoup_client.convert import to_table
+from psoup_client.refused import NONE_REFUSED, instants, refused_rows
 from psoup_client.wording import counted, verb
 
 
@@ -95,8 +97,8 @@ def push(
     row that does not fit ends the push, unless --rejects takes such rows; the message says how many rows were taken
     before it, none with --whole.
 
-    Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken. The exit code
-    is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
+    Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken; --rejects has
+    them, too. The exit code is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
 
     With --ids each line is a row that was taken, counted from 0 among these, and its tuple ID; in event time rows wait
     for the watermark before they get one.
@@ -117,6 +119,8 @@ def push(
     source = PushedFiles(found, options, refused)
     try:
         with connect(address, timeout) as client:
+            if refused is not None:
+                source.text_bytes = client.info().text_bytes
             if dry_run:
                 result = _check_rows(source, client, stream)
             elif whole:
@@ -149,8 +153,7 @@ def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json:
     rejected = source.rejects.count if source.rejects else 0
     refused = result.late + result.ahead + rejected
     if as_json:
-        told = {name: told for name, told in dataclasses.asdict(result).items() if name not in ("stream", "sent")}
-        print_json({**told, "rejected": rejected, "dry_run": dry_run})
+        print_json({**facts(result), "rejected": rejected, "dry_run": dry_run})
     elif source.rejects is not None and rejects is None:
         for line in source.rejects.first:
             message(line)
@@ -169,6 +172,12 @@ def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json:
         )
     if refused:
         raise typer.Exit(REFUSED)
+
+
+def facts(result: PushResult) -> dict[str, Any]:
+    """Give what --json shows of a result: its counts."""
+    counts = dataclasses.asdict(dataclasses.replace(result, refused=NONE_REFUSED, sent=()))
+    return {name: fact for name, fact in counts.items() if name not in ("refused", "stream", "sent")}
 
 
 def _why(result: PushResult, rejected: int) -> str:
@@ -190,7 +199,7 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
 def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Push the rows of files with a producer; raises what ended it, with the place in the file."""
     info = client.describe(stream)
-    with client.producer(stream) as producer:
+    with client.producer(stream, on_refused=source.take_refused if source.rejects else None) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
                 producer.push(to_table(rows, info, source.options.times))
@@ -199,24 +208,31 @@ def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
             raise source.named(problem, _taken(producer)) from None
+        finally:
+            source.write_refused()
 
 
 def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
-    info = client.describe(stream)
+    info, times = client.describe(stream), list[Any]()
+    listed = source.rejects is not None and bool(info.time_column)
+    forgotten = PushResult() if listed and source.live else None  # nothing is: a pipe cannot be read again
     try:
         with begin() as stage:
             again = stage.result is not None  # what was rejected then is written down once more
-            for rows in (
-                ()
-                if again and source.rejects is None
-                else source.tables(info, lambda: PushResult(accepted=source.rows))
-            ):
+            wanted = not again or source.rejects is not None
+            for rows in source.tables(info, lambda: forgotten or PushResult(accepted=source.rows)) if wanted else ():
+                table = to_table(rows, info, source.options.times)
+                if listed:
+                    times.append(instants(table[info.time_column]))
                 if not again:
-                    stage.add(to_table(rows, info, source.options.times))
+                    stage.add(table)
     except (InvalidData, ResourceExhausted) as problem:
         raise source.named(problem, "No row was taken.") from None
-    assert stage.result is not None
-    return stage.result
+    result = stage.result
+    assert result is not None
+    if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
+        source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
+    return result
 
 
 def _taken(producer: Producer) -> str:
@@ -231,8 +247,8 @@ def _taken(producer: Producer) -> str:
 def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:
     """Write the outcome for the rows in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
-    refused += [f"{rejected:,} rejected{written}"] if rejected else []
-    said = f"; refused: {', '.join(refused)}" if refused else ""
+    refused += [f"{rejected:,} rejected"] if rejected else []
+    said = f"; refused: {', '.join(refused)}{written}" if refused else ""
     if dry_run:
         return f"{counted(result.accepted, 'row')} would be sent{said}; none was."
     if result.duplicates and result.duplicates == result.batches:

@@ -202,7 +202,14 @@ def _row(before: int, row: int) -> str:
 
 
 def _as_json(table: pa.Table, row: int) -> str:
-    return json.dumps({name: str(column[row]) for name, column in zip(table.column_names, table.columns, strict=True)})
+    return json.dumps({name: _shown(table[name][row]) for name in table.column_names})
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return str(value)
+    except (OverflowError, ValueError):  # a time or a date of a year that Python does not have
+        return str(value.value)
 
 
 def _size(file: BinaryIO) -> int:

@@ -34,8 +34,8 @@ class IngestCalls(Session):
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 
         More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a
-        later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone and
-        counted in the result. A call that is retried on the way is taken once. For many pushes use `producer`.
+        later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone; the result
+        counts and lists them. A call that is retried on the way is taken once. For many pushes use `producer`.
 
         `time_unit`: numbers in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
         """
@@ -43,7 +43,7 @@ class IngestCalls(Session):
         with self._lock:
             pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
         try:
-            result = pusher.push(split(table), timeout)
+            result = pusher.push(split(table, time_column=self._time_column(stream)), timeout)
         except (InvalidData, NotFound):
             self._schemas.pop(stream.lower(), None)  # the name may be another stream's by now
             raise

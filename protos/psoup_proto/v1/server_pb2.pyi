@@ -100,6 +100,7 @@ class Limits(_message.Message):
     DEFAULT_DEADLINE_FIELD_NUMBER: _builtins.int
     STREAM_AGE_FIELD_NUMBER: _builtins.int
     STREAM_IDLE_FIELD_NUMBER: _builtins.int
+    TEXT_BYTES_FIELD_NUMBER: _builtins.int
     ingest_message_bytes: _builtins.int
     """Bytes of a request that carries tuples."""
     control_message_bytes: _builtins.int
@@ -114,6 +115,8 @@ class Limits(_message.Message):
     """Bytes of a batch once decoded."""
     concurrent_calls: _builtins.int
     """Calls under way at once, over all clients; more are refused with RESOURCE_EXHAUSTED."""
+    text_bytes: _builtins.int
+    """Bytes of one text."""
     @_builtins.property
     def default_deadline(self) -> _duration_pb2.Duration:
         """The deadline of a unary call that comes without one."""
@@ -139,10 +142,11 @@ class Limits(_message.Message):
         default_deadline: _duration_pb2.Duration | None = ...,
         stream_age: _duration_pb2.Duration | None = ...,
         stream_idle: _duration_pb2.Duration | None = ...,
+        text_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["default_deadline", b"default_deadline", "stream_age", b"stream_age", "stream_idle", b"stream_idle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_decoded_bytes", b"batch_decoded_bytes", "batch_rows", b"batch_rows", "concurrent_calls", b"concurrent_calls", "control_message_bytes", b"control_message_bytes", "default_deadline", b"default_deadline", "ingest_message_bytes", b"ingest_message_bytes", "metadata_bytes", b"metadata_bytes", "statement_bytes", b"statement_bytes", "stream_age", b"stream_age", "stream_idle", b"stream_idle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_decoded_bytes", b"batch_decoded_bytes", "batch_rows", b"batch_rows", "concurrent_calls", b"concurrent_calls", "control_message_bytes", b"control_message_bytes", "default_deadline", b"default_deadline", "ingest_message_bytes", b"ingest_message_bytes", "metadata_bytes", b"metadata_bytes", "statement_bytes", b"statement_bytes", "stream_age", b"stream_age", "stream_idle", b"stream_idle", "text_bytes", b"text_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

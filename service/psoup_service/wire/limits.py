@@ -35,6 +35,9 @@ class Limits:
     batch_rows: int = 1_048_576
     """Rows of one push."""
 
+    text_bytes: int = _MIB
+    """Bytes of one text, which the engine checks."""
+
     batch_columns: int = 4_096
     """Columns of one push."""
 
@@ -132,6 +135,7 @@ class Limits:
             default_deadline=_seconds(self.default_deadline_s),
             stream_age=_seconds(self.stream_age_s),
             stream_idle=_seconds(self.stream_idle_s),
+            text_bytes=self.text_bytes,
         )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.commands.push import summary
+from psoup_cli.commands.push import facts, summary
 from psoup_cli.commands.spark.options import (
     Checkpoint,
     Conf,
@@ -77,6 +76,6 @@ def feed(
     session = partial(open_session, master, conf)
     result = run_stream(source, stream, address, session, start, lambda batch: batch.accepted)
     if as_json:
-        print_json(dataclasses.asdict(result))
+        print_json(facts(result))
     else:
         message(summary(result))

@@ -1,0 +1,85 @@
+"""Rows that the service refused for their times, found by how many of a batch its reply counts.
+
+    times of a batch   12:07  11:02  12:05  19:00  11:30        reply: 2 late, 1 ahead
+    by time            11:02  11:30 | 12:05  12:07 | 19:00
+                       '-- late --'                 ahead       the least are the late ones, the greatest those ahead
+
+A row is late if its time is below the watermark of that moment, and ahead if it is above a bound: the counts alone say
+which rows those are. So does a reply that was lost on the way, and comes again from what the service remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from psoup_client import html
+from psoup_client.html import SHOWN_ROWS
+
+LISTED = 65_536
+"""Rows of each kind that a PushResult lists at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRows(html.Facts):
+    """Numbers of rows, from 0 and ascending: those that were too late, and those too far ahead of the clock."""
+
+    late: tuple[int, ...] = ()
+    ahead: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<RefusedRows: {len(self.late):,} too late, {len(self.ahead):,} too far ahead>"
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            kind: ", ".join([*map(str, rows[:SHOWN_ROWS]), *["…"] * (len(rows) > SHOWN_ROWS)])
+            for kind, rows in (("late", self.late), ("ahead", self.ahead))
+        }
+
+    def plus(self, later: RefusedRows) -> RefusedRows:
+        """Add rows that come after these, as far as there is room for them."""
+        return RefusedRows(_joined(self.late, later.late), _joined(self.ahead, later.ahead))
+
+
+NONE_REFUSED = RefusedRows()
+
+OnRefused = Callable[[RefusedRows], None]
+"""Told of refused rows."""
+
+
+def behind(refused: RefusedRows, rows: int) -> RefusedRows:
+    """Count the numbers from the first of all rows, so many of which came before."""
+    return RefusedRows(tuple(row + rows for row in refused.late), tuple(row + rows for row in refused.ahead))
+
+
+def instants(times: Any) -> Any:
+    """The times of an Arrow column without NULL, int64[n] of microseconds; not copied where they are one piece."""
+    return times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+
+
+def refused_rows(times: Any, late: int, ahead: int, before: int = 0) -> RefusedRows:
+    """Find so many refused rows by the times of all rows (int64[n]); their numbers begin at `before`. O(n).
+
+    None are found where the counts do not fit the times: the reply is of other rows.
+    """
+    if late + ahead > len(times):
+        return NONE_REFUSED
+    rows = _of_least(times, late), _of_least(~times, ahead)  # ~ turns the order round, and no integer is too small
+    if [len(kind) for kind in rows] != [late, ahead]:
+        return NONE_REFUSED
+    return RefusedRows(*(tuple((kind + before).tolist()) for kind in rows))
+
+
+def _of_least(values: Any, count: int) -> Any:
+    """Find the rows of the `count` least values, and of those that are equal to the last of them."""
+    if not count:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])
+
+
+def _joined(first: tuple[int, ...], later: tuple[int, ...]) -> tuple[int, ...]:
+    return first if not later or len(first) == LISTED else (first + later)[:LISTED]

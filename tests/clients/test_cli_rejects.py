@@ -1,0 +1,175 @@
+"""psoup push --rejects of what only the service refuses: files of all formats, each way of pushing, the exit codes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from psoup_client import Client
+from psoup_testing.command import Psoup
+
+MakeStream = Callable[[str], str]
+
+ROWS = [
+    {"n": 1, "at": "2026-07-01T12:00:00Z", "x": "a"},
+    {"n": 2, "at": "2026-07-01T11:00:00Z", "x": "late"},
+    {"n": 3, "at": "2026-07-01T12:00:00Z", "x": "b"},
+    {"n": 4, "at": "2126-07-01T12:00:00Z", "x": "ahead"},
+    {"n": 5, "at": "2026-07-01T11:59:59Z", "x": "late, too"},
+    {"n": 6, "at": "2026-07-01T12:00:01Z", "x": "c"},
+]
+"""Of these, behind a row of 12:00, two are late and one is ahead."""
+WORDS = {"late": "it is too late: its time is below the watermark of the stream"}
+WORDS["ahead"] = "it is too far ahead of the clock: AHEAD of the stream says how far a time may be"
+
+
+def texts(rows: list[dict[str, Any]]) -> str:
+    """Rows as a CSV with a header; the fifth stands on two lines."""
+    lines = [f'{row["n"]},{row["at"]},"{row["x"].replace(", ", chr(10))}"' for row in rows]
+    return "\n".join(["n,at,x", *lines]) + "\n"
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows in the format that the name says."""
+    table = pa.Table.from_pylist(rows)
+    match path.name.removeprefix("rows."):
+        case "csv":
+            path.write_text(texts(rows))
+        case "csv.gz":
+            path.write_bytes(gzip.compress(texts(rows).encode()))
+        case "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+        case "parquet":
+            pq.write_table(table, path, row_group_size=2)
+        case "arrow":
+            pyarrow.feather.write_feather(table, path)
+        case name:
+            raise AssertionError(name)
+
+
+@pytest.fixture
+def events(client: Client, make_stream: MakeStream) -> str:
+    name = make_stream("(n BIGINT, at TIMESTAMP NOT NULL, x TEXT) TIMESTAMP BY at")
+    client.push(name, [{"n": 0, "at": "2026-07-01T12:00:00Z"}])
+    return name
+
+
+def written(path: str = "r.csv") -> list[tuple[str, int, str]]:
+    """What is in the rejects: the file, the line, the first word of the reason that tells them apart."""
+    kinds = {why: kind for kind, why in WORDS.items()}
+    with open(path, newline="") as file:
+        return [
+            (row["file"], int(row["line"]), kinds.get(row["reason"], row["reason"])) for row in csv.DictReader(file)
+        ]
+
+
+LINES = {"csv": (3, 6, 5), "csv.gz": (3, 6, 5), "jsonl": (3, 9, 7), "parquet": (2, 5, 4), "arrow": (2, 5, 4)}
+"""Where the two late rows are, and the one ahead."""
+
+
+@pytest.mark.parametrize("way", [[], ["--whole"], ["--ids"]], ids=["plain", "whole", "ids"])
+@pytest.mark.parametrize("kind", list(LINES))
+def test_rows_refused_for_their_times_are_written_down(
+    psoup: Psoup, client: Client, events: str, tmp_path: Path, kind: str, way: list[str]
+) -> None:
+    write(tmp_path / f"rows.{kind}", ROWS)
+    ran = psoup("push", events, f"rows.{kind}", "--rejects", "r.csv", *way)
+    assert ran.code == 6
+    assert "refused: 2 too late, 1 too far ahead (r.csv); watermark 2026-07-01T12:00:01Z." in ran.err
+    places = zip(LINES[kind], ("late", "late", "ahead"), strict=True)
+    assert written() == [(f"rows.{kind}", line, why) for line, why in places]
+    answer = client.ask(f"SELECT n FROM {events} ORDER BY n").to_arrow()["n"].to_pylist()
+    assert answer == [0, 1, 3, 6]
+
+
+def test_of_several_files_and_pieces(
+    psoup: Psoup, client: Client, events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small pieces, rows that do not fit among the others, and files in which every other row is late."""
+    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 100)
+    expected = set[tuple[str, int, str]]()
+    for name in ("1.csv", "2.csv"):
+        lines = ["n,at,x"]
+        for n in range(400):
+            kind = "late" if n % 2 else "unfit" if n % 50 == 0 else ""
+            lines.append(f"{'?' if kind == 'unfit' else n},2026-07-01T{11 if kind == 'late' else 13}:00:00Z,x")
+            expected |= {(name, n + 2, kind)} if kind else set()
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    for way in ([], ["--whole"], ["--ids"]):
+        ran = psoup("push", events, "1.csv", "2.csv", "--rejects", "r.csv", *way)
+        assert (ran.code, "400 too late, 16 rejected (r.csv)" in ran.err) == (6, True)
+        found = [(file, line, "unfit" if "BIGINT" in why else why) for file, line, why in written()]
+        assert (len(found), set(found)) == (len(expected), expected)
+
+
+def test_standard_input_as_a_whole(psoup: Psoup, events: str) -> None:
+    stdin = texts(ROWS).encode()
+    ran = psoup("push", events, "-", "--format", "csv", "--whole", "--rejects", "r.csv", stdin=stdin)
+    assert ran.code == 6
+    assert written() == [("standard input", 3, "late"), ("standard input", 6, "late"), ("standard input", 5, "ahead")]
+
+
+def test_a_name_that_is_sent_again_writes_the_same(psoup: Psoup, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS)
+    said = list[list[tuple[str, int, str]]]()
+    for _ in range(2):
+        ran = psoup("push", events, "rows.csv", "--whole", "--id", "monday", "--rejects", "r.csv")
+        assert ran.code == 6
+        said.append(written())
+    assert said[0] == said[1] and len(said[0]) == 3
+    write(tmp_path / "rows.csv", ROWS[:2])
+    assert psoup("push", events, "rows.csv", "--whole", "--id", "monday", "--rejects", "r.csv").code == 6
+    assert written() == [], "what was taken under the name were other rows"
+
+
+def test_the_exit_code_says_what_was_taken(psoup: Psoup, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS[1:2])
+    ran = psoup("push", events, "rows.csv", "--rejects", "r.csv")
+    assert (ran.code, ran.err) == (5, "psoup: rows.csv: 1 row is too late, and none was taken\n")
+    assert written() == [("rows.csv", 2, "late")]
+    write(tmp_path / "rows.csv", ROWS[:1])
+    assert psoup("push", events, "rows.csv", "--rejects", "r.csv").code == 0
+    assert written() == []
+    write(tmp_path / "rows.csv", ROWS)
+    [told] = psoup("push", events, "rows.csv", "--rejects", "r.csv", "--json").rows
+    assert (told["accepted"], told["late"], told["ahead"], told["rejected"]) == (3, 2, 1, 0)
+    assert "refused" not in told
+
+
+def test_values_that_only_the_service_refused(
+    psoup: Psoup, client: Client, make_stream: MakeStream, tmp_path: Path
+) -> None:
+    """A text that is too long, an infinite time, NULL where the stream has its time: each of them refused alone."""
+    name = make_stream("(n BIGINT, at TIMESTAMP, x TEXT, day DATE) TIMESTAMP BY at")
+    far, second = 2**63 - 1, 1_000_000
+    columns = {
+        "n": pa.array(range(6)),
+        "at": pa.array([second, second, far, None, second, second], pa.timestamp("us", "UTC")),
+        "x": pa.array(["a", "b" * (2**20 + 1), "c", "d", "e", "f"]),
+        "day": pa.array([0, 1, 2, 3, 1 - 2**31, 5], pa.int32()).cast(pa.date32()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    assert psoup("push", name, "rows.parquet").code == 1
+    for way in (["--dry-run"], [], ["--whole"]):
+        ran = psoup("push", name, "rows.parquet", "--rejects", "r.csv", *way)
+        assert ran.code == 6, ran.err
+        assert written() == [
+            ("rows.parquet", 2, "the text in column 'x' has 1,048,577 bytes; 1,048,576 is the most in one value"),
+            (
+                "rows.parquet",
+                3,
+                "the TIMESTAMP in column 'at' is infinity, which is not a time here; send NULL or a time",
+            ),
+            ("rows.parquet", 4, "'at' is NULL, but it is the stream's TIMESTAMP BY"),
+            ("rows.parquet", 5, "the DATE in column 'day' is -infinity, which is not a time here; send NULL or a time"),
+        ]
+    assert client.ask(f"SELECT n FROM {name}").to_arrow()["n"].to_pylist() == [0, 5, 0, 5]
