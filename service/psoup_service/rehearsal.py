@@ -182,7 +182,8 @@ class _Rehearsal:
             self._read_by(change.first, (term.attribute for factor in columns.fixed for term in factor.terms))
             return
         for query_id, query in enumerate(change.queries, change.first):
-            self._read_by(query_id, (term.attribute for factor in query.factors for term in factor.terms))
+            for selection in query.selections:
+                self._read_by(query_id, (term.attribute for factor in selection.factors for term in factor.terms))
 
     def _read_by(self, query_id: int, exprs: Iterator[Expr]) -> None:
         for expr in exprs:

@@ -18,16 +18,12 @@ from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.snapshot import Snapshot
-from psoup_testing.joining import bind_joins, of_sides
+from psoup_testing.joining import join_of
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
 R, S = "SELECT * FROM r WHERE a > 5", "SELECT * FROM s WHERE b > 7"
-RS, SS = of_sides(R, S), of_sides(S, "SELECT * FROM s WHERE b < 3")
-
-
-@pytest.fixture(autouse=True)
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    bind_joins(monkeypatch, "psoup.admission.binding")
+OF_R, OF_S = ("r", "a > 5"), ("s", "b > 7")
+RS, SS = join_of(OF_R, OF_S), join_of(OF_S, ("s", "b < 3"))
 
 
 class Recorded(LocalPSoup):
@@ -67,7 +63,10 @@ def test_a_join_is_one_query_and_a_side_on_each_stream() -> None:
     assert soup.stand() == [plain, join, later, side_id(join, 0), side_id(join, 1)]
     assert soup.queries() == [plain, join, later] and soup.seen.count == 3
     sides = soup.seen.sides_of(soup.seen.query(join, soup.tenant))
-    assert [side.query.text for side in sides] == [R, S]
+    assert [side.query.text for side in sides] == [
+        "SELECT * FROM r AS x0 WHERE (x0.a > 5) BEGIN (START) END (NOW)",
+        "SELECT * FROM s AS x1 WHERE (x1.b > 7) BEGIN (START) END (NOW)",
+    ]
     assert [soup.seen.by_id[side.stream_id].spec.name for side in sides] == ["r", "s"]
     assert soup.seen.clause(sides[0].sqc_id).members == (plain, later, side_id(join, 0))
     assert (soup.on("r"), soup.on("s")) == (3, 1)
@@ -93,7 +92,7 @@ def test_a_side_is_evaluated_like_any_selection() -> None:
 def test_a_join_of_a_stream_with_itself_counts_once_on_it() -> None:
     soup = Recorded()
     join = soup.register(SS)
-    same = soup.register(of_sides(S, S))
+    same = soup.register(join_of(OF_S, OF_S))
     assert soup.on("s") == 2
     clause = soup.seen.clause(soup.seen.side(join, 0).sqc_id)
     assert clause.members == (side_id(join, 0), side_id(same, 0), side_id(same, 1))
@@ -105,7 +104,7 @@ def test_a_join_of_a_stream_with_itself_counts_once_on_it() -> None:
 
 def test_a_block_has_joins_among_its_queries() -> None:
     soup = Recorded()
-    texts = [R, RS, S, SS, of_sides(S, R, S), S]
+    texts = [R, RS, S, SS, join_of(OF_S, OF_R, OF_S), S]
     ids = soup.register_many(texts)
     assert list(ids) == soup.queries() == [1, 2, 3, 4, 5, 6]
     assert (soup.on("r"), soup.on("s")) == (3, 5) and soup.seen.sides == 7
@@ -198,15 +197,14 @@ def test_a_repeated_request_is_the_same_join() -> None:
 def test_a_window_must_fit_the_stream_of_its_source() -> None:
     soup = Recorded()
     soup.execute("CREATE STREAM short (a BIGINT) RETENTION 10 SECONDS")
-    wide = "SELECT * FROM short BEGIN (NOW - INTERVAL '1' HOUR) END (NOW)"
     with pytest.raises(OutOfRange, match="short"):
-        soup.register(of_sides(R, wide))
+        soup.register("SELECT r.b FROM r [RANGE 5 SECONDS], short [RANGE 1 HOUR] WHERE r.a = short.a")
 
 
 def test_a_join_is_charged_for_its_sides() -> None:
     soup = Recorded(EngineConfig(memory_bytes=1 << 20))
     with pytest.raises(ResourceExhausted, match="queries need"):
-        soup.register_many([of_sides(*[R] * 8)] * 50)
+        soup.register_many([join_of(*[OF_R] * 8)] * 50)
     assert soup.admission.query_bytes == 0
 
 
@@ -223,7 +221,7 @@ def test_a_changed_stream_has_the_join_bound_again() -> None:
 def test_a_replay_leads_to_the_same_state(verify: str) -> None:
     soup = Recorded()
     random = np.random.default_rng(3)
-    texts = [R, S, RS, SS, of_sides(S, R), of_sides(R, R, S)]
+    texts = [R, S, RS, SS, join_of(OF_S, OF_R), join_of(OF_R, OF_R, OF_S)]
     for _ in range(25):
         match int(random.integers(6)):
             case 0:
@@ -258,7 +256,7 @@ def test_readers_of_matches_see_no_side() -> None:
     soup = Recorded()
     block = soup.register_many("SELECT * FROM r WHERE a > ? AND b > ?", [(n, n + 1) for n in range(40)])
     plain = soup.register(R)
-    join = soup.register(of_sides(R, "SELECT * FROM r WHERE b > 77"))
+    join = soup.register(join_of(OF_R, ("r", "b > 77")))
     soup.push("r", pa.table({"a": [100, 9], "b": [100, 2]}))
     rows = pa.table({"a": [100, 9], "b": [100, 2]})
     assert soup.matches("r", 0) == [*block, plain]

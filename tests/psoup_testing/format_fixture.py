@@ -7,7 +7,7 @@
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
-twice, a stream dropped alone and with its queries.
+twice, a stream dropped alone and with its queries, joins alone and in a block.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ QUERIES = (
     "SELECT x, _id FROM recent BEGIN (START)",
 )
 BLOCK = "SELECT at, n FROM readings WHERE n >= $low AND ok = $ok AND day < $day BEGIN (START)"
+JOINS = (
+    "SELECT r.n, c.x FROM readings AS r, kept AS c WHERE r.n = c.x AND r.n > 3 AND c.x <> 7 BEGIN (START)",
+    "SELECT a.x FROM recent AS a JOIN recent AS b USING (x) WHERE a.x > 7 BEGIN (START)",
+    "SELECT k.x, r.word FROM kept AS k [RANGE 300 SECONDS], readings AS r [ROWS 20] WHERE k.x <= r.n AND r.ok",
+)
+"""Statements of the tenth format."""
 TAGS = TagColumns(
     3,
     pa.array(["row 0", "row 1", "row 2"]),
@@ -154,6 +160,9 @@ def tell(soup: Soup) -> None:
     soup.unregister(soup.query("row 1"))
     for text in QUERIES[:3]:
         soup.register(text, key="moved", replace=True)
+    joined = soup.register_many(JOINS)
+    soup.unregister(joined[1])
+    soup.register(JOINS[0], key="joined")
 
 
 def come_and_go(soup: Soup) -> None:
@@ -184,7 +193,18 @@ def ask(soup: Soup) -> list[Any]:
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup)]
+    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup)]
+
+
+def _joined(soup: Soup) -> Any:
+    """The joins, each with its sides: what stands on which stream."""
+    try:
+        soup.query("joined")
+    except NotFound as problem:
+        return type(problem).__name__
+    snapshot = soup.engine.snapshot()
+    joins = [record for _, record in snapshot.queries.items(0) if not record.sqc_id]
+    return [[[side.query_id, side.stream_id, side.query.text] for side in snapshot.sides_of(join)] for join in joins]
 
 
 def _tagged(soup: Soup) -> Any:

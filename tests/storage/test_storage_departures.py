@@ -163,10 +163,12 @@ def come_and_go(soup: RestartingPSoup, steps: int) -> None:
             standing += soup.register_many((ONE, TWO)[step % 4 // 2], [[n] for n in range(6)], f"r{step}")
         elif step % 6 == 1:
             standing.append(soup.register(f"SELECT x FROM t WHERE x > {step}"))
+            standing += soup.register_many(["SELECT t.x FROM s, t WHERE s.x = t.x", "SELECT x FROM s"])
         elif step % 12 == 2:
             soup.execute("CREATE STREAM u (x BIGINT)")
             soup.register_many([f"SELECT x FROM {name} WHERE x > {step}" for name in "uu"])
             standing.append(soup.register_many(["SELECT x FROM t", "SELECT x FROM u"])[0])
+            soup.register("SELECT t.x FROM t, u WHERE t.x = u.x")
             soup.drop_stream("u", cascade=True)
         elif step % 6 == 4:
             going = churning.sample(standing, churning.randrange(len(standing)))

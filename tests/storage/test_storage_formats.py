@@ -15,7 +15,7 @@ from psoup_storage.durable.sqlite.database import FORMAT
 from psoup_testing.format_fixture import END, QUESTIONS, Soup, ask, readings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-FORMATS = sorted(path.name for path in FIXTURES.glob("format-*"))
+FORMATS = sorted((path.name for path in FIXTURES.glob("format-*")), key=lambda name: int(name.partition("-")[2]))
 
 
 @pytest.fixture(params=FORMATS)
@@ -29,7 +29,7 @@ def soup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Soup]:
 def said(soup: Soup) -> object:
     """What was said then, and that there is no query of which that release knew nothing."""
     recorded = json.loads((FIXTURES / soup.store.path.name / "answers.json").read_text(encoding="utf-8"))
-    return [*recorded, *["NotFound"] * (len(QUESTIONS) + 5 - len(recorded))]
+    return [*recorded, *["NotFound"] * (len(QUESTIONS) + 6 - len(recorded))]
 
 
 def test_there_is_a_fixture_of_every_format() -> None:
@@ -54,7 +54,8 @@ def test_a_directory_of_an_older_release_lives_on(soup: Soup) -> None:
     assert (done.duplicate, done.accepted) == (False, 5)
     at = again.admission.prepare(Locate("readings", "meter 0"), END).acknowledgement
     assert isinstance(at, ProducerAcknowledgement)
-    assert (at.epoch, at.number, at.rows) == (3, 23, None), "the formats up to 9 did not count a producer's rows"
+    counted = None if int(soup.store.path.name.removeprefix("format-")) < 10 else 115
+    assert (at.epoch, at.number, at.rows) == (3, 23, counted), "the formats up to 9 did not count a producer's rows"
     again.maintain()
     again.engine.check()
     again.store.close()

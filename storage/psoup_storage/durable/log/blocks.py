@@ -36,10 +36,10 @@ from psoup.sql.templates.values import Columns, columns_of_rows
 
 _CHECKSUM = struct.Struct("<I")
 
-Bind = Callable[[int, str], StandingQuery]
-"""The query of a text over the stream of that ID."""
-Only = Callable[[int], Callable[[str], StreamSpec | None]]
-"""A lookup by name that knows only the stream of this ID."""
+Bind = Callable[[tuple[int, ...], str], StandingQuery]
+"""The query of a text over the streams of these IDs."""
+Only = Callable[[tuple[int, ...]], Callable[[str], StreamSpec | None]]
+"""A lookup by name that knows only the streams of these IDs."""
 
 
 def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
@@ -74,13 +74,15 @@ def decode_block(
         columns, tags = _split(columns, facts)
     if not template:
         texts = facts["texts"] if columns is None else columns[0].to_pylist()
+        if "joins" in facts:
+            return [bind(tuple(streams), text) for text in texts], [], tags
         places = streams if len(streams) > 1 else streams * len(texts)
-        return [bind(stream, text) for stream, text in zip(places, texts, strict=True)], [], tags
+        return [bind((stream,), text) for stream, text in zip(places, texts, strict=True)], [], tags
     values = Values(columns)
     if columns is None or facts["form"] == "rows":
         lines = facts["rows"] if columns is None else map(json.loads, columns[0].to_pylist())
         values = Values(rows=[tuple(map(_read_value, line)) for line in lines])
-    return *gathered(bind_values(prepare(template, only(streams[0])), values, way=facts.get("way"))), tags
+    return *gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts.get("way"))), tags
 
 
 def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:

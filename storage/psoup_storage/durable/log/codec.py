@@ -2,7 +2,7 @@
 
     sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
            1  stream           1  sql, tenant, time
-           2  query            1  text, query, request, key, labels …
+           2  query            1  text, query, request, key, labels …      of a join 0, and streams: those of FROM
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
            4  queries          1  first, template, request …     what each replaces a block: see `blocks`
            5  replaced         0  tenant                         earlier, then later
@@ -20,6 +20,7 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple, assert_never, get_args
 
 import numpy as np
@@ -46,16 +47,14 @@ from psoup.events.events import (
 )
 from psoup.events.tags import tag_of
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
-from psoup.sql.templates.forms import Forms
-from psoup.sql.templates.ladder import bind_text, way_of
+from psoup.sql.templates.ladder import way_of
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+from psoup_storage.durable.log.naming import LoggedStreams, StreamIds
 from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
 
 INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
-
 StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark"]
 Kind = StreamKind | Literal["query", "queries", "replaced", "unregister", "departure"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
@@ -63,7 +62,7 @@ KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in ge
 
 
 class LogRow(NamedTuple):
-    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
+    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only, or has several.
 
     `gone` is of another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
     """
@@ -98,18 +97,18 @@ def encode(event: Event) -> LogRow:
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
             return _row(event.sequence, "watermark", event.stream_id, **facts)
         case Registered():
+            streams = list(dict.fromkeys(event.side_streams))
             return _row(
                 event.sequence,
                 "query",
-                event.stream_id,
+                event.stream_id if len(streams) < 2 else 0,
                 text=event.query.text,
                 query=event.query_id,
                 request=event.request_id,
                 tenant=event.tenant,
                 time=event.time,
-                **_some(
-                    key=event.tag.key, labels=dict(event.tag.labels), replaced=event.replaced, expires=event.expires
-                ),
+                **_some(key=event.tag.key, labels=dict(event.tag.labels), replaced=event.replaced),
+                **_some(expires=event.expires, streams=streams),
             )
         case RegisteredMany():
             return _encode_many(event)
@@ -177,7 +176,10 @@ def _encode_many(event: RegisteredMany) -> LogRow:
     if event.tags is not None:
         way |= {"keyed": event.tags.keys is not None, "labels": event.tags.names}
     streams = list(event.stream_ids)
-    if len(set(streams)) == 1:
+    if event.side_streams:  # found again by the names in the texts
+        way |= {"joins": True}
+        streams = list(dict.fromkeys([*streams, *chain.from_iterable(event.side_streams)]))
+    elif len(set(streams)) == 1:
         del streams[1:]
     return _row(
         event.sequence,
@@ -235,8 +237,7 @@ class Decoder:
     def __init__(self, edges: dict[int, Edge], restore: Restore) -> None:
         self._edges = edges
         self._restore = restore
-        self._streams: dict[int, StreamSpec] = {}
-        self._forms: dict[int, Forms] = {}
+        self._streams = LoggedStreams()
 
     def decode(self, row: LogRow) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
@@ -258,13 +259,13 @@ class Decoder:
             case "push":
                 return self._push(row, facts)
             case "stream":
-                spec = self._streams[row.stream] = create_stream(facts["sql"])
+                spec = self._streams.specs[row.stream] = create_stream(facts["sql"])
                 stored = self._restore(row.stream, spec)
                 return StreamCreated(
                     row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"], stored
                 )
             case "alter":
-                spec = self._streams[row.stream] = altered(self._streams[row.stream], facts["sql"])
+                spec = self._streams.specs[row.stream] = altered(self._streams.specs[row.stream], facts["sql"])
                 text = create_statement(spec)
                 return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
@@ -291,25 +292,24 @@ class Decoder:
                 assert_never(row.kind)
 
     def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
-        names = facts["tenant"], row.stream, facts["query"]
-        query = self._bind(row.stream, facts["text"])
+        streams = tuple(facts.get("streams", ())) or (row.stream,)
+        query = self._streams.bind(streams, facts["text"])
+        of_sources = self._streams.of_sources(streams, query)
+        names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
-        more = facts.get("replaced", 0), facts.get("expires", 0)
+        more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
         return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more)
-
-    def _bind(self, stream: int, text: str) -> StandingQuery:
-        return bind_text(self._forms.setdefault(stream, Forms()), text, self._only(stream))
-
-    def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
-        """A lookup that knows only this stream: its name meant this stream when the event was logged."""
-        spec = self._streams[stream]
-        return lambda name: spec if name.lower() == spec.name.lower() else None
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         if "crc" in facts:
             _check_tuples(row, facts)
         streams, template = facts["streams"], facts.get("template", "")
-        queries, rows, tags = decode_block(facts, row.tuples, self._bind, self._only)
+        queries, rows, tags = decode_block(facts, row.tuples, self._streams.bind, self._streams.only)
+        of_sides = list[StreamIds]()
+        if "joins" in facts:
+            of_each = [self._streams.of_sources(tuple(streams), query) for query in queries]
+            streams = [ids[0] for ids in of_each]
+            of_sides = [ids if query.sides else () for ids, query in zip(of_each, queries, strict=True)]
         return RegisteredMany(
             row.sequence,
             facts["tenant"],
@@ -325,10 +325,11 @@ class Decoder:
             tags,
             None if row.refused is None else np.frombuffer(row.refused, INT64),
             facts.get("expires", 0),
+            of_sides,
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:
-        batch = self._batch(row, facts, self._streams[row.stream])
+        batch = self._batch(row, facts, self._streams.specs[row.stream])
         refused = np.frombuffer(row.refused or b"", INT64)
         return Pushed(
             row.sequence,

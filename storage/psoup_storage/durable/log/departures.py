@@ -62,7 +62,7 @@ _STREAM = """
 DELETE FROM log WHERE stream = :stream AND :stream < (SELECT max(stream) FROM log)
     AND NOT EXISTS (SELECT 1 FROM log WHERE stream = :stream AND kind IN ('query', 'queries'))
     AND NOT EXISTS (SELECT 1 FROM log AS block, json_each(block.body, '$.streams')
-        WHERE block.stream = 0 AND block.kind = 'queries' AND value = :stream)
+        WHERE block.stream = 0 AND block.kind IN ('query', 'queries') AND value = :stream)
 """
 
 

@@ -35,7 +35,7 @@ from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 9
+FORMAT = 10
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -113,9 +113,11 @@ _UPGRADES = {
     6: "",
     7: "",
     8: "",
+    9: "",
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
-forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once."""
+forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
+the tenth joins, and pushes that count the rows of their producers."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that create a database of this format."""
 

@@ -1,0 +1,44 @@
+"""The streams that texts of the log name: a text is bound to what its names meant when its event was logged.
+
+2   trades (…)      the definitions so far, by ID; a name may have been given to another stream since
+5   quotes (…)      an event says by ID which streams its texts read: one, or those of a join
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from psoup.model import StreamSpec
+from psoup.plan.standing import StandingQuery
+from psoup.sql.templates.forms import Forms
+from psoup.sql.templates.ladder import bind_text
+
+StreamIds = tuple[int, ...]
+
+
+class LoggedStreams:
+    """The streams of the log as far as it was read."""
+
+    def __init__(self) -> None:
+        self.specs: dict[int, StreamSpec] = {}
+        """By ID; those of streams that were dropped, too."""
+        self._forms: dict[StreamIds, Forms] = {}
+
+    def bind(self, streams: StreamIds, text: str) -> StandingQuery:
+        """The query of a text over some streams."""
+        return bind_text(self._forms.setdefault(streams, Forms()), text, self.only(streams))
+
+    def only(self, streams: StreamIds) -> Callable[[str], StreamSpec | None]:
+        """A lookup by name that knows only these streams."""
+        if len(streams) == 1:
+            spec = self.specs[streams[0]]
+            return lambda name: spec if name.lower() == spec.name.lower() else None
+        specs = {self.specs[stream].name.lower(): self.specs[stream] for stream in streams}
+        return lambda name: specs.get(name.lower())
+
+    def of_sources(self, streams: StreamIds, query: StandingQuery) -> StreamIds:
+        """The stream of each source of a query, which are among `streams`."""
+        if len(streams) == 1:
+            return streams * len(query.selections)
+        by_name = {self.specs[stream].name.lower(): stream for stream in streams}
+        return tuple([by_name[selection.source.spec.name.lower()] for selection in query.selections])
