@@ -12,7 +12,7 @@ It speaks gRPC to a service and contains nothing of the engine.
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
-from psoup_client.calls.cover import CoverChunk, CoverSite
+from psoup_client.calls.cover import CoverChunk, CoverSide, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.client import DEFAULT_ADDRESS, Client
@@ -72,6 +72,7 @@ __all__ = [
     "AttachResult",
     "CoverSite",
     "CoverChunk",
+    "CoverSide",
     "StreamInfo",
     "QueryInfo",
     "QuerySource",

@@ -168,10 +168,8 @@ class QueryInfo(html.Facts):
     """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
 
     `streams` are those of FROM, each once, and `sources` has what is selected of each: one, or those of a join, whose
-    `stream` is the first, and whose `clause` and `window` are the texts of all together.
-
-    `key` is the client's own name for it, "" without one. `expires_after`: how long it lives without being asked, and
-    `expires`: until when if it is not asked from now on; None if it does not expire.
+    `stream` is the first, and whose `clause` and `window` are the texts of all together. `side_of` is "" but for the
+    sides of joins that jobs ask for.
     """
 
     query_id: str
@@ -189,6 +187,7 @@ class QueryInfo(html.Facts):
     expires: dt.datetime | None = None
     streams: tuple[str, ...] = ()
     sources: tuple[QuerySource, ...] = ()
+    side_of: str = ""
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -220,6 +219,7 @@ class QueryInfo(html.Facts):
             expires=from_proto(message.expire_time) if message.HasField("expire_time") else None,
             streams=tuple(message.streams),
             sources=sources,
+            side_of=message.side_of,
         )
 
 

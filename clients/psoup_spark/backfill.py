@@ -141,8 +141,8 @@ def _written(directory: Path) -> tuple[int, int]:
 
 
 def standing_queries(client: Client, site: AttachSite) -> Statements:
-    """Ask for the queries that stand on the stream: their numbers in this incarnation, and their statements."""
-    infos = [query.info for query in client.queries(site.stream)]
+    """Ask for the queries, and sides of joins, that stand on the stream: their numbers here, and their statements."""
+    infos = [query.info for query in client.queries(site.stream, include_sides=True)]
     return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
 
 

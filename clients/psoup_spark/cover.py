@@ -4,13 +4,13 @@
                                                                  manifest, then Cover <──────────┘ on the driver
 
 Chunks are read where they are. A run that dies leaves nothing that is seen, and the next one removes what it left; what
-has been covered is not evaluated again. A job is for queries of one stream.
+has been covered is not evaluated again. A job is for one stream: of joins it evaluates the sides there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from psoup.sql import create_stream
-from psoup_client import Client, CoverSite, InvalidData
+from psoup_client import Client, CoverSite, InvalidData, QueryInfo
 from psoup_spark.attempts import attempt, prefix
 from psoup_spark.bound import known
 from psoup_spark.sending import insist
@@ -59,43 +59,73 @@ def cover(
 ) -> CoverResult:
     """Evaluate queries over the chunks on disk that lack them; once.
 
-    They are `queries` (IDs of one stream), those with some `keys`, and of a `stream`, or with `labels`, all.
+    They are `queries` (IDs), those with some `keys`, and of a `stream`, or with `labels`, all. There is a job for each
+    of their streams, or for `stream` only; what a join selects of a stream is evaluated with the queries on it.
     Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
-    must be reachable, under the same path, by driver and workers. A service that is away when the job hands in what it
-    found is waited for, `patience` seconds. Raises NotFound; InvalidRequest for queries of
-    several streams; Conflict, reason JOB_RUNS, if the same job is running.
+    must be reachable, under the same path, by driver and workers. A service that is away when a job hands in what it
+    found is waited for, `patience` seconds. Raises NotFound; Conflict, reason JOB_RUNS, if the same job is running.
     """
     with Client(address) as client:
+        named = [client.query(query) for query in dict.fromkeys(queries)] + [client.query(key=key) for key in keys]
         listed = [] if stream is None and labels is None else client.queries(stream, labels=labels)
-        texts = {query.id: query.sql for query in [*listed, *(client.query(key=key) for key in keys)]}
-        wanted = tuple(dict.fromkeys([*queries, *texts]))
+        wanted = {query.id: query.info for query in [*named, *listed]}
         if not wanted:
             raise InvalidData("no query was named; name some, or a stream that has queries")
-        site = client.begin_cover(wanted)
-        if not site.chunks or not site.numbers:
-            return CoverResult(len(wanted), before=site.covered)
-        texts |= {query: client.query(query).sql for query in site.numbers if query not in texts}
-        statements = tuple(sorted((number, texts[query]) for query, number in site.numbers.items()))
-        job = prefix("cover", site.stream, *sorted(site.numbers))
-        with attempt(site.folder, job, f"a job that covers {_named(site)}") as directory:
-            watch = Watch(progress, spark)
-            watch.phase, watch.total = "evaluating", sum(chunk.rows for chunk in site.chunks)
-            sizes = {Path(chunk.path).name + SUFFIX: chunk.rows for chunk in site.chunks}
-            watch.written = lambda: _written(directory, sizes)
-            with watch.running():
-                evaluated = _evaluate(spark, site, directory, statements)
-                watch.phase = "attaching"
-                names = tuple(Path(site.chunks[place].path).name for place, _, _ in evaluated)
-                numbers = np.array([number for number, _ in statements], np.int64)
-                write_cover(directory, Cover(site.incarnation, ranges_of(numbers), names))
-                chunks, rows = insist(patience, lambda: client.cover(site, directory.name))
+        done = CoverResult(len(wanted))
+        for name, infos in _by_stream(wanted.values(), stream).items():
+            done = _both(done, _cover(spark, client, name, infos, patience, progress))
+        return done
+
+
+def _by_stream(infos: Iterable[QueryInfo], stream: str | None) -> dict[str, list[QueryInfo]]:
+    """Sort queries by their streams: a join comes several times. With `stream`, those on it."""
+    sorted_by: dict[str, list[QueryInfo]] = {}
+    for info in infos:
+        for name in info.streams:
+            if stream is None or name.lower() == stream.lower():
+                sorted_by.setdefault(name, []).append(info)
+    return sorted_by
+
+
+def _cover(
+    spark: SparkSession,
+    client: Client,
+    stream: str,
+    infos: Sequence[QueryInfo],
+    patience: float,
+    progress: Tell | None,
+) -> CoverResult:
+    """Run the job for the queries on one stream."""
+    texts = {info.query_id: info.sql for info in infos}
+    site = client.begin_cover([*texts], stream=stream)
+    if not site.chunks or not (site.numbers or site.sides):
+        return CoverResult(0, before=site.covered)
+    statements = [(number, texts[query]) for query, number in site.numbers.items()]
+    statements = sorted([*statements, *((side.number, side.statement) for side in site.sides)])
+    names = sorted({*site.numbers, *(side.query for side in site.sides)})
+    with attempt(site.folder, prefix("cover", site.stream, *names), f"a job that covers {_named(names)}") as directory:
+        watch = Watch(progress, spark)
+        watch.phase, watch.total = "evaluating", sum(chunk.rows for chunk in site.chunks)
+        sizes = {Path(chunk.path).name + SUFFIX: chunk.rows for chunk in site.chunks}
+        watch.written = lambda: _written(directory, sizes)
+        with watch.running():
+            evaluated = _evaluate(spark, site, directory, tuple(statements))
+            watch.phase = "attaching"
+            files = tuple(Path(site.chunks[place].path).name for place, _, _ in evaluated)
+            numbers = np.array([number for number, _ in statements], np.int64)
+            write_cover(directory, Cover(site.incarnation, ranges_of(numbers), files))
+            chunks, rows = insist(patience, lambda: client.cover(site, directory.name))
     matches = sum(count for _, _, count in evaluated)
-    return CoverResult(len(wanted), chunks, rows, matches, site.covered, len(site.chunks) - chunks)
+    return CoverResult(0, chunks, rows, matches, site.covered, len(site.chunks) - chunks)
 
 
-def _named(site: CoverSite) -> str:
-    first, *others = sorted(site.numbers)
-    return f"query {first}" + (f" and {len(others):,} more" if others else "")
+def _both(one: CoverResult, other: CoverResult) -> CoverResult:
+    """Add the outcomes of two jobs."""
+    return CoverResult(*(mine + theirs for mine, theirs in zip(astuple(one), astuple(other), strict=True)))
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"query {names[0]}" + (f" and {len(names) - 1:,} more" if len(names) > 1 else "")
 
 
 def _written(directory: Path, sizes: dict[str, int]) -> tuple[int, int]:

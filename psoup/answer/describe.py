@@ -72,12 +72,14 @@ def list_queries(
     labels: Labels = (),
     expiring: int | None = None,
     joins: bool = True,
+    sides: bool = False,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
     """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named.
 
     With `labels`, those that have all of them: O(log n + k). With a time `expiring`, those that expire before it. A
-    join is of each of its streams; none comes without `joins`.
+    join is of each of its streams; none comes without `joins`. With `sides` come, in place of joins, their sides, after
+    all queries: labels and `expiring` do not find them.
     """
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
     page: list[QueryRecord] = []
@@ -90,11 +92,11 @@ def list_queries(
         records = (record for record in named if record is not None and set(labels) <= set(record.tag.labels))
     else:
         every = snapshot.queries.items(after + 1)
-        records = (record for _, record in takewhile(lambda item: not is_side(item[0]), every))
+        records = (record for _, record in takewhile(lambda item: sides or not is_side(item[0]), every))
     for number, record in enumerate(records):
         if number % _CHECKED == 0:
             budget.check()
-        if record.tenant != tenant or (record.sqc_id == NO_CLAUSE and not joins):
+        if record.tenant != tenant or (record.sqc_id == NO_CLAUSE and (sides or not joins)):
             continue
         if stream_id is None or stream_id in snapshot.streams_of(record):
             page.append(record)

@@ -78,7 +78,7 @@ def test_what_cannot_be_covered_is_told(spark: Any, durable: Client) -> None:
     durable.create_stream("CREATE STREAM other (n BIGINT)")
     one, other = durable.register("SELECT n FROM past WHERE n = 9"), durable.register("SELECT n FROM other WHERE n = 9")
     with pytest.raises(InvalidRequest, match="queries of streams 'past' and 'other'"):
-        cover(spark, [one.id, other.id], address=durable.address)
+        durable.begin_cover([one.id, other.id])
     with pytest.raises(InvalidData, match="no query was named"):
         cover(spark, address=durable.address)
     assert cover(spark, [other.id], address=durable.address).chunks == 0
@@ -97,6 +97,23 @@ def test_what_cannot_be_covered_is_told(spark: Any, durable: Client) -> None:
             cover(spark, [one.id], address=durable.address)
     assert cover(spark, [one.id], address=durable.address).rows == ROWS
     assert not os.listdir(folder)
+
+
+def test_a_join_is_covered_on_each_of_its_streams(spark: Any, durable: Client) -> None:
+    from psoup_spark import cover
+    from psoup_spark.backfill import backfill
+
+    durable.create_stream("CREATE STREAM notes (at TIMESTAMP, n BIGINT) TIMESTAMP BY at")
+    frame = spark.range(200).selectExpr("timestamp_seconds(id) AS at", "id AS n")
+    early = durable.register("SELECT x.n FROM notes x, notes y WHERE x.n = y.n + 1 AND x.n % 50 = 1 AND y.n < 150")
+    assert backfill(frame, "notes", job="notes", address=durable.address, chunk_rows=100).rows == 200
+    assert durable.begin_cover([early.id], stream="notes").covered == 2, "the job knew the sides"
+    late = durable.register("SELECT p.n FROM past p JOIN notes q ON p.n = q.n WHERE p.n % 10 = 7 AND q.n > 90")
+    done = cover(spark, [late.id], address=durable.address)
+    assert (done.queries, done.rows, done.matches) == (1, ROWS + 200, 100 + 109)
+    assert cover(spark, [late.id], address=durable.address).chunks == 0
+    on_one = durable.register("SELECT p.n FROM past p JOIN notes q ON p.n = q.n WHERE p.n % 10 = 6 AND q.n > 80")
+    assert cover(spark, [on_one.id], stream="notes", address=durable.address).rows == 200
 
 
 def test_the_command_covers_and_says_what_it_did(spark: Any, durable: Client) -> None:

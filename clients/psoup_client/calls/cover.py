@@ -31,10 +31,20 @@ class CoverChunk(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class CoverSide(html.Facts):
+    """A side of a join that a job evaluates: the ID of the join, the number of the side, and its statement."""
+
+    query: str
+    number: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class CoverSite(html.Facts):
     """Chunks to be evaluated, and for which queries.
 
-    `numbers`: the number of each query that needs it, by its ID. `covered`: how many chunks are covered already.
+    `numbers`: the number of each query over this stream alone that needs it, by its ID; `sides`: what needs it of
+    joins. `covered`: how many chunks are covered already.
     """
 
     queries: tuple[str, ...]
@@ -45,15 +55,21 @@ class CoverSite(html.Facts):
     numbers: dict[str, int]
     chunks: tuple[CoverChunk, ...]
     covered: int
+    sides: tuple[CoverSide, ...] = ()
 
 
 @checking_arguments
 class CoverCalls(QueryCalls):
     """Calls of a job that evaluates queries over chunks on disk."""
 
-    def begin_cover(self, queries: Sequence[str]) -> CoverSite:
-        """Ask which chunks some queries of one stream lack; raises NotFound, FailedPrecondition without a disk."""
-        request = cover_pb2.BeginCoverRequest(query_ids=queries)
+    def begin_cover(
+        self, queries: Sequence[str], *, stream: str | None = None, include_sides: bool = False
+    ) -> CoverSite:
+        """Ask which chunks some queries of one stream lack; raises NotFound, FailedPrecondition without a disk.
+
+        Of joins their sides on `stream` are meant. With `include_sides` the IDs may be those of sides.
+        """
+        request = cover_pb2.BeginCoverRequest(query_ids=queries, stream=stream or "", include_sides=include_sides)
         reply = self.connection.call(self.connection.cover.BeginCover, request, TIMEOUT)
         numbers = {query: number for query, number in zip(queries, reply.numbers, strict=True) if number}
         chunks = tuple(CoverChunk(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in reply.chunks)
@@ -66,6 +82,7 @@ class CoverCalls(QueryCalls):
             numbers,
             chunks,
             reply.covered,
+            tuple(CoverSide(side.query_id, side.number, side.statement) for side in reply.sides),
         )
 
     def cover(self, site: CoverSite, directory: str) -> tuple[int, int]:
@@ -75,15 +92,16 @@ class CoverCalls(QueryCalls):
         it is harmless.
         """
         try:
-            return self._cover(directory, site.queries[0])
+            return self._cover(directory, site.stream, site.queries[0])
         except NotFound:  # unregistered while the job ran: any other one says as well whose chunks they are
             standing = {query.id for query in self.queries(site.stream)}
+            standing |= {query.id for query in self.queries(site.stream, include_sides=True)}
             other = next((query for query in site.queries if query in standing), None)
             if other is None:
                 raise
-            return self._cover(directory, other)
+            return self._cover(directory, site.stream, other)
 
-    def _cover(self, directory: str, query: str) -> tuple[int, int]:
-        request = cover_pb2.CoverRequest(directory=directory, query_id=query)
+    def _cover(self, directory: str, stream: str, query: str) -> tuple[int, int]:
+        request = cover_pb2.CoverRequest(directory=directory, query_id=query, stream=stream, include_sides=True)
         reply = self.connection.call(self.connection.cover.Cover, request, TIMEOUT)
         return reply.chunks, reply.rows

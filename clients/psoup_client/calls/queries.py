@@ -148,16 +148,21 @@ class QueryCalls(Session):
         *,
         labels: Mapping[str, str] | None = None,
         expiring: str | dt.timedelta | None = None,
+        include_sides: bool = False,
         limit: int | None = None,
     ) -> list[Query]:
         """List all queries, or those on one stream, or that have all of some `labels`; the first `limit` of them.
 
         With `expiring` ("7 days"), those that expire within that time if they are not asked (`info.expires` says when);
-        to be in a list is not to be asked. They come in the order of their registration.
+        to be in a list is not to be asked. They come in the order of their registration. A join is on each of its
+        streams.
+
+        `include_sides` is for jobs that evaluate queries: in place of joins come their sides, the statements over one
+        stream that a join is kept as (`info.side_of` has the join). Other calls do not know their IDs.
         """
         check_labels(labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
-        request.expiring_within = lifetime(expiring)
+        request.expiring_within, request.include_sides = lifetime(expiring), include_sides
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
         return Listing(listed, "query", lambda query: query.info._listed())

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apsoup_proto/v1/cover.proto\x12\x08psoup.v1\"&\n\x11\x42\x65ginCoverRequest\x12\x11\n\tquery_ids\x18\x01 \x03(\t\"\xa5\x01\n\x12\x42\x65ginCoverResponse\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\x0f\n\x07numbers\x18\x05 \x03(\x03\x12%\n\x06\x63hunks\x18\x06 \x03(\x0b\x32\x15.psoup.v1.StoredChunk\x12\x0f\n\x07\x63overed\x18\x07 \x01(\x03\"H\n\x0bStoredChunk\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x03\x12\x0b\n\x03\x63rc\x18\x03 \x01(\r\x12\x10\n\x08\x66irst_id\x18\x04 \x01(\x03\"3\n\x0c\x43overRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x10\n\x08query_id\x18\x02 \x01(\t\"-\n\rCoverResponse\x12\x0e\n\x06\x63hunks\x18\x01 \x01(\x03\x12\x0c\n\x04rows\x18\x02 \x01(\x03\x32\x91\x01\n\x0c\x43overService\x12G\n\nBeginCover\x12\x1b.psoup.v1.BeginCoverRequest\x1a\x1c.psoup.v1.BeginCoverResponse\x12\x38\n\x05\x43over\x12\x16.psoup.v1.CoverRequest\x1a\x17.psoup.v1.CoverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apsoup_proto/v1/cover.proto\x12\x08psoup.v1\"M\n\x11\x42\x65ginCoverRequest\x12\x11\n\tquery_ids\x18\x01 \x03(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x15\n\rinclude_sides\x18\x03 \x01(\x08\"\xc9\x01\n\x12\x42\x65ginCoverResponse\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\x0f\n\x07numbers\x18\x05 \x03(\x03\x12%\n\x06\x63hunks\x18\x06 \x03(\x0b\x32\x15.psoup.v1.StoredChunk\x12\x0f\n\x07\x63overed\x18\x07 \x01(\x03\x12\"\n\x05sides\x18\x08 \x03(\x0b\x32\x13.psoup.v1.CoverSide\"@\n\tCoverSide\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12\x11\n\tstatement\x18\x03 \x01(\t\"H\n\x0bStoredChunk\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x03\x12\x0b\n\x03\x63rc\x18\x03 \x01(\r\x12\x10\n\x08\x66irst_id\x18\x04 \x01(\x03\"Z\n\x0c\x43overRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x10\n\x08query_id\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x15\n\rinclude_sides\x18\x04 \x01(\x08\"-\n\rCoverResponse\x12\x0e\n\x06\x63hunks\x18\x01 \x01(\x03\x12\x0c\n\x04rows\x18\x02 \x01(\x03\x32\x91\x01\n\x0c\x43overService\x12G\n\nBeginCover\x12\x1b.psoup.v1.BeginCoverRequest\x1a\x1c.psoup.v1.BeginCoverResponse\x12\x38\n\x05\x43over\x12\x16.psoup.v1.CoverRequest\x1a\x17.psoup.v1.CoverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,15 +32,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.cover_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BEGINCOVERREQUEST']._serialized_start=40
-  _globals['_BEGINCOVERREQUEST']._serialized_end=78
-  _globals['_BEGINCOVERRESPONSE']._serialized_start=81
-  _globals['_BEGINCOVERRESPONSE']._serialized_end=246
-  _globals['_STOREDCHUNK']._serialized_start=248
-  _globals['_STOREDCHUNK']._serialized_end=320
-  _globals['_COVERREQUEST']._serialized_start=322
-  _globals['_COVERREQUEST']._serialized_end=373
-  _globals['_COVERRESPONSE']._serialized_start=375
-  _globals['_COVERRESPONSE']._serialized_end=420
-  _globals['_COVERSERVICE']._serialized_start=423
-  _globals['_COVERSERVICE']._serialized_end=568
+  _globals['_BEGINCOVERREQUEST']._serialized_end=117
+  _globals['_BEGINCOVERRESPONSE']._serialized_start=120
+  _globals['_BEGINCOVERRESPONSE']._serialized_end=321
+  _globals['_COVERSIDE']._serialized_start=323
+  _globals['_COVERSIDE']._serialized_end=387
+  _globals['_STOREDCHUNK']._serialized_start=389
+  _globals['_STOREDCHUNK']._serialized_end=461
+  _globals['_COVERREQUEST']._serialized_start=463
+  _globals['_COVERREQUEST']._serialized_end=553
+  _globals['_COVERRESPONSE']._serialized_start=555
+  _globals['_COVERRESPONSE']._serialized_end=600
+  _globals['_COVERSERVICE']._serialized_start=603
+  _globals['_COVERSERVICE']._serialized_end=748
 # @@protoc_insertion_point(module_scope)

@@ -25,6 +25,12 @@ class BeginCoverRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_IDS_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    INCLUDE_SIDES_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream, if joins are among the queries: what is meant of a join are its sides on this stream."""
+    include_sides: _builtins.bool
+    """The IDs may be those of sides, as ListQueries gives them with `include_sides`."""
     @_builtins.property
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Queries of one stream, at least one."""
@@ -33,10 +39,12 @@ class BeginCoverRequest(_message.Message):
         self,
         *,
         query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        stream: _builtins.str = ...,
+        include_sides: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_ids", b"query_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_sides", b"include_sides", "query_ids", b"query_ids", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -55,6 +63,7 @@ class BeginCoverResponse(_message.Message):
     NUMBERS_FIELD_NUMBER: _builtins.int
     CHUNKS_FIELD_NUMBER: _builtins.int
     COVERED_FIELD_NUMBER: _builtins.int
+    SIDES_FIELD_NUMBER: _builtins.int
     folder: _builtins.str
     """The folder, on the service's machine, in which the job makes a directory of its own."""
     stream: _builtins.str
@@ -75,6 +84,10 @@ class BeginCoverResponse(_message.Message):
     def chunks(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredChunk]:
         """Chunks on disk that were not evaluated for all of the queries, oldest first."""
 
+    @_builtins.property
+    def sides(self) -> _containers.RepeatedCompositeFieldContainer[Global___CoverSide]:
+        """What is to be evaluated for joins that were named by their IDs; `numbers` has 0 for a join."""
+
     def __init__(
         self,
         *,
@@ -85,14 +98,45 @@ class BeginCoverResponse(_message.Message):
         numbers: _abc.Iterable[_builtins.int] | None = ...,
         chunks: _abc.Iterable[Global___StoredChunk] | None = ...,
         covered: _builtins.int = ...,
+        sides: _abc.Iterable[Global___CoverSide] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "covered", b"covered", "folder", b"folder", "incarnation", b"incarnation", "numbers", b"numbers", "statement", b"statement", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "covered", b"covered", "folder", b"folder", "incarnation", b"incarnation", "numbers", b"numbers", "sides", b"sides", "statement", b"statement", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BeginCoverResponse: _TypeAlias = BeginCoverResponse  # noqa: Y015
+
+@_typing.final
+class CoverSide(_message.Message):
+    """A side of a join: what the join selects of one source."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    STATEMENT_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    """The join."""
+    number: _builtins.int
+    """The number by which the job knows the side."""
+    statement: _builtins.str
+    """The side as a statement over the stream."""
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        number: _builtins.int = ...,
+        statement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "query_id", b"query_id", "statement", b"statement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CoverSide: _TypeAlias = CoverSide  # noqa: Y015
 
 @_typing.final
 class StoredChunk(_message.Message):
@@ -136,19 +180,27 @@ class CoverRequest(_message.Message):
 
     DIRECTORY_FIELD_NUMBER: _builtins.int
     QUERY_ID_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    INCLUDE_SIDES_FIELD_NUMBER: _builtins.int
     directory: _builtins.str
     """The name of the job's directory in the folder."""
     query_id: _builtins.str
     """One of the queries."""
+    stream: _builtins.str
+    """As in BeginCoverRequest."""
+    include_sides: _builtins.bool
+    """As in BeginCoverRequest."""
     def __init__(
         self,
         *,
         directory: _builtins.str = ...,
         query_id: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        include_sides: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directory", b"directory", "query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directory", b"directory", "include_sides", b"include_sides", "query_id", b"query_id", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -66,7 +66,7 @@ class CoverServiceServicer(object):
     def BeginCover(self, request, context):
         """Which chunks on disk have not been evaluated for all of some queries. Changes nothing.
 
-        INVALID_ARGUMENT: no query, too many, or queries of several streams.
+        INVALID_ARGUMENT: no query, too many, or queries of several streams; a join, and no stream, or not one of its streams.
         NOT_FOUND: no such query.
         FAILED_PRECONDITION: the service keeps nothing on disk.
         """

@@ -43,7 +43,7 @@ class CoverServiceStub:
     BeginCover: _grpc.UnaryUnaryMultiCallable[_cover_pb2.BeginCoverRequest, _cover_pb2.BeginCoverResponse]
     """Which chunks on disk have not been evaluated for all of some queries. Changes nothing.
 
-    INVALID_ARGUMENT: no query, too many, or queries of several streams.
+    INVALID_ARGUMENT: no query, too many, or queries of several streams; a join, and no stream, or not one of its streams.
     NOT_FOUND: no such query.
     FAILED_PRECONDITION: the service keeps nothing on disk.
     """
@@ -70,7 +70,7 @@ class CoverServiceAsyncStub(CoverServiceStub):
     BeginCover: _aio.UnaryUnaryMultiCallable[_cover_pb2.BeginCoverRequest, _cover_pb2.BeginCoverResponse]  # type: ignore[assignment]
     """Which chunks on disk have not been evaluated for all of some queries. Changes nothing.
 
-    INVALID_ARGUMENT: no query, too many, or queries of several streams.
+    INVALID_ARGUMENT: no query, too many, or queries of several streams; a join, and no stream, or not one of its streams.
     NOT_FOUND: no such query.
     FAILED_PRECONDITION: the service keeps nothing on disk.
     """
@@ -100,7 +100,7 @@ class CoverServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_cover_pb2.BeginCoverResponse, _abc.Awaitable[_cover_pb2.BeginCoverResponse]]:
         """Which chunks on disk have not been evaluated for all of some queries. Changes nothing.
 
-        INVALID_ARGUMENT: no query, too many, or queries of several streams.
+        INVALID_ARGUMENT: no query, too many, or queries of several streams; a join, and no stream, or not one of its streams.
         NOT_FOUND: no such query.
         FAILED_PRECONDITION: the service keeps nothing on disk.
         """

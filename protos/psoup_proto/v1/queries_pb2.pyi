@@ -128,6 +128,7 @@ class Query(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     STREAMS_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
+    SIDE_OF_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -148,6 +149,8 @@ class Query(_message.Message):
     """The registration's place in the service's order."""
     key: _builtins.str
     """The client's own name for it; empty if it has none."""
+    side_of: _builtins.str
+    """Of a side of a join, as ListQueries gives with `include_sides`: the ID of the join. Else empty."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """The columns of its answers."""
@@ -196,10 +199,11 @@ class Query(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         streams: _abc.Iterable[_builtins.str] | None = ...,
         sources: _abc.Iterable[Global___QuerySource] | None = ...,
+        side_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -583,6 +587,7 @@ class ListQueriesRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     EXPIRING_WITHIN_FIELD_NUMBER: _builtins.int
+    INCLUDE_SIDES_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most so many queries; 0 means 100, and more than 1,000 means 1,000. A page of long statements has fewer."""
     page_token: _builtins.str
@@ -593,6 +598,11 @@ class ListQueriesRequest(_message.Message):
     """As in InvokeRequest."""
     expiring_within: _builtins.str
     """Only queries that expire within this time if they are not asked, as in "7 DAYS". Empty: all."""
+    include_sides: _builtins.bool
+    """For jobs that evaluate queries: in place of joins, their sides. A side is a statement over one stream, under an ID that
+    such jobs know it by; any other call with that ID is NOT_FOUND. Sides come after all queries. Not with `labels` or
+    `expiring_within`.
+    """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Only queries that have all of these labels. Empty: all."""
@@ -606,10 +616,11 @@ class ListQueriesRequest(_message.Message):
         min_sequence: _builtins.int = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         expiring_within: _builtins.str = ...,
+        include_sides: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expiring_within", b"expiring_within", "labels", b"labels", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expiring_within", b"expiring_within", "include_sides", b"include_sides", "labels", b"labels", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,12 +7,14 @@ Cover        takes the job's files in, on a thread; no event, as no answer chang
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from psoup.answer.coverage import lacking
 from psoup.data.archived import ArchivedChunk
 from psoup.errors import InvalidInput
-from psoup.published.records import QueryRecord
-from psoup.published.snapshot import Snapshot
+from psoup.plan.sides import is_side
+from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context
@@ -34,32 +36,28 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
                 " another",
                 field="query_ids",
             )
-        store, tenant = self._backend.durable(), self._backend.tenant(context)
+        store, tenant, limits = self._backend.durable(), self._backend.tenant(context), self._backend.limits
         folder = await on(self._backend.threads.jobs, store.incoming)
 
         def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
-            records = [self._record(snapshot, name, tenant) for name in request.query_ids]
-            other = next((record for record in records if record.stream_id != records[0].stream_id), None)
-            view = snapshot.by_id[records[0].stream_id]
-            if other is not None:
-                raise InvalidInput(
-                    f"queries of streams {view.spec.name!r} and {snapshot.by_id[other.stream_id].spec.name!r}; a job"
-                    " covers those of one stream",
-                    field="query_ids",
-                )
-            clauses = [snapshot.clause(record.sqc_id) for record in records]
-            chunks = lacking(view, [clause for clause in clauses if clause.factors])
+            wanted = [self._selections(snapshot, request, name, tenant) for name in request.query_ids]
+            view = _one_stream(snapshot, [record for records in wanted for record in records])
+            numbers, sides, clauses = self._to_evaluate(snapshot, request.query_ids, wanted)
+            if len(clauses) > MOST_QUERIES or sum(side.ByteSize() for side in sides) > limits.reply_bytes // 2:
+                raise InvalidInput("these joins have too many sides for one job; name fewer of them", field="query_ids")
+            chunks = lacking(view, clauses)
             return cover_pb2.BeginCoverResponse(
                 folder=str(folder),
                 stream=view.spec.name,
                 statement=view.sql,
                 incarnation=store.incarnation,
-                numbers=[r.query_id if c.factors else 0 for r, c in zip(records, clauses, strict=True)],
+                numbers=numbers,
                 chunks=[
                     cover_pb2.StoredChunk(path=file.path, rows=file.rows, crc=file.crc, first_id=file.first_id)
                     for file in store.files(chunks)
                 ],
                 covered=view.archived - len(chunks),
+                sides=sides,
             )
 
         return await self._backend.host.read(plan)
@@ -68,7 +66,8 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         """Take a directory in."""
         check_name(request.directory, "BeginCover")
         store, snapshot = self._backend.durable(), self._backend.host.snapshot()
-        view = snapshot.by_id[self._record(snapshot, request.query_id, self._backend.tenant(context)).stream_id]
+        records = self._selections(snapshot, request, request.query_id, self._backend.tenant(context))
+        view = snapshot.by_id[records[0].stream_id]
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
         directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
 
@@ -81,6 +80,60 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         taken = await asyncio.shield(on(self._backend.threads.jobs, work))
         return cover_pb2.CoverResponse(chunks=taken.chunks, rows=taken.rows)
 
-    def _record(self, snapshot: Snapshot, name: str, tenant: str) -> QueryRecord:
+    def _to_evaluate(
+        self, snapshot: Snapshot, names: Sequence[str], wanted: Sequence[Sequence[QueryRecord]]
+    ) -> tuple[list[int], list[cover_pb2.CoverSide], list[ClauseRecord]]:
+        """What a job evaluates: the number of each query, 0 for none; the sides of joins; and all clauses."""
+        numbers, sides, clauses = list[int](), list[cover_pb2.CoverSide](), list[ClauseRecord]()
+        for name, records in zip(names, wanted, strict=True):
+            numbers.append(0)
+            for record in records:
+                clause = snapshot.clause(record.sqc_id)
+                if not clause.factors:
+                    continue
+                clauses.append(clause)
+                number = record.query_id
+                if name == self._backend.ids.query(number):
+                    numbers[-1] = number
+                else:
+                    sides.append(cover_pb2.CoverSide(query_id=name, number=number, statement=record.query.text))
+        return numbers, sides, clauses
+
+    def _selections(
+        self,
+        snapshot: Snapshot,
+        request: cover_pb2.BeginCoverRequest | cover_pb2.CoverRequest,
+        name: str,
+        tenant: str,
+    ) -> list[QueryRecord]:
+        """The query of an ID, or the side; of a join its sides on the stream of the request."""
         with self._backend.ids.naming(name):
-            return snapshot.query(self._backend.ids.read_query(name), tenant)
+            query_id = self._backend.ids.read_query(name)
+            side = snapshot.queries.get(query_id) if request.include_sides and is_side(query_id) else None
+            if side is not None and side.tenant == tenant:
+                return [side]
+            record = snapshot.query(query_id, tenant)
+        if not record.query.sides:
+            return [record]
+        wanted = snapshot.stream(request.stream, tenant).stream_id if request.stream else None
+        sides = [side for side in snapshot.sides_of(record) if side.stream_id == wanted]
+        if not sides:
+            raise InvalidInput(
+                f"query {name!r} is a join of {', '.join(map(repr, record.query.streams))}; say which of these streams"
+                " is meant",
+                field="stream",
+            )
+        return sides
+
+
+def _one_stream(snapshot: Snapshot, records: Sequence[QueryRecord]) -> StreamView:
+    """The stream of some queries. Raises InvalidInput if there are several."""
+    view = snapshot.by_id[records[0].stream_id]
+    other = next((record for record in records if record.stream_id != view.stream_id), None)
+    if other is not None:
+        raise InvalidInput(
+            f"queries of streams {view.spec.name!r} and {snapshot.by_id[other.stream_id].spec.name!r}; a job"
+            " covers those of one stream",
+            field="query_ids",
+        )
+    return view

@@ -324,7 +324,8 @@ def _page(
         )
     contents = answer.completeness
     response = queries_pb2.InvokeRowsResponse(
-        completeness=convert.completeness(contents), columns=convert.query_columns(answer.record)
+        completeness=convert.completeness(contents, answer.record.query),
+        columns=convert.query_columns(answer.record),
     )
     batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
     response.completeness.select_errors = answer.select_errors

@@ -21,7 +21,7 @@ from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement, RemovalAcknowledgement
 from psoup.events.commands import Register, Unregister, UnregisterMany
-from psoup.events.tags import TagColumns, tag_of
+from psoup.events.tags import Labels, TagColumns, tag_of
 from psoup.model import EXACT_DOUBLE
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
@@ -150,7 +150,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         state = read_page_token("queries", request.page_token, after=int, stream=str)
         labels = tag_of("", request.labels).labels
         within = lifetime_days(request.expiring_within) * DAY
-        shown = json.dumps([request.stream, within, *labels]) if labels or within else request.stream
+        shown = _shown(request, within, labels)
         expiring = backend.now() + within if within else None
         if state and state["stream"] != shown:
             raise InvalidInput(
@@ -173,6 +173,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
                 stream=stream,
                 labels=labels,
                 expiring=expiring,
+                sides=request.include_sides,
                 budget=budget,
             )
             records = (convert.query(record, backend.ids, snapshot.lifetimes) for record in listed[:size])
@@ -279,6 +280,15 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             raise InvalidInput(f"sequence is {request.sequence}; events count from 1", field="sequence")
         snapshot = await self._backend.visible(request.sequence)
         return queries_pb2.WaitForSequenceResponse(sequence=snapshot.sequence)
+
+
+def _shown(request: queries_pb2.ListQueriesRequest, within: int, labels: Labels) -> str:
+    """A text that is the same for the pages of one list. Raises InvalidInput for a list that there is not."""
+    if request.include_sides:
+        if labels or within:
+            raise InvalidInput("sides have no labels and do not expire; leave these out", field="include_sides")
+        return json.dumps([request.stream, "sides"])
+    return json.dumps([request.stream, within, *labels]) if labels or within else request.stream
 
 
 def check_one(rows: int) -> None:

@@ -34,7 +34,7 @@ Piece = TypeVar("Piece", queries_pb2.InvokeStreamResponse, statements_pb2.AskStr
 
 def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
-    contents = completeness(answer.completeness)
+    contents = completeness(answer.completeness, answer.record.query)
     parts: list[Any] = [answer.schema_message]
     size, count = len(answer.schema_message) + len(END_MARK), 0
     matched = answer.matched
@@ -81,7 +81,7 @@ class Pieces(Generic[Piece]):
         return next(self._messages, None)
 
     def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[Piece]:
-        contents = completeness(answer.completeness)
+        contents = completeness(answer.completeness, answer.record.query)
         yield self._kind(completeness=contents, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):

@@ -14,14 +14,17 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
-from psoup.answer.completeness import Completeness
+from psoup.answer.completeness import Completeness, Part
 from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
-from psoup.plan.canonical import describe_window
+from psoup.plan.canonical import describe_window, exact_name
+from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
+from psoup.plan.sides import is_side, query_of
+from psoup.plan.standing import StandingQuery
 from psoup.published.lifetimes import DAY, Lifetimes
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
@@ -120,16 +123,12 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
 
 
 def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Query:
-    """A standing query."""
-    window = record.query.window
-    return queries_pb2.Query(
+    """A standing query; a side of a join says whose it is."""
+    standing = record.query
+    message = queries_pb2.Query(
         query_id=ids.query(record.query_id),
-        statement=record.query.text,
-        stream=record.query.stream,
-        streams=record.query.streams,
-        clause=record.query.clause,
-        window=describe_window(window),
-        window_kind=WINDOW_KINDS[window.kind],
+        statement=standing.text,
+        streams=standing.streams,
         columns=query_columns(record),
         register_time=timestamp(record.registered),
         sequence=record.sequence,
@@ -137,11 +136,40 @@ def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Qu
         labels=dict(record.tag.labels),
         expires_after=duration(record.expires * DAY) if record.expires else None,
         expire_time=timestamp(lifetimes.end(record.query_id)),
+        side_of=ids.query(query_of(record.query_id)) if is_side(record.query_id) else "",
     )
+    message.stream = message.streams[0]
+    if standing.sides:
+        _describe_join(standing, message)
+        return message
+    message.clause, message.window = standing.clause, describe_window(standing.window)
+    message.window_kind = WINDOW_KINDS[standing.window.kind]
+    return message
 
 
-def completeness(contents: Completeness) -> types_pb2.Completeness:
-    """The facts on what an answer contains."""
+def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
+    """Write the sources of a join, and what is said of them together."""
+    for selection in standing.selections:
+        source = selection.source
+        message.sources.add(
+            alias=source.alias,
+            stream=source.spec.name,
+            clause=selection.clause,
+            window=describe_window(source.window),
+            window_kind=WINDOW_KINDS[source.window.kind],
+        )
+    joins = [node.label for _, node in walk(standing.plan) if isinstance(node, Join)]
+    message.clause = "; ".join([*(source.clause for source in message.sources), *joins])
+    windows = [source.window for source in message.sources]
+    named = [f"{exact_name(source.alias)} {source.window}" for source in message.sources]
+    message.window = windows[0] if len(set(windows)) == 1 else ", ".join(named)
+    message.window_kind = max(source.window_kind for source in message.sources)
+
+
+def completeness(contents: Completeness, query: StandingQuery | None = None) -> types_pb2.Completeness:
+    """The facts on what an answer contains; `query`: whose answer it is, if it may be a join."""
+    if query is not None and query.sides:
+        return _of_join(contents, query)
     (source,) = contents.sources
     return types_pb2.Completeness(
         sequence=contents.sequence,
@@ -159,6 +187,54 @@ def completeness(contents: Completeness) -> types_pb2.Completeness:
         late_in_window=source.late_inside,
         ahead_in_window=source.ahead_inside,
         pending_in_window=source.pending_inside,
+    )
+
+
+def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Completeness:
+    """The same of a join: each source by itself, and all together."""
+    parts = contents.sources
+    return types_pb2.Completeness(
+        sequence=contents.sequence,
+        now=timestamp(contents.now),
+        watermark=timestamp(_together(min, [part.watermark for part in parts])),
+        begin=timestamp(_together(min, [part.begin for part in parts])),
+        end=timestamp(_together(min, [part.end for part in parts])),
+        final=contents.final,
+        late=sum(part.late for part in parts),
+        ahead=sum(part.ahead for part in parts),
+        pending=sum(part.pending for part in parts),
+        truncated=any(part.truncated for part in parts),
+        errors=contents.errors,
+        window_kind=max(WINDOW_KINDS[part.window_kind] for part in parts),
+        late_in_window=_together(sum, [part.late_inside for part in parts]),
+        ahead_in_window=_together(sum, [part.ahead_inside for part in parts]),
+        pending_in_window=sum(part.pending_inside for part in parts),
+        sources=[_part(part, source) for part, source in zip(parts, query.sources, strict=True)],
+    )
+
+
+def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
+    """The values of all sources combined; None if one is not known."""
+    known = [value for value in values if value is not None]
+    return combine(known) if len(known) == len(values) else None
+
+
+def _part(part: Part, source: Source) -> types_pb2.SourceCompleteness:
+    return types_pb2.SourceCompleteness(
+        alias=source.alias,
+        stream=source.spec.name,
+        watermark=timestamp(part.watermark),
+        begin=timestamp(part.begin),
+        end=timestamp(part.end),
+        final=part.final,
+        late=part.late,
+        ahead=part.ahead,
+        pending=part.pending,
+        truncated=part.truncated,
+        window_kind=WINDOW_KINDS[part.window_kind],
+        late_in_window=part.late_inside,
+        ahead_in_window=part.ahead_inside,
+        pending_in_window=part.pending_inside,
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.matching.outside import ClauseMatches
+from psoup.plan.sides import FIRST_SIDE, MOST_SOURCES
 
 SUFFIX = ".matches"
 _MAGIC = 0x31686374614D5350
@@ -116,6 +117,13 @@ def are_ranges(ranges: Array) -> bool:
     """Whether int64[r, 2] are ranges of IDs, [from, to), ascending and apart."""
     edges = ranges.reshape(-1)
     return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
+
+
+def are_known(ranges: Array, known: int) -> bool:
+    """Whether all IDs in ranges are of queries with IDs below `known`, or of sides of such queries."""
+    first, last = ranges[:, 0], ranges[:, 1] - 1
+    places, ends = first // FIRST_SIDE, last % FIRST_SIDE
+    return bool((last // FIRST_SIDE == places).all() and (places <= MOST_SOURCES).all() and (ends < known).all())
 
 
 def read_matches(path: Path, index: Index, query_id: int) -> Array | None:

@@ -17,7 +17,10 @@ from psoup_client.wording import counted
 
 def cover(
     query_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID ...]", help="Queries of one stream.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID ...]", help="Queries; a join is covered on each of its streams.", show_default=False
+        ),
     ] = None,
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
@@ -41,8 +44,8 @@ def cover(
 
     Evaluate queries over the chunks on disk that nothing has evaluated for them: history that was attached, and
     archives. Answers are the same before and after, and afterwards an invocation reads what was found; psoup explain
-    says which part is covered. A job that is killed changes no answer; run it again. The service's data
-    directory must be on a file system that Spark shares.
+    says which part is covered. There is a job for each stream. A job that is killed changes no answer; run it again.
+    The service's data directory must be on a file system that Spark shares.
     """
     if not query_ids and stream is None and not key and not label:
         raise typer.BadParameter("name queries by their IDs, --key or --label, or all of a stream with --stream NAME")

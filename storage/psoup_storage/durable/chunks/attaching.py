@@ -24,7 +24,7 @@ from psoup_storage.durable.chunks.foreign import WrongChunk, facts_of
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.history import HistoryChunk, Manifest, suffix_of
 from psoup_storage.formats.job_folder import JobFolder, bad_history
-from psoup_storage.formats.matches import SUFFIX, read_index
+from psoup_storage.formats.matches import SUFFIX, are_known, read_index
 
 
 class Adopted(NamedTuple):
@@ -121,6 +121,6 @@ def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str
         return
     job.take(name, target)
     ranges = read_index(target, chunk.crc, chunk.rows).ranges
-    if len(ranges) and int(ranges[-1, 1]) > known:
+    if not are_known(ranges, known):
         target.unlink()
         raise bad_history(job.path, f"{name} is of queries that are not known")

@@ -27,7 +27,7 @@ from psoup.errors import InvalidInput
 from psoup_storage.formats.covers import Cover, read_cover, write_cover
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.job_folder import JobFolder, bad_history
-from psoup_storage.formats.matches import SUFFIX, are_ranges, read_index
+from psoup_storage.formats.matches import SUFFIX, are_known, are_ranges, read_index
 
 FOLDER = "covers"
 _NEW = ".new"
@@ -166,7 +166,7 @@ def _check_queries(directory: Path, ranges: Array, known: int) -> None:
     """Raise InvalidInput unless the queries are ascending, few, and registered: later queries would be answered by a
     job that cannot know them.
     """
-    if not are_ranges(ranges) or (len(ranges) and int(ranges[-1, 1]) > known):
+    if not are_ranges(ranges) or not are_known(ranges, known):
         raise bad_history(directory, "it is of queries that are not known")
     if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_QUERIES:
         raise bad_history(directory, f"it is of more than {MOST_QUERIES:,} queries")
