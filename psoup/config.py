@@ -13,6 +13,7 @@ from psoup.reading import NO_LIMIT
 CHUNK_ROWS = 65_536
 """The most tuples of a chunk, and its default: an offset in it has 16 bits."""
 _WORD = 64
+_JOIN_PAIRS = _JOIN_BYTES = 256 * 1024**2
 
 COLUMNAR_QUERIES = 256
 """Queries of a block from which on they go by columns (`psoup.sql.templates.ladder`), also in logs that do not say."""
@@ -53,6 +54,30 @@ class TextLimits:
 def _texts(value: int, together: int) -> TextLimits:
     """Made once for each pair of sizes: every invocation asks."""
     return TextLimits(value, together)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinLimits:
+    """Bounds of one join, and the sizes of its pieces. Each is at least 1."""
+
+    pairs: int = _JOIN_PAIRS
+    """Candidates that may be looked at: pairs of partial tuples and rows that one factor lets meet."""
+
+    bytes: int = _JOIN_BYTES
+    """Bytes that keys, sorted sides and tuples not yet given out may take."""
+
+    rows: int = 65_536
+    """Tuples of the join that are given out at once at most."""
+
+    first: int = 1_024
+    """Tuples that are given out at first at most, and rows of the first source that are joined at first: the first
+    rows of an answer do not wait for many. Both grow."""
+
+    piece: int = 8_192
+    """Partial tuples that take a step together."""
+
+    kept: int = 1_048_576
+    """Tuples of the join that may be kept to be sorted, if steps were not taken in the order of FROM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +180,12 @@ class EngineConfig:
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""
 
+    join_pairs: int = _JOIN_PAIRS
+    """Candidates that one invocation of a join may look at; see `joins`."""
+
+    join_bytes: int = _JOIN_BYTES
+    """Bytes that one invocation of a join may hold; see `joins`."""
+
     archive_rows: int = NO_LIMIT
     """Tuples on disk that one invocation may evaluate because nothing has evaluated them for its query yet. A service
     bounds the time instead, as it has a clock (`ReadBudget.archive`)."""
@@ -223,6 +254,11 @@ class EngineConfig:
     def texts(self) -> TextLimits:
         """The limits that the evaluation of expressions must know."""
         return _texts(self.text_bytes, self.evaluation_bytes)
+
+    @property
+    def joins(self) -> JoinLimits:
+        """The bounds of one join."""
+        return JoinLimits(self.join_pairs, self.join_bytes)
 
     @property
     def remembered(self) -> Remembered:

@@ -49,6 +49,9 @@ SCRATCH = {
     "postings.match_lists": (19,),
     "automaton.search_texts": (10, 11),
     "order.order_keys": (2,),
+    "buckets.keep_marked": (5,),
+    "pairs.emit_pairs": (8, 9),
+    "pairs.keep_pairs": (3, 4),
     "named.count_offsets": (1,),
     "named.place_by_offset": (8,),
     "named.place_bits": (4,),
@@ -74,11 +77,21 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[19][:returned]
     if name == "automaton.search_texts":
         return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[10:]), strict=True))
+    if name == "pairs.emit_pairs":
+        return [own[: returned[2]] for own in arguments[8:]]
+    if name == "pairs.keep_pairs":
+        return [own[:returned] for own in arguments[3:5]]
     if name in ("named.place_by_offset", "named.place_bits"):
         return np.sort(arguments[-1][:returned])
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
-    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0, "named.count_offsets": 1}
+    kept = {
+        "buckets.keep_marked": 5,
+        "runs.find_pairs": 6,
+        "runs.keys_to_rows": 0,
+        "runs.name_slots": 0,
+        "named.count_offsets": 1,
+    }
     return arguments[kept[name]][:returned] if name in kept else None
 
 

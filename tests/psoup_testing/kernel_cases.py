@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import gathering, grouping, naming, searching
+from psoup_testing import gathering, grouping, naming, pairing, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -373,6 +373,14 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "runs.busy_slots": grouping.busy_slots,
     "runs.keys_to_rows": grouping.keys_to_rows,
     "runs.split_keys": grouping.split_keys,
+    "buckets.fill_buckets": pairing.fill_buckets,
+    "buckets.find_buckets": pairing.find_buckets,
+    "buckets.mark_keys": pairing.mark_keys,
+    "buckets.keep_marked": pairing.keep_marked,
+    "pairs.narrow_ranges": pairing.narrow_ranges,
+    "pairs.emit_pairs": pairing.emit_pairs,
+    "pairs.keep_pairs": pairing.keep_pairs,
+    "pairs.sort_partners": pairing.sort_partners,
     "named.count_offsets": grouping.count_offsets,
     "named.place_by_offset": grouping.place_by_offset,
     "named.count_bits": grouping.count_bits,

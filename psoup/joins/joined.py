@@ -1,0 +1,172 @@
+"""A join evaluated: pieces of tuples, as rows of each side, in the order of FROM.
+
+    rows of the first source   1,024 4,096 …  ──eddy──> tuples ──sorted if need be──> rest ──> at most 65,536 at a time
+
+Two sources need no routes: the pairs of their only step stream. More go through the eddy, some rows of the first source
+at a time. Its tuples are kept and sorted, or, should they be too many, made again by steps in the order of FROM,
+and stream too. So nothing waits for all tuples of a join, and a reader that wants few stops early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import JoinLimits, TextLimits
+from psoup.joins.builds import Builds, all_rows
+from psoup.joins.eddy import Eddy, Routes, taken
+from psoup.joins.keys import Keyed, keyed
+from psoup.joins.ordered import in_from_order
+from psoup.joins.policies import Greedy, Policy
+from psoup.joins.rest import Rest
+from psoup.joins.room import Room
+from psoup.joins.side import JoinSide
+from psoup.joins.steps import Places, StepFigures
+from psoup.joins.thinned import thinned
+from psoup.plan.nodes import Join
+from psoup.reading import UNBOUNDED, ReadBudget
+
+_GROWTH = 4
+_LIMITS = JoinLimits()
+
+
+def joined(
+    node: Join,
+    sides: Sequence[JoinSide],
+    *,
+    now: int | None = None,
+    texts: TextLimits = TextLimits(),
+    budget: ReadBudget = UNBOUNDED,
+    limits: JoinLimits = _LIMITS,
+    policy: Policy | None = None,
+) -> Joined:
+    """The tuples of a join, in pieces: int64 rows of each side, all pieces together ascending in the order of FROM.
+
+    Nothing is done before the first piece is asked for. Raises ResourceExhausted (JOIN_BUDGET), and what `budget` and
+    sides raise.
+    """
+    return Joined(node, sides, now, texts, budget, limits, policy or Greedy())
+
+
+class Joined(Iterator[list[Array]]):
+    """The evaluation of one join. `errors`: values that could not be computed, of what has been given out so far."""
+
+    def __init__(
+        self,
+        node: Join,
+        sides: Sequence[JoinSide],
+        now: int | None,
+        texts: TextLimits,
+        budget: ReadBudget,
+        limits: JoinLimits,
+        policy: Policy,
+    ) -> None:
+        self._node, self._sides, self._limits, self._policy = node, sides, limits, policy
+        self._room = Room(limits, budget)
+        self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None
+        self._key_errors = 0
+        self._routes: Routes | None = None
+        self._pieces = self._all_pieces()
+
+    def __next__(self) -> list[Array]:
+        """The next piece; it is the caller's."""
+        return next(self._pieces)
+
+    @property
+    def errors(self) -> int:
+        """Rows of sides with an operand that cannot be computed, and tuples that a condition cannot be computed for."""
+        return self._key_errors + (self._rest.errors if self._rest else 0)
+
+    @property
+    def candidates(self) -> int:
+        """Pairs that were looked at so far."""
+        return self._room.candidates
+
+    @property
+    def figures(self) -> list[StepFigures]:
+        """What each step did so far."""
+        return self._routes.figures if self._routes else []
+
+    def _all_pieces(self) -> Iterator[list[Array]]:
+        if not all(side.rows for side in self._sides):
+            return
+        keys = keyed(self._node, self._sides, self._room)
+        self._key_errors = keys.errors
+        rows = thinned(self._taking_part(keys), keys.edges, self._room, first=int(len(self._sides) == 2))
+        if not all(map(len, rows)):
+            return
+        self._routes = Routes(keys.edges, Builds(rows, self._room))
+        tuples = self._of_two(rows[0]) if len(rows) == 2 else self._of_many(rows[0])
+        for piece in tuples:
+            kept = piece if self._rest is None else self._rest.kept(piece)
+            self._room.found += len(kept[0])
+            if len(kept[0]):
+                yield kept
+
+    def _taking_part(self, keys: Keyed) -> list[Array]:
+        """The rows of each side that take part: int32, ascending."""
+        sides = zip(self._sides, keys.alive, strict=True)
+        return [all_rows(s.rows) if own is None else np.flatnonzero(own).astype(np.int32) for s, own in sides]
+
+    def _driving(self, rows: Array, most: int) -> Iterator[tuple[Places, int]]:
+        """The rows of the first source, few at first."""
+        whole = len(rows) == self._sides[0].rows
+        start, size = 0, min(self._limits.first, most)
+        while start < len(rows):
+            stop = min(start + size, len(rows))
+            yield slice(start, stop) if whole else rows[start:stop].astype(np.int64), stop - start
+            start, size = stop, min(size * _GROWTH, most)
+
+    def _of_two(self, rows: Array) -> Iterator[list[Array]]:
+        """The pairs of two sources, as they come: that is the order of FROM."""
+        assert self._routes is not None
+        step, limits = self._routes.step(1, 1), self._limits
+        most = min(limits.first, limits.rows)
+        for places, count in self._driving(rows, limits.rows):
+            for tuples, partners in step.pairs((places, None), count, most):
+                yield [taken(places, tuples), partners]
+                most = min(most * _GROWTH, limits.rows)
+
+    def _of_many(self, rows: Array) -> Iterator[list[Array]]:
+        """The tuples of several sources, some rows of the first at a time."""
+        for places, count in self._driving(rows, self._limits.piece):
+            yield from self._routed(places, count)
+
+    def _routed(self, places: Places, count: int) -> Iterator[list[Array]]:
+        """The tuples of some rows of the first source: kept and sorted, or, if too many, as they come."""
+        assert self._routes is not None
+        eddy = Eddy(self._routes, self._policy, self._limits.piece, len(self._sides))
+        kept: list[list[Array]] = []
+        total = 0
+        for piece in eddy.complete(places, count):
+            kept.append(piece)
+            if eddy.forced:
+                yield from self._sorted(kept)
+                kept = []
+                continue
+            total += len(piece[0])
+            if total > self._limits.kept:
+                if not eddy.in_order:
+                    break
+                eddy.forced = True
+        else:
+            yield from self._sorted(kept)
+            return
+        kept.clear()
+        again = Eddy(self._routes, self._policy, self._limits.piece, len(self._sides))
+        again.forced = True
+        yield from again.complete(places, count)
+
+    def _sorted(self, kept: list[list[Array]]) -> Iterator[list[Array]]:
+        """Some tuples in the order of FROM, as many at a time as may be given out."""
+        if not kept:
+            return
+        size = sum(own.nbytes for piece in kept for own in piece)
+        self._room.hold(3 * size, "tuples to be sorted")  # themselves, together, and sorted
+        together = [np.concatenate(own) for own in zip(*kept, strict=True)]
+        places = in_from_order(together, [side.rows for side in self._sides])
+        for start in range(0, len(places[0]), self._limits.rows):
+            yield [own[start : start + self._limits.rows] for own in places]
+        self._room.give_back(3 * size)

@@ -1,0 +1,203 @@
+"""Operands of pair factors as int64 keys that compare exactly as the operands do.
+
+    BIGINT, DATE, …     itself; DOUBLE: its order key        of one type: as one column compares with another
+    DECIMAL(_, 1), (_, 3)    105 -> 10500 | 10500            in units of the finer; beyond int64 nothing is equal
+    BIGINT <= DOUBLE    7 | 7.9 -> 7 | 7                     the number becomes the integer that decides the same
+    TEXT                a number for each text; in the order of the texts if the factor is a band
+
+A row that an operand is NULL in, or that can have no partner, does not take part; nor one with an operand that is an
+error, which is counted. So keys decide, and nothing is left to be confirmed but hashes of several keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, Column
+from psoup.expressions.conversion import comparable
+from psoup.expressions.frame import to_large_string
+from psoup.expressions.tree import Expr, of_source, source_of
+from psoup.joins.room import Room
+from psoup.joins.side import JoinSide
+from psoup.model import Kind
+from psoup.plan.nodes import Join, PairFactor
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LIMIT = 2.0**63
+FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A factor between two sources: int64 keys by row of each, and how they have to compare."""
+
+    operator: str
+    left: int
+    right: int
+    left_keys: Array
+    right_keys: Array
+    implied: bool
+    text: str
+
+    def towards(self, source: int) -> Edge:
+        """The same with `source` on the right."""
+        if self.right == source:
+            return self
+        operator, left, right = FLIPPED[self.operator], self.right, self.left
+        return Edge(operator, left, right, self.right_keys, self.left_keys, self.implied, self.text)
+
+
+@dataclass(slots=True)
+class Keyed:
+    """The edges of a join, the rows of each side that take part (bool[rows], None: all), and the number of errors."""
+
+    edges: list[Edge]
+    alive: list[Array | None]
+    errors: int
+
+
+def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
+    """Compute all operands of all sides. O(rows * operands)."""
+    factors = [_comparable(factor) for factor in (*node.keys, *node.bands)]
+    wanted: list[dict[Expr, None]] = [{} for _ in sides]
+    for factor in factors:
+        for operand in (factor.left, factor.right):
+            wanted[source_of(operand)][of_source(operand, 0)] = None
+    columns: list[dict[Expr, Column]] = []
+    for side, exprs in zip(sides, wanted, strict=True):
+        room.hold(8 * side.rows * len(exprs), "the keys of its sides")
+        columns.append(dict(zip(exprs, side.columns(list(exprs)), strict=True)))
+    keys = _Keys(factors, columns, room)
+    edges = [keys.edge(factor) for factor in factors]
+    return Keyed(edges, keys.alive, keys.errors)
+
+
+def _comparable(factor: PairFactor) -> PairFactor:
+    left, right = comparable(factor.left, factor.right)
+    return replace(factor, left=left, right=right)
+
+
+class _Keys:
+    """Keys in the making: each operand in each form once, so that what is sorted by it can be shared."""
+
+    def __init__(self, factors: Sequence[PairFactor], columns: Sequence[dict[Expr, Column]], room: Room) -> None:
+        self.alive: list[Array | None] = [None] * len(columns)
+        self.errors = 0
+        self._columns = columns
+        self._room = room
+        self._made: dict[tuple[int, Expr, str], Array] = {}
+        for source, own in enumerate(columns):
+            self._leave_out(source, list(own.values()))
+        for ordered in (False, True):
+            texts = [f for f in factors if f.left.type.kind is Kind.TEXT and (f.operator != "eq") == ordered]
+            self._number_texts([operand for f in texts for operand in (f.left, f.right)], ordered)
+
+    def edge(self, factor: PairFactor) -> Edge:
+        """The keys of a factor."""
+        operator, (left, right) = factor.operator, factor.sources
+        first, second = (self._columns[s][of_source(e, 0)] for s, e in ((left, factor.left), (right, factor.right)))
+        kinds = (first.type.kind, second.type.kind)
+        if kinds == (Kind.DOUBLE, Kind.BIGINT):
+            turned = replace(factor, operator=FLIPPED[operator], left=factor.right, right=factor.left)
+            return self.edge(turned)
+        if kinds == (Kind.BIGINT, Kind.DOUBLE):
+            keys = self._plain(left, factor.left), self._whole(right, factor.right, operator)
+            operator = {"lt": "le", "gt": "ge"}.get(operator, operator)
+        elif kinds[0] is Kind.TEXT:
+            form = "text" if operator == "eq" else "ranked"
+            keys = (
+                self._made[left, of_source(factor.left, 0), form],
+                self._made[right, of_source(factor.right, 0), form],
+            )
+        else:
+            places = second.type.scale - first.type.scale
+            exact = operator == "eq"
+            keys = (
+                self._scaled(left, factor.left, max(places, 0), exact),
+                self._scaled(right, factor.right, max(-places, 0), exact),
+            )
+        return Edge(operator, left, right, *keys, factor.implied, str(factor))
+
+    def _leave_out(self, source: int, columns: Sequence[Column]) -> None:
+        """Leave out rows with NULLs, and count those with errors once each."""
+        failed = [column.error for column in columns if column.error is not None]
+        if failed:
+            self.errors += int(np.count_nonzero(np.logical_or.reduce(failed)))
+        for column in columns:
+            if column.valid is not None:
+                self._only(source, column.valid)
+
+    def _only(self, source: int, can: Array) -> None:
+        if not can.all():
+            own = self.alive[source]
+            self.alive[source] = can if own is None else own & can
+
+    def _plain(self, source: int, expr: Expr) -> Array:
+        return self._scaled(source, expr, 0, True)
+
+    def _scaled(self, source: int, expr: Expr, places: int, exact: bool) -> Array:
+        """Order keys times 10**places; those beyond int64 have no partner, or (not exact) are least or greatest."""
+        name = (source, of_source(expr, 0), f"{places} {exact}" if places else "plain")
+        keys = self._made.get(name)
+        if keys is None:
+            keys = self._columns[source][name[1]].order_keys()
+            if places:
+                most = _GREATEST // 10**places
+                within = (keys >= -most) & (keys <= most)
+                beyond = np.where(keys < 0, _LEAST, _GREATEST)
+                keys = np.where(within, np.where(within, keys, 0) * 10**places, beyond)
+                if exact:
+                    self._only(source, within)
+            self._made[name] = keys
+        return keys
+
+    def _whole(self, source: int, expr: Expr, operator: str) -> Array:
+        """The integer key of a DOUBLE that BIGINTs compare with as `operator` says, but <= for <, and >= for >."""
+        name = (source, of_source(expr, 0), operator)
+        keys = self._made.get(name)
+        if keys is None:
+            values = self._columns[source][name[1]].values
+            keys, can = _whole_keys(values, operator)
+            self._only(source, can)
+            self._made[name] = keys
+        return keys
+
+    def _number_texts(self, operands: Sequence[Expr], ordered: bool) -> None:
+        """Give each text of all operands a number of its own."""
+        names = list(dict.fromkeys((source_of(operand), of_source(operand, 0)) for operand in operands))
+        if not names:
+            return
+        columns = [self._columns[source][expr] for source, expr in names]
+        texts = [to_large_string(column) for column in columns]
+        self._room.hold(sum(int(c.values[-1] - c.values[0]) for c in columns), "the texts of its keys")
+        encoded = pa.chunked_array(texts, pa.large_string()).dictionary_encode()
+        ranks = None
+        if ordered:
+            dictionary = encoded.chunk(0).dictionary
+            ranks = np.empty(len(dictionary), np.int64)
+            ranks[pc.sort_indices(dictionary).to_numpy()] = np.arange(len(dictionary))
+        for (source, expr), numbers in zip(names, encoded.chunks, strict=True):
+            codes = numbers.indices.fill_null(0).to_numpy().astype(np.int64)
+            keys = codes if ranks is None or not len(ranks) else ranks[codes]
+            self._made[source, expr, "ranked" if ordered else "text"] = keys
+
+
+def _whole_keys(values: Array, operator: str) -> tuple[Array, Array]:
+    """Integers for float64 values, and which of these any BIGINT can satisfy: whole OP value is whole OP' integer."""
+    floor, ceiling = np.floor(values), np.ceil(values)
+    above = ~(values < _LIMIT)  # also NaN, which is greatest
+    below = values < -_LIMIT
+    inside = ~(above | below)
+    if operator == "eq":
+        can = inside & (floor == values)
+        return np.where(can, floor, 0.0).astype(np.int64), can
+    keys = np.where(inside, floor if operator in ("le", "gt") else ceiling, 0.0).astype(np.int64)
+    if operator in ("ge", "gt"):
+        return np.where(below, _LEAST, keys + (operator == "gt")), ~above
+    none_below = below | ((keys == _LEAST) & (operator == "lt"))
+    return np.where(above, _GREATEST, keys - (operator == "lt")), ~none_below

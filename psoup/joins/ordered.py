@@ -1,0 +1,45 @@
+"""Tuples of a join in the order of FROM: by the row of the first source, then of the second, and so on.
+
+rows     (3, 1) (0, 4) (3, 0)     a number for each tuple: row * rows of the second side + its row
+numbers  16 4 15                  sorted digit by digit; sources whose numbers do not fit 63 bits take another turn
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.kernels.order import order_keys
+
+_BITS = 62
+
+
+def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
+    """The tuples (int64[n] rows of each source, all below its size) sorted; as they are if they are in order. O(n)."""
+    turns = list(_numbers(places, sizes))
+    if len(turns) == 1 and (turns[0][1:] >= turns[0][:-1]).all():
+        return list(places)
+    count = len(places[0])
+    order: Array = np.arange(count)
+    made, spare = np.empty(count, np.int64), np.empty(count, np.int64)
+    for numbers in turns:
+        order_keys(numbers.take(order), made, spare)
+        order = order.take(made)
+    return [own.take(order) for own in places]
+
+
+def _numbers(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
+    """Numbers to sort by one after the other: those of the last sources first."""
+    turns: list[Array] = []
+    room = 0
+    for own, size in zip(reversed(places), reversed(sizes), strict=True):
+        bits = max(size - 1, 1).bit_length()
+        if not turns or room + bits > _BITS:
+            turns.append(own)
+            room = bits
+        else:
+            turns[-1] = turns[-1] + (own << room)
+            room += bits
+    return turns

@@ -1,0 +1,77 @@
+"""The conditions over several sources that are neither keys nor bands, on tuples that satisfy all else.
+
+    r.a + s.b > 9 OR s.c = r.d        columns that are read, source by source, side by side in one scope: 0 1 2 3
+
+They are evaluated last, so which tuples they fail for does not depend on the route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import TextLimits
+from psoup.expressions.evaluate import Scope, TooMuchText
+from psoup.expressions.guarded import every_value
+from psoup.expressions.tree import AttributeRef, Call, Expr, columns_of, of_source
+from psoup.joins.side import JoinSide
+from psoup.model import BOOLEAN
+from psoup.reading import ReadBudget
+
+
+class Rest:
+    """The conditions of a join. `errors`: tuples so far that one of them cannot be computed for, and none is false."""
+
+    def __init__(
+        self,
+        conditions: Sequence[Expr],
+        sides: Sequence[JoinSide],
+        now: int | None,
+        texts: TextLimits,
+        budget: ReadBudget,
+    ) -> None:
+        self.errors = 0
+        self._sides, self._now, self._texts, self._budget = sides, now, texts, budget
+        read = dict.fromkeys(column for condition in conditions for column in columns_of(condition))
+        self._read = [[column for column in read if column.source == s] for s in range(len(sides))]
+        flat = {column: place for place, column in enumerate(c for own in self._read for c in own)}
+        whole = [_flattened(condition, flat) for condition in conditions]
+        self._condition = whole[0] if len(whole) == 1 else Call(BOOLEAN, "and", tuple(whole))
+
+    def kept(self, places: list[Array]) -> list[Array]:
+        """The tuples (int64[n] rows of each source) that satisfy all conditions. O(n)."""
+        try:
+            return self._kept(places)
+        except TooMuchText:
+            middle = len(places[0]) // 2
+            if not middle:
+                raise
+            first, second = ([own[part] for own in places] for part in (slice(middle), slice(middle, None)))
+            halves = zip(self.kept(first), self.kept(second), strict=True)
+            return [np.concatenate(both) for both in halves]
+
+    def _kept(self, places: list[Array]) -> list[Array]:
+        columns = []
+        for side, own, read in zip(self._sides, places, self._read, strict=True):
+            if read:
+                columns += side.take([of_source(column, 0) for column in read], own)
+        scope = Scope(columns, len(places[0]), None, None, self._now, self._texts)
+        outcome = every_value(self._condition, scope, self._budget)
+        if outcome.error is not None:
+            self.errors += int(np.count_nonzero(outcome.error))
+        true = outcome.values if outcome.valid is None else outcome.values & outcome.valid
+        if true.all():
+            return places
+        rows = np.flatnonzero(true)
+        return [own.take(rows) for own in places]
+
+
+def _flattened(expr: Expr, flat: dict[AttributeRef, int]) -> Expr:
+    """The expression over one source whose columns are those of all, side by side."""
+    if isinstance(expr, AttributeRef):
+        return AttributeRef(expr.type, flat[expr], expr.name)
+    if isinstance(expr, Call):
+        return Call(expr.type, expr.name, tuple(_flattened(arg, flat) for arg in expr.args))
+    return expr

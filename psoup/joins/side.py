@@ -1,0 +1,29 @@
+"""A side of a join: the rows that a selection gives, as the join sees them.
+
+rows 5     columns([a + 1])  all five values        take([a], [3, 3, 0])  the values of these rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from psoup.columns import Array, Column
+from psoup.expressions.tree import Expr
+
+
+class JoinSide(Protocol):
+    """The rows of one source, numbered from 0 in ascending order of their tuple IDs. Expressions read source 0."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def columns(self, exprs: Sequence[Expr]) -> list[Column]:
+        """The values of expressions in all rows."""
+        ...
+
+    def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
+        """The values of expressions in some rows: int64[n], in any order, rows may come several times."""
+        ...

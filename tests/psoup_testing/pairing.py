@@ -1,0 +1,106 @@
+"""Arguments for the kernels that join rows: keys of few values or spread, ranges that are empty, rooms of one pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from psoup.kernels.plain import buckets as plain
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+_SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
+_NO_KEYS = np.zeros(0, np.int64)
+
+
+def _keys(rng: Rng, count: int) -> Any:
+    keys = rng.integers(-3, 12, count)
+    return keys if rng.random() < 0.5 else keys * 2**59
+
+
+def _hashed(rng: Rng, keys: Any) -> tuple[Any, ...]:
+    """base, factor, shift, and how many buckets there are."""
+    if rng.random() < 0.5 and len(keys) and np.ptp(keys) < 100:
+        return keys.min().astype(np.int64).view(np.uint64), np.uint64(1), np.uint64(0), int(np.ptp(keys)) + 1
+    bits = int(rng.integers(1, 6))
+    return np.uint64(0), _SPREADING, np.uint64(64 - bits), 1 << bits
+
+
+def fill_buckets(rng: Rng) -> Arguments:
+    """All rows, some or none; the keys beside them, or not."""
+    keys = _keys(rng, 40)
+    rows = np.sort(rng.permutation(40)[: int(rng.integers(0, 41))]).astype(np.int32)
+    *bucket, buckets = _hashed(rng, keys)
+    wanted = np.zeros(len(rows) if rng.random() < 0.5 else 0, np.int64)
+    return keys, rows, *bucket, np.zeros(buckets + 2, np.int32), np.zeros_like(rows), wanted
+
+
+def find_buckets(rng: Rng) -> Arguments:
+    """Keys that are there, and others."""
+    filled = fill_buckets(rng)
+    plain.fill_buckets(*filled)
+    keys = np.concatenate([filled[0], np.array([-(2**63), 2**63 - 1, -4, 12])])
+    return keys, *filled[2:6], np.zeros(len(keys), np.int32), np.zeros(len(keys), np.int32)
+
+
+def mark_keys(rng: Rng) -> Arguments:
+    """Few marks or many."""
+    bits = int(rng.integers(6, 9))
+    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(np.int32)
+    return _keys(rng, 40), rows, _SPREADING, np.uint64(64 - bits), np.zeros(1 << (bits - 6), np.uint64)
+
+
+def keep_marked(rng: Rng) -> Arguments:
+    """Keys beside others that left marks."""
+    *marked, marks = mark_keys(rng)
+    plain.mark_keys(*marked, marks)
+    rows = np.arange(30, dtype=np.int32)
+    return _keys(rng, 30), rows, *marked[2:], marks, np.zeros_like(rows)
+
+
+def narrow_ranges(rng: Rng) -> Arguments:
+    """Ranges of an ascending array, some of them empty; keys of its ends, and in any order."""
+    ordered = np.sort(_keys(rng, 60))
+    keys = np.concatenate([_keys(rng, 30), np.array([-(2**63), 2**63 - 1])])
+    keys = np.sort(keys) if rng.random() < 0.5 else keys
+    begin, end = np.sort(rng.integers(0, 61, (2, len(keys))), axis=0).astype(np.int32)
+    return ordered, keys, int(rng.integers(0, 4)), begin.copy(), end.copy()
+
+
+def emit_pairs(rng: Rng) -> Arguments:
+    """From the beginning, or from inside a row; with keys to be looked at, or without."""
+    begin, end = np.sort(rng.integers(0, 21, (2, 12)), axis=0).astype(np.int32)
+    begin[3], end[3] = 5, 3  # a range that other conditions left nothing of
+    at = int(rng.integers(0, 13))
+    inside = int(rng.integers(0, end[at] - begin[at])) if at < 12 and end[at] > begin[at] else 0
+    room = int(rng.choice([1, 7, 400]))
+    place_keys = rng.integers(0, 3, 21) if rng.random() < 0.5 else _NO_KEYS
+    arrays = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    most = int(rng.choice([1, 30, 10_000]))
+    return (
+        begin,
+        end,
+        rng.integers(0, 3, 12),
+        place_keys,
+        rng.permutation(21).astype(np.int32),
+        at,
+        inside,
+        most,
+        *arrays,
+    )
+
+
+def _pairs(rng: Rng) -> tuple[Any, Any, int]:
+    return np.sort(rng.integers(0, 9, 50)), rng.integers(0, 20, 50), int(rng.integers(0, 51))
+
+
+def keep_pairs(rng: Rng) -> Arguments:
+    """Some of the pairs."""
+    return rng.integers(-4, 5, 9), rng.integers(-4, 5, 20), int(rng.integers(0, 5)), *_pairs(rng)
+
+
+def sort_partners(rng: Rng) -> Arguments:
+    """Some of the pairs."""
+    return _pairs(rng)
