@@ -44,7 +44,7 @@ from psoup_client.queries import Queries
 from psoup_client.query import Query
 from psoup_client.refused import RefusedRows
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo
+from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.stage import Stage
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "QueryInfo",
     "QuerySource",
     "ServerInfo",
+    "SuppliedFunction",
     "ColumnInfo",
     "MatchResult",
     "Results",

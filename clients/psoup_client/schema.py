@@ -224,6 +224,39 @@ class QueryInfo(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class SuppliedFunction(html.Facts):
+    """A function that the operator of the service supplied, and its types.
+
+    `nulls`: it is called for rows in which an argument is NULL, which is the result there otherwise. `cost`: how many
+    simple functions a call is worth. `about`: what it does, in a line.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    result: str
+    nulls: bool
+    version: int
+    cost: int
+    about: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)}) -> {self.result}"
+
+    @staticmethod
+    def of(message: server_pb2.SuppliedFunction) -> SuppliedFunction:
+        """Make one of the message on the wire."""
+        return SuppliedFunction(
+            message.name,
+            tuple(message.arguments),
+            message.result,
+            message.nulls,
+            message.version,
+            message.cost,
+            message.about,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo(html.Facts):
     """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart.
 
@@ -242,6 +275,8 @@ class ServerInfo(html.Facts):
     features: tuple[str, ...]
     memory: dict[str, int]
     text_bytes: int = 0
+    functions: tuple[SuppliedFunction, ...] = ()
+    """The functions that the operator supplied; statements may call them."""
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
@@ -268,6 +303,7 @@ class ServerInfo(html.Facts):
             features=tuple(message.features),
             memory=dict(message.memory),
             text_bytes=message.limits.text_bytes,
+            functions=tuple(map(SuppliedFunction.of, message.functions)),
         )
 
 

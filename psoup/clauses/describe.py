@@ -15,6 +15,7 @@ from psoup.clauses.attributes import Waits
 from psoup.clauses.predicate_index import PredicateIndex
 from psoup.clauses.searched import Searched
 from psoup.columns import Array
+from psoup.expressions.supplied import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval
@@ -43,7 +44,7 @@ def expr_text(expr: Expr) -> str:
     if isinstance(expr, AttributeRef):
         return expr.name
     if isinstance(expr, Call):
-        return f"{expr.name}({', '.join(expr_text(arg) for arg in expr.args)})"
+        return f"{shown_name(expr.name)}({', '.join(expr_text(arg) for arg in expr.args)})"
     if isinstance(expr, Literal):
         return "NULL" if expr.value is None else repr(expr.value)
     return "NOW"

@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.expressions.guarded import Compute, guarded
+from psoup.expressions.supplied import shown_name
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text
@@ -229,4 +230,4 @@ def _shape(expr: Expr) -> str:
         return "?"
     if isinstance(expr, AttributeRef):
         return expr.name
-    return "now()" if isinstance(expr, Now) else f"{expr.name}({', '.join(map(_shape, expr.args))})"
+    return "now()" if isinstance(expr, Now) else f"{shown_name(expr.name)}({', '.join(map(_shape, expr.args))})"

@@ -33,6 +33,7 @@ from psoup.expressions import (
     regex,
     rounding,
     strptime,
+    supplied,
     temporal,
     text,
     text_pieces,
@@ -76,29 +77,42 @@ def first_value(column: Column) -> bool | int | float | str | None:
 
 
 def _varies(expr: Expr) -> bool:
+    """Whether the value may change: what a supplied function gives is not known before it is called."""
     if isinstance(expr, AttributeRef | Now):
         return True
-    return not isinstance(expr, Literal) and any(_varies(arg) for arg in expr.args)
+    return not isinstance(expr, Literal) and (supplied.is_supplied(expr.name) or any(map(_varies, expr.args)))
 
 
 __all__ = ["EVALUATORS", "Scope", "TooMuchText", "evaluate"]
 
-EVALUATORS: dict[str, Evaluator] = {
-    **logic.EVALUATORS,
-    **comparisons.EVALUATORS,
-    **numeric.EVALUATORS,
-    **rounding.EVALUATORS,
-    **mathematics.EVALUATORS,
-    **moments.EVALUATORS,
-    **strptime.EVALUATORS,
-    **conditional.EVALUATORS,
-    **casts.EVALUATORS,
-    **text.EVALUATORS,
-    **text_pieces.EVALUATORS,
-    **like.EVALUATORS,
-    **regex.EVALUATORS,
-    **temporal.EVALUATORS,
-}
+
+class _Evaluators(dict[str, Evaluator]):
+    """The evaluators of all functions: those that are supplied have one in common."""
+
+    def __missing__(self, name: str) -> Evaluator:
+        if supplied.is_supplied(name):
+            return supplied.column_of_call
+        raise KeyError(name)
+
+
+EVALUATORS: dict[str, Evaluator] = _Evaluators(
+    {
+        **logic.EVALUATORS,
+        **comparisons.EVALUATORS,
+        **numeric.EVALUATORS,
+        **rounding.EVALUATORS,
+        **mathematics.EVALUATORS,
+        **moments.EVALUATORS,
+        **strptime.EVALUATORS,
+        **conditional.EVALUATORS,
+        **casts.EVALUATORS,
+        **text.EVALUATORS,
+        **text_pieces.EVALUATORS,
+        **like.EVALUATORS,
+        **regex.EVALUATORS,
+        **temporal.EVALUATORS,
+    }
+)
 """Canonical name -> how its column is computed; the same names as in `functions.FUNCTIONS`, and the two casts."""
 
 

@@ -18,6 +18,7 @@ and, with the same name as in SQL: abs round floor ceil sqrt power greatest leas
 substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`,
 `moments` and `strptime`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a
 TEXT constant in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
+Those that the operator brings are in `supplied`.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -58,7 +59,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
-from psoup.expressions import rules, rules_texts, rules_times
+from psoup.expressions import rules, rules_texts, rules_times, supplied
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.mathematics import REAL
@@ -211,11 +212,15 @@ ALIASES = {
 }
 """Other names that DuckDB knows, and the canonical one."""
 
+BUILT_IN = frozenset(
+    [*(name for name, function in FUNCTIONS.items() if not function.operator), *ALIASES, *SUGAR, "time_bucket"]
+)
+"""The names of all functions that every service has."""
+
 
 def names() -> tuple[str, ...]:
-    """The names that a user may call like a function, aliases included, sorted."""
-    named = [name for name, function in FUNCTIONS.items() if not function.operator]
-    return tuple(sorted([*named, *ALIASES, *SUGAR, "time_bucket"]))
+    """The names that a user may call like a function, aliases and supplied functions included, sorted."""
+    return tuple(sorted([*BUILT_IN, *supplied.known_names()]))
 
 
 def resolve(name: str, args: Sequence[Expr]) -> Expr:
@@ -224,6 +229,9 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
     Raises InvalidInput: UNKNOWN_FUNCTION, WRONG_ARGUMENTS (their number), TYPE_MISMATCH, INVALID_VALUE (a constant
     that does not convert).
     """
+    signature = supplied.known(name)  # before the others: a later release may have a function of that name
+    if signature is not None:
+        return rules.supplied_call(signature, args)
     canonical = ALIASES.get(name, name)
     function = SUGAR.get(canonical) or FUNCTIONS.get(canonical)
     if function is None:

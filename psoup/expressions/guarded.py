@@ -6,7 +6,8 @@
                  that row; `every_value` is the same for the SELECT list of an answer
 
 "Raises" does not mean an error of a value, which the evaluator marks in its row: it means want of memory, an array too
-long for its type, a tree too deep, or a defect. Nothing here remembers what has raised.
+long for its type, a tree too deep, or a defect. A supplied function that is missing or broken (FailedPrecondition)
+makes no errors of rows: readers are told. Nothing here remembers what has raised.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
+from psoup.errors import FailedPrecondition
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
 from psoup.expressions.frame import TooMuchWork, null_column, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
@@ -123,7 +125,7 @@ def _halved(expr: Expr, start: int, stop: int, part: Callable[[int, int], Column
     budget.check()
     try:
         return [part(start, stop)]
-    except TooMuchText:
+    except (TooMuchText, FailedPrecondition):
         raise
     except Exception:
         if stop - start < 2:
@@ -144,7 +146,7 @@ EVERY_ROW = every_row()
 def reason_of(problem: BaseException) -> str:
     """A line about what was raised: the resource that was short, or else the place; other messages may hold values."""
     name = type(problem).__name__
-    if isinstance(problem, TooMuchWork | MemoryError | RecursionError | pa.ArrowCapacityError):
+    if isinstance(problem, TooMuchWork | MemoryError | RecursionError | FailedPrecondition | pa.ArrowCapacityError):
         text = " ".join(str(problem).split())[:_SHOWN]
         return f"{name}: {text}" if text else name
     frames = problem.__traceback__

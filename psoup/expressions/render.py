@@ -16,6 +16,7 @@ import numpy as np
 
 from psoup.columns import Column
 from psoup.expressions import formats
+from psoup.expressions.supplied import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
@@ -60,7 +61,7 @@ def render(expr: Expr) -> str:
         return special(expr)
     if expr.name in _INFIX:
         return _infix(expr)
-    return f"{expr.name}({', '.join(_arguments(expr))})"
+    return f"{shown_name(expr.name)}({', '.join(_arguments(expr))})"
 
 
 def literal(constant: Literal, *, bare: bool = False) -> str:

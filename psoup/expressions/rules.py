@@ -24,6 +24,7 @@ from psoup.expressions.conversion import (
     truth,
     unify,
 )
+from psoup.expressions.supplied import Signature
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
     BIGINT,
@@ -261,3 +262,26 @@ def case(name: str, args: Sequence[Expr]) -> Expr:
     for condition, value in zip(conditions, values, strict=False):
         mixed += [condition, value]
     return Call(values[0].type, name, (*mixed, values[-1]))
+
+
+def supplied_call(signature: Signature, args: Sequence[Expr]) -> Expr:
+    """The typed call of a function. A number becomes a DOUBLE, and a BIGINT a DECIMAL, where the function takes one.
+
+    Raises InvalidInput: WRONG_ARGUMENTS, TYPE_MISMATCH.
+    """
+    if len(args) != len(signature.arguments):
+        raise InvalidInput(
+            f"{signature.name} takes {len(signature.arguments)} arguments, not {len(args)}: {signature.shown}",
+            reason="WRONG_ARGUMENTS",
+            function=signature.name,
+        )
+    pairs = enumerate(zip(args, signature.arguments, strict=True), 1)
+    typed = tuple(_fitted(arg, target, f"argument {place} of {signature.name}") for place, (arg, target) in pairs)
+    return Call(signature.result, str(signature), typed)
+
+
+def _fitted(arg: Expr, target: DataType, what: str) -> Expr:
+    wider = arg.type.kind in NUMBERS and target == DOUBLE
+    if wider or (arg.type == BIGINT and target.kind is Kind.DECIMAL):
+        return cast(arg, target)
+    return need(arg, target, what)

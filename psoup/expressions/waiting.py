@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from psoup.expressions.supplied import cost_of, is_supplied
 from psoup.expressions.tree import Call, Expr
 from psoup.model import Kind
 
@@ -22,14 +23,16 @@ WORTH = 4
 
 @lru_cache(65_536)
 def may_wait(expr: Expr) -> bool:
-    """Whether the expression reads or makes a text. O(its size)."""
-    return isinstance(expr, Call) and (expr.type.kind is Kind.TEXT or any(map(_of_text, expr.args)))
+    """Whether the expression reads or makes a text, or calls a supplied function. O(its size)."""
+    if not isinstance(expr, Call):
+        return False
+    return expr.type.kind is Kind.TEXT or is_supplied(expr.name) or any(map(_of_text, expr.args))
 
 
 @lru_cache(65_536)
 def weight(expr: Expr) -> int:
-    """How many functions are evaluated: what waits longest has most. O(its size)."""
-    return 1 + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
+    """How many functions are evaluated, supplied ones by their costs: what waits longest has most. O(its size)."""
+    return cost_of(expr.name) + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
 
 
 def _of_text(expr: Expr) -> bool:

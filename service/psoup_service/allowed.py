@@ -13,6 +13,8 @@ _KINDS = {int: "a whole number", float: "a number", str: "a text that is not emp
 def allowed(field: FieldInfo) -> str:
     """The values of a field of the settings, for the operator who gave another value."""
     kind = _kind(field.annotation)
+    if get_origin(kind) is tuple:
+        return "a list of texts"
     if get_origin(kind) is Literal:
         *others, last = map(str, get_args(kind))
         return f"{', '.join(others)} or {last}"

@@ -38,6 +38,7 @@ from psoup_proto.v1 import (
 )
 from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
+from psoup_service.functions.process import FunctionProcess
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.threads import Threads, on
@@ -93,11 +94,16 @@ class Service:
         self._store = store or MemoryStore()
         self._pool = TaskPool(settings.threads)
         self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
+        self._functions: FunctionProcess | None = None
         try:
+            if settings.functions:
+                self._functions = FunctionProcess(settings.functions, settings.functions_s, settings.functions_mib)
+                self._functions.install()
             self.host = self._make_host(clock, quarantine)
         except BaseException:
-            for part in (self._pool, self._helpers, self._store):
-                part.close()
+            for part in (self._pool, self._helpers, self._store, self._functions):
+                if part is not None:
+                    part.close()
             raise
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
@@ -273,6 +279,8 @@ class Service:
         if self._probes is not None:
             await on(self._threads.life, self._probes.close)
         await on(self._threads.life, self.host.close)
+        if self._functions is not None:
+            await on(self._threads.life, self._functions.close)
         self._decoders.close()
         self._pool.close()
         self._helpers.close()

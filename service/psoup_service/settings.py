@@ -116,6 +116,15 @@ class Settings(BaseModel):
     streams: int = Field(default=10_000, ge=0)
     """streams of one tenant"""
 
+    functions: tuple[str, ...] = ()
+    """modules with functions of your own: names that Python can import, or paths of .py files"""
+
+    functions_s: float = Field(default=10.0, ge=0.1, le=3_600)
+    """time in which a call of such a function must return"""
+
+    functions_mib: int = Field(default=1_024, ge=128)
+    """memory of the process in which such functions run"""
+
     readers: int = Field(default=2, ge=1, le=256)
     """threads that evaluate answers"""
 
@@ -159,6 +168,12 @@ class Settings(BaseModel):
         if isinstance(value, bool):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
+
+    @field_validator("functions", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """Read a list from a variable of the environment, with commas between its parts."""
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("host")
     @classmethod

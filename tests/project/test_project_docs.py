@@ -24,6 +24,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "docs/files.md",
+    "docs/functions.md",
     "docs/operations.md",
     "docs/saved-searches.md",
     "docs/spark.md",

@@ -43,7 +43,7 @@ def show(
             "time after which client commands give up a call",
         ),
     ]
-    rows += [(s.name, s.value, s.origin, s.description) for s in load_settings({}, config).show()]
+    rows += [(s.name, _listed(s.value), s.origin, s.description) for s in load_settings({}, config).show()]
     facts = [
         {"name": name, "value": _plainly(value), "origin": origin, "description": description}
         for name, value, origin, description in rows
@@ -53,6 +53,10 @@ def show(
             print_json(item)
         return
     print_list(["setting", "value", "from", "what it is"], rows, facts)
+
+
+def _listed(value: object) -> object:
+    return ", ".join(value) if isinstance(value, tuple) else value
 
 
 def _plainly(value: object) -> object:

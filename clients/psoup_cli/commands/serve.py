@@ -21,6 +21,10 @@ VerifyLevel = Annotated[
 Quarantine = Annotated[
     list[str] | None, typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable.")
 ]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--functions", metavar="MODULE", help="Load functions of your own; repeatable."),
+]
 
 
 def serve(
@@ -38,6 +42,7 @@ def serve(
     metrics_port: MetricsPort = None,
     log_level: LogLevel = None,
     verify: VerifyLevel = None,
+    functions: Functions = None,
     quarantine: Quarantine = None,
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
 ) -> None:
@@ -48,6 +53,7 @@ def serve(
       psoup serve --memory
       psoup serve --socket /run/psoup/psoup.sock
       PSOUP_MEMORY_MIB=1024 psoup serve
+      psoup serve --functions fraud.py
 
     Start a service and keep it up until Ctrl-C or SIGTERM. What it has acknowledged is on disk, in ./psoup-data unless
     told otherwise, and is there again after the next start. All settings and where they come from: psoup config show
@@ -55,6 +61,9 @@ def serve(
     A query that cannot be evaluated leaves the index by itself, and so does one that ended two starts. --quarantine is
     for one that the doctor named (psoup doctor DIR --replay): what it computes, and all queries that compute the same,
     are evaluated row by row when they are invoked. Later starts know it, until it is unregistered.
+
+    --functions loads a module with functions of your own: the path of a .py file, or a name that Python can import.
+    Statements call them like any other. A service that is started without one refuses the queries that need it.
     """
     if memory and data_dir is not None:
         raise typer.BadParameter("--memory keeps no data directory; leave --data-dir out, or --memory")
@@ -66,6 +75,7 @@ def serve(
         "metrics_port": metrics_port,
         "log_level": log_level,
         "verify": verify,
+        "functions": tuple(functions) if functions else None,
     }
     loaded = load_settings(flags, config)
     from psoup_service.main import serve as run

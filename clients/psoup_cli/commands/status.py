@@ -49,6 +49,7 @@ def status(
     sizes = dict(info.memory)
     on_disk = [("on disk", sizes.pop("store_bytes"))] if info.durable and "store_bytes" in sizes else []
     sizes = {f"memory: {name.removesuffix('_bytes')}": size for name, size in sorted(sizes.items())}
+    pairs += [(f"function {each.name}", f"{each}  {each.about}".rstrip()) for each in info.functions]
     print_pairs([*pairs, *((place, counted(size, "byte")) for place, size in [*on_disk, *sizes.items()])])
 
 

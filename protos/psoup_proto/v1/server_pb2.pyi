@@ -85,6 +85,54 @@ class MemoryItem(_message.Message):
 Global___MemoryItem: _TypeAlias = MemoryItem  # noqa: Y015
 
 @_typing.final
+class SuppliedFunction(_message.Message):
+    """A function that the operator supplied: statements may call it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    NULLS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    ABOUT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in SQL."""
+    result: _builtins.str
+    """Type of its result."""
+    nulls: _builtins.bool
+    """Whether it is called for rows in which an argument is NULL; the result is NULL there if not."""
+    version: _builtins.int
+    """Its version: another one may give other values."""
+    cost: _builtins.int
+    """How many simple functions a call is worth."""
+    about: _builtins.str
+    """What it does, in a line."""
+    @_builtins.property
+    def arguments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Types of its arguments, as CREATE STREAM has them."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        arguments: _abc.Iterable[_builtins.str] | None = ...,
+        result: _builtins.str = ...,
+        nulls: _builtins.bool = ...,
+        version: _builtins.int = ...,
+        cost: _builtins.int = ...,
+        about: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["about", b"about", "arguments", b"arguments", "cost", b"cost", "name", b"name", "nulls", b"nulls", "result", b"result", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SuppliedFunction: _TypeAlias = SuppliedFunction  # noqa: Y015
+
+@_typing.final
 class Limits(_message.Message):
     """What a caller must keep to."""
 
@@ -190,6 +238,7 @@ class GetServerInfoResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     BILL_FIELD_NUMBER: _builtins.int
     MEMORY_BUDGET_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -224,6 +273,10 @@ class GetServerInfoResponse(_message.Message):
     def bill(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryItem]:
         """With `with_bill`: what every structure takes. The query catalog is an estimate; the others are what their buffers have."""
 
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SuppliedFunction]:
+        """Functions that the operator supplied, by name."""
+
     def __init__(
         self,
         *,
@@ -239,10 +292,11 @@ class GetServerInfoResponse(_message.Message):
         memory: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         bill: _abc.Iterable[Global___MemoryItem] | None = ...,
         memory_budget: _builtins.int = ...,
+        functions: _abc.Iterable[Global___SuppliedFunction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "durable", b"durable", "features", b"features", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,6 +24,7 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.answer.window import in_memory
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.events.tags import NO_TAG
+from psoup.expressions import supplied
 from psoup.model import WindowClause
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
@@ -67,9 +68,12 @@ class _Wanted:
         return self.as_of is None and self.window is None
 
     def in_memory(self, snapshot: Snapshot) -> bool:
-        """Whether the query's own window is answered without waiting for a disk."""
+        """Whether the query's own window is answered without waiting for a disk, or for a supplied function."""
         record = snapshot.queries.get(self.query_id) if self.query_id >= 0 else None
-        return record is None or in_memory(snapshot.by_id[record.stream_id], record.query.window, self.now)
+        if record is None:
+            return True
+        waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
+        return not waits and in_memory(snapshot.by_id[record.stream_id], record.query.window, self.now)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did."""

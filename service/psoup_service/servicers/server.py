@@ -6,6 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer.bill import Item, memory_bill
 from psoup.answer.describe import bill
+from psoup.expressions import supplied
+from psoup.expressions.supplied import Supplied
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.host.pins import Pins
@@ -24,6 +26,19 @@ def server_version() -> str:
         return version("psoup")
     except PackageNotFoundError:
         return "unknown"
+
+
+def _function(function: Supplied) -> server_pb2.SuppliedFunction:
+    signature = function.signature
+    return server_pb2.SuppliedFunction(
+        name=signature.name,
+        arguments=map(str, signature.arguments),
+        result=str(signature.result),
+        nulls=signature.nulls,
+        version=signature.version,
+        cost=function.cost,
+        about=function.about,
+    )
 
 
 def _pinned(pins: Pins) -> list[Item]:
@@ -75,6 +90,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             features=FEATURES,
             memory=memory,
             bill=items,
+            functions=[_function(each) for each in supplied.installed()],
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
 

@@ -8,10 +8,11 @@
            5  replaced         0  tenant                         earlier, then later
            6  departure        0  count, request …                                  IDs of queries: see `departures`
 
-Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
-not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
-can still be verified. All that a client can make large is in the tuples, which the table has in slices (`log`): a body
-has a statement at most. A change of this form is a new format of the directory (`database.FORMAT`).
+Statements are kept as they were sent, with the signatures of supplied functions, and bound again when they are read:
+what a text means is the binder's business, not the disk's. `checksum` covers all but the tuples, whose own is in the
+body: a row whose tuples have been dropped can still be verified. All that a client can make large is in the tuples,
+which the table has in slices (`log`): a body has a statement at most. A change of this form is a new format of the
+directory (`database.FORMAT`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from psoup.events.events import (
     WatermarkRaised,
 )
 from psoup.events.tags import tag_of
+from psoup.expressions.supplied import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
@@ -97,19 +99,12 @@ def encode(event: Event) -> LogRow:
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
             return _row(event.sequence, "watermark", event.stream_id, **facts)
         case Registered():
-            streams = list(dict.fromkeys(event.side_streams))
-            return _row(
-                event.sequence,
-                "query",
-                event.stream_id if len(streams) < 2 else 0,
-                text=event.query.text,
-                query=event.query_id,
-                request=event.request_id,
-                tenant=event.tenant,
-                time=event.time,
-                **_some(key=event.tag.key, labels=dict(event.tag.labels), replaced=event.replaced),
-                **_some(expires=event.expires, streams=streams),
-            )
+            streams, tag = list(dict.fromkeys(event.side_streams)), event.tag
+            facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
+            facts |= {"tenant": event.tenant, "time": event.time}
+            facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
+            facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams)
+            return _row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
         case Replaced():
@@ -173,6 +168,8 @@ def _encode_push(event: Pushed) -> LogRow:
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
+    texts = [event.template] if event.template else (query.text for query in event.queries)
+    way |= _some(functions=used_in(texts))
     if event.tags is not None:
         way |= {"keyed": event.tags.keys is not None, "labels": event.tags.names}
     streams = list(event.stream_ids)
@@ -244,7 +241,9 @@ class Decoder:
         if row.checksum != _checksum(row):
             raise damaged(row.sequence, "its checksum is wrong")
         try:
-            return self._decode(row, json.loads(row.body))
+            facts = json.loads(row.body)
+            with declared(facts.get("functions", ())):
+                return self._decode(row, facts)
         except PSoupError as problem:
             if problem.reason == "DATA_DAMAGED":
                 raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from psoup.expressions.supplied import signatures
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.forms import Forms
@@ -22,11 +23,11 @@ class LoggedStreams:
     def __init__(self) -> None:
         self.specs: dict[int, StreamSpec] = {}
         """By ID; those of streams that were dropped, too."""
-        self._forms: dict[StreamIds, Forms] = {}
+        self._forms: dict[tuple[StreamIds, tuple[str, ...]], Forms] = {}
 
     def bind(self, streams: StreamIds, text: str) -> StandingQuery:
-        """The query of a text over some streams."""
-        return bind_text(self._forms.setdefault(streams, Forms()), text, self.only(streams))
+        """The query of a text over some streams, with the supplied functions that are declared."""
+        return bind_text(self._forms.setdefault((streams, signatures()), Forms()), text, self.only(streams))
 
     def only(self, streams: StreamIds) -> Callable[[str], StreamSpec | None]:
         """A lookup by name that knows only these streams."""

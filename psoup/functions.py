@@ -1,0 +1,232 @@
+"""Functions of the operator's own, declared in a module that `psoup serve --functions` loads, and called over arrays.
+
+    from psoup.functions import function                       psoup serve --functions fraud
+                                                                SELECT * FROM sales WHERE risk(amount, country) > 0.8
+    @function(["DOUBLE", "TEXT"], "DOUBLE")
+    def risk(amount: pa.Array, country: pa.Array) -> pa.Array:  called with an array for each argument, returns one of
+        ...                                                     the same length
+
+A function is deterministic, and the value of a row depends on the arguments of that row alone: PSoup calls it with the
+rows that it chooses, in any number, again and again, and keeps what follows from the values. Where it raises, it is
+called with halves of the rows, down to single rows, which are errors then. This module loads and calls; what a
+signature is, and how a column is made of values, is in `psoup.expressions.supplied`; it knows no SQL.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, Column, column_from_arrow, concat_columns
+from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
+from psoup.expressions.supplied import Answer, Signature, Supplied, checked, data_type_of
+from psoup.kinds import arrow_type
+from psoup.model import DataType, Kind
+
+__all__ = ["function", "load"]
+
+MOST_RAISED = 2_048
+"""Calls of one batch that may raise: a function that always does must not take seconds of the writer."""
+_MARK = "__psoup_function__"
+_SHOWN = 200
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Raised(Exception):
+    """Raised if a function raised too often over some rows: they cannot be evaluated together."""
+
+
+def function(
+    arguments: Sequence[str],
+    result: str,
+    *,
+    name: str | None = None,
+    nulls: bool = False,
+    cost: int = 10,
+    version: int = 1,
+) -> Callable[[F], F]:
+    """Declare a function that statements may call; what it decorates stays as it is.
+
+    `arguments`, `result`: types as in CREATE STREAM. It is called with one Arrow array for each argument (int64,
+    float64, bool, string, timestamp('us', 'UTC'), date32, decimal128), and returns one of the result's type and the
+    same length. `name`: in SQL, its own by default. `nulls`: it is called for rows in which an argument is NULL, too;
+    without it their value is NULL. `cost`: how many simple functions a call is worth: costly ones are called last, for
+    the rows that nothing else decides. `version`: to be raised when the function gives other values than before.
+    Raises InvalidInput for a declaration that is not possible.
+    """
+
+    def declare(declared: F) -> F:
+        called = str(name or getattr(declared, "__name__", "")).lower()
+        types = tuple(map(data_type_of, arguments))
+        signature = Signature(called, types, data_type_of(result), nulls, version)
+        if not 1 <= cost <= 10**6:
+            raise InvalidInput(f"the cost of {called} is {cost}; give a number from 1 to 10^6")
+        about = (inspect.getdoc(declared) or "").partition("\n")[0][:_SHOWN]
+        setattr(declared, _MARK, Supplied(signature, rowwise(signature, declared), cost, about))
+        return declared
+
+    return declare
+
+
+def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
+    """The functions that some modules declare, tried with example values. A module is a name that Python can import, or
+    the path of a `.py` file.
+
+    Raises InvalidInput, reason FUNCTIONS, for a module that cannot be imported or declares nothing, a name that two
+    functions have, and a function that does not do what it declares.
+    """
+    functions: dict[str, Supplied] = {}
+    for module in modules:
+        found = list(_declared_in(_imported(module)))
+        if not found:
+            raise _refused(f"the module {module} declares no function; decorate one with psoup.functions.function")
+        for each in found:
+            name = each.signature.name
+            if name in functions and functions[name] is not each:
+                raise _refused(f"two functions are called {name}; a name has one signature")
+            functions[name] = each
+    for each in functions.values():
+        try:
+            _try(each)
+        except FailedPrecondition as problem:
+            raise _refused(problem.message.partition(";")[0]) from None
+    return tuple(functions.values())
+
+
+def rowwise(signature: Signature, body: Callable[..., Any]) -> Callable[[Sequence[pa.Array]], Answer]:
+    """`body` as it is called here: over copies that cannot be written to; rows for which it raises are marked."""
+
+    def call(arrays: Sequence[pa.Array]) -> Answer:
+        whole = _read_only(arrays)
+        parts = list(_halved(signature, body, whole, 0, len(whole[0]), [MOST_RAISED]))
+        columns = concat_columns([column for column, _ in parts])
+        raised = np.concatenate([np.full(len(column), error) for column, error in parts])
+        return columns.to_arrow(), raised if raised.any() else None
+
+    return call
+
+
+def _read_only(arrays: Sequence[pa.Array]) -> list[pa.Array]:
+    """Copies of arrays in memory that Python cannot write to."""
+    batch = pa.RecordBatch.from_arrays(list(arrays), [str(place) for place in range(len(arrays))])
+    content = pa.py_buffer(batch.serialize().to_pybytes())
+    return list(pa.ipc.read_record_batch(content, batch.schema).columns)
+
+
+def _halved(
+    signature: Signature, body: Callable[..., Any], arrays: Sequence[pa.Array], start: int, stop: int, left: list[int]
+) -> Iterator[tuple[Column, bool]]:
+    """The values of the rows from start to stop, or of their halves where `body` raises; a row alone is an error.
+
+    `left`: how often it may still raise.
+    """
+    try:
+        values = body(*(array.slice(start, stop - start) for array in arrays))
+    except Exception as problem:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Raised(f"{signature.name} raised {type(problem).__name__} over and over") from None
+        if stop - start < 2:
+            nothing = column_from_arrow("", signature.result, pa.nulls(stop - start))
+            yield nothing, True
+            return
+    else:
+        yield checked(signature, values, stop - start), False
+        return
+    middle = (start + stop) // 2
+    yield from _halved(signature, body, arrays, start, middle, left)
+    yield from _halved(signature, body, arrays, middle, stop, left)
+
+
+def _imported(module: str) -> ModuleType:
+    try:
+        if not module.endswith(".py"):
+            return importlib.import_module(module)
+        path = Path(module)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise _refused(f"there is no file {module}")
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, loaded)
+        spec.loader.exec_module(loaded)
+        return loaded
+    except PSoupError as problem:
+        raise _refused(f"the module {module} is refused: {problem.message}") from problem
+    except (Exception, SystemExit) as problem:
+        what = f"{type(problem).__name__}: {problem}"[:_SHOWN]
+        raise _refused(f"the module {module} cannot be imported: {what}") from problem
+
+
+def _declared_in(module: ModuleType) -> Iterator[Supplied]:
+    seen: list[Supplied] = []
+    for value in vars(module).values():
+        each = getattr(value, _MARK, None) if callable(value) else None
+        if isinstance(each, Supplied) and all(each is not other for other in seen):
+            seen.append(each)
+            yield each
+
+
+def _try(function: Supplied) -> None:
+    """Call a function with example values, twice, and with the halves: the values must be the same."""
+    signature = function.signature
+    arrays = [_examples(kind, place) for place, kind in enumerate(signature.arguments)]
+    rows, half = len(arrays[0]), len(arrays[0]) // 2
+    whole = _keys(function, arrays)
+    halves = [_keys(function, [array.slice(at, half) for array in arrays]) for at in (0, half)]
+    together = tuple(first + second for first, second in zip(*halves, strict=True))
+    if whole != _keys(function, arrays):
+        raise _refused(f"{signature.shown} gives other values when it is called again; a function is deterministic")
+    if whole != together:
+        raise _refused(
+            f"{signature.shown} gives other values for {rows} rows than for the same rows in two calls; the value of a"
+            " row depends on that row alone"
+        )
+
+
+def _keys(function: Supplied, arrays: Sequence[pa.Array]) -> tuple[list[Any], list[bool]]:
+    """Values in a form in which equal ones are equal, and which rows are errors."""
+    try:
+        values, raised = function.call(arrays)
+    except Raised:
+        return [], []
+    column = checked(function.signature, values, len(arrays[0]))
+    marks = np.zeros(len(column), np.bool_) if raised is None else raised
+    keys = column.to_list() if column.type.kind is Kind.TEXT else column.order_keys().tolist()
+    valid: Array = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    return [key if there else None for key, there in zip(keys, valid, strict=True)], marks.tolist()
+
+
+_EXAMPLES: dict[Kind, list[Any]] = {
+    Kind.BOOLEAN: [True, False],
+    Kind.BIGINT: [0, 1, -1, 7, 100, 2013, -(2**31), 2**40],
+    Kind.DOUBLE: [0.0, 1.0, -1.5, 0.25, 1e6, -1e-3, 12345.678, 3.0],
+    Kind.DECIMAL: [0, 1, -1, 5, 9, -7, 3, 2],
+    Kind.TEXT: ["", "a", "IBM", "Ünïcode", "42", "2013-01-31", "a b c", "x" * 50],
+    Kind.TIMESTAMP: [0, 1_357_000_000_000_000, -1_000_000, 1, 10**15, 86_400_000_000, 5 * 10**14, 7 * 10**14],
+    Kind.DATE: [0, 15_736, -365, 1, 20_000, 59, 366, 10_000],
+}
+"""Values of each type as they are stored; of a DECIMAL in units of its last place."""
+
+
+def _examples(kind: DataType, place: int) -> pa.Array:
+    """Sixteen values; arguments of one type do not have them in one order."""
+    values = _EXAMPLES[kind.kind]
+    chosen = [values[(row * (2 * place + 1) + row // 8) % len(values)] for row in range(16)]
+    if kind.kind is Kind.DECIMAL:
+        column = Column(kind, np.array(chosen, np.int64))
+        return column.to_arrow()
+    return pa.array(chosen, arrow_type(kind))
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput(message, reason="FUNCTIONS")

@@ -1,0 +1,169 @@
+"""The service's end of the process in which functions of the operator run: calls with a time limit.
+
+    evaluation, on any thread ──> one call at a time ──socket──> child: the function, over copies of its arguments
+                                   │ no reply in time, or the child has died: it is killed, and that is a failure
+                                   └ the third failure of a function: it is not called any more until a restart
+
+A function that hangs or ends its process holds a thread up for the time of a call, at most `MOST_FAILURES` times until
+the service is started again; what waits behind it then waits as long. Queries that need it are refused meanwhile
+(FailedPrecondition), all others go on. The child is started anew from the same sources: if these have changed since the
+service was started, nothing is called any more, as kept results are of the functions as they were.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
+from psoup.expressions import supplied
+from psoup.expressions.supplied import Answer, Supplied, signature_of
+from psoup.functions import Raised
+from psoup.sql.supplied_names import make_known
+from psoup_service.functions import messages
+
+MOST_FAILURES = 3
+"""How often a function may hang, or end its process, until it is not called any more."""
+_START_S = 30.0
+"""Seconds that a start of the child may take besides those of a call: it loads libraries."""
+_log = logging.getLogger(__name__)
+
+
+class _Child:
+    """A running child and what it said of its functions. Raises InvalidInput if it refuses the modules or dies."""
+
+    def __init__(self, modules: Sequence[str], seconds: float, memory_mib: int) -> None:
+        self.end, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "psoup_service.functions.child", str(theirs.fileno())]
+        command += [str(seconds), str(memory_mib), *modules]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(theirs.fileno(),), start_new_session=True
+            )
+        named = ", ".join(modules)
+        try:
+            _, content = messages.receive(self.end, time.monotonic() + _START_S + seconds)
+            self.told = messages.facts(content)
+        except (TimeoutError, messages.Gone) as problem:
+            self.kill()
+            what = f"did not load in {_START_S + seconds:g} s" if isinstance(problem, TimeoutError) else self._ending()
+            raise InvalidInput(f"the functions of {named} cannot be used: their process {what}") from None
+        if "error" in self.told:
+            self.kill()
+            raise InvalidInput(self.told["error"], reason="FUNCTIONS")
+
+    def _ending(self) -> str:
+        code = self._process.returncode
+        return f"was ended by signal {-code}, or took too long" if code < 0 else f"ended with exit code {code}"
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self.end.close()
+        try:
+            self._process.wait(0.05)  # it may have ended by itself
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class FunctionProcess:
+    """The functions of some modules. `seconds`: the time of one call. Raises InvalidInput if they cannot be loaded."""
+
+    def __init__(self, modules: Sequence[str], seconds: float, memory_mib: int) -> None:
+        self._start = partial(_Child, tuple(modules), seconds, memory_mib)
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._closed = False
+        self._failures: Counter[str] = Counter()
+        self._child: _Child | None = self._start()
+        self._told = self._child.told
+        self.functions = tuple(map(self._supplied, self._told["functions"]))
+
+    def _supplied(self, told: dict[str, Any]) -> Supplied:
+        name = told["signature"]
+        return Supplied(signature_of(name), partial(self._call, name), told["cost"], told["about"])
+
+    def install(self) -> None:
+        """Make statements of this process know the functions. Raises InvalidInput for a name that SQL has already."""
+        make_known(self.functions)
+        for function in self.functions:
+            _log.info("a function was loaded", extra={"function": function.signature.shown, "about": function.about})
+
+    def close(self) -> None:
+        """End the child; calls are refused from then on. Idempotent."""
+        with self._lock:
+            if not self._closed and supplied.installed() == tuple(sorted(self.functions, key=_name_of)):
+                supplied.install(())
+            self._closed = True
+            if self._child is not None:
+                self._child.kill()
+            self._child = None
+
+    def _call(self, name: str, arrays: Sequence[pa.Array]) -> Answer:
+        """The values of a function. Raises FailedPrecondition, and Raised if it raised over and over."""
+        call = messages.write_call(name, arrays)
+        with self._lock:
+            if self._closed:
+                raise self._refused(name, "cannot be called any more: the service ends")
+            if self._failures[name] >= MOST_FAILURES:
+                raise self._refused(name, f"failed {MOST_FAILURES} times, and is not called until a restart")
+            kind, content = self._asked(name, call)
+        try:
+            if kind == messages.VALUES:
+                return messages.read_values(content)
+            error = messages.facts(content).get("error", "")
+        except messages.Gone:
+            raise self._refused(name, "returned what cannot be read") from None
+        if kind == messages.RAISED:
+            raise Raised(error)
+        raise FailedPrecondition(error, reason="FUNCTION_BROKEN", function=signature_of(name).name)
+
+    def _asked(self, name: str, call: memoryview) -> tuple[int, bytes]:
+        try:
+            if self._child is None:
+                self._child = self._started()
+            until = time.monotonic() + self._seconds
+            messages.send(self._child.end, messages.CALL, call, until)
+            return messages.receive(self._child.end, until)
+        except (TimeoutError, messages.Gone, PSoupError) as problem:
+            if self._child is not None:
+                self._child.kill()
+                self._child = None
+            what = "ended the process in which it runs"
+            if isinstance(problem, TimeoutError):
+                what = f"did not return in {self._seconds:g} s"
+            elif isinstance(problem, PSoupError):
+                what = f"cannot be loaded again: {problem.message}"
+            self._failures[name] += 1
+            shown = signature_of(name).shown
+            _log.error("a function %s", what, extra={"function": shown, "failures": self._failures[name]})
+            raise self._refused(name, what) from None
+
+    def _started(self) -> _Child:
+        child = self._start()
+        if child.told != self._told:
+            child.kill()
+            raise InvalidInput("its module is not as it was when the service started; start the service again")
+        return child
+
+    def _refused(self, name: str, what: str) -> FailedPrecondition:
+        signature = signature_of(name)
+        return FailedPrecondition(
+            f"the function {signature.shown} {what}; queries that need it are refused",
+            reason="FUNCTION_FAILED",
+            function=signature.name,
+        )
+
+
+def _name_of(function: Supplied) -> str:
+    return function.signature.name

@@ -1,0 +1,274 @@
+"""Functions of the operator in a service: called in a process of their own, kept from harm, and missed when missing.
+
+with, without, with again    the directory starts each time; only queries that need what is missing are refused
+kill -9                      the same, and answers are what they were
+hangs, dies, lies            that function's queries are refused, in a bounded time, all others go on
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import InvalidInput
+from psoup.expressions import supplied
+from psoup_client import Client, Query
+from psoup_client.errors import FailedPrecondition, InvalidRequest
+from psoup_service.functions.process import MOST_FAILURES, FunctionProcess
+from psoup_service.service import Service
+from psoup_service.settings import Settings, load
+from psoup_storage import DurableStore
+from psoup_testing.serving import Serving, serving
+from psoup_testing.zygote import Zygote
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "functions.md"
+MODULE = """
+import os, signal, time
+import pyarrow as pa, pyarrow.compute as pc
+from psoup.functions import function
+
+@function(["DOUBLE", "TEXT"], "DOUBLE", cost=20)
+def risk(amount, country):
+    '''How risky a sale is.'''
+    print("a line on standard output hurts nobody")
+    return pc.if_else(pc.equal(country, "XX"), 1.0, pc.divide(amount, 1000.0))
+
+@function(["BIGINT"], "BIGINT")
+def moody(n):
+    values = n.to_pylist()
+    if 99_901 in values:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+        while True:
+            time.sleep(60)
+    if 99_902 in values:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if 99_903 in values:
+        return n.cast("double")
+    if 99_904 in values:
+        raise ValueError("odd")
+    if 99_905 in values:
+        return pa.array([len("x" * 2**33)] * len(n))
+    return n
+"""
+RISKY = "SELECT n, risk(amount, country) AS r FROM sales WHERE risk(amount, country) > 0.5"
+PLAIN = "SELECT n FROM sales WHERE n < 3"
+MOODY = "SELECT n FROM sales WHERE moody(n) > 2"
+ROWS = {"amount": [1.0, 900.0, 300.0, None], "country": ["XX", "DE", "DE", "FR"], "n": [1, 2, None, 4]}
+ANSWER = [{"n": 1, "r": 1.0}, {"n": 2, "r": 0.9}]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the module."""
+    file = tmp_path_factory.mktemp("functions") / "sales_functions.py"
+    file.write_text(MODULE)
+    return str(file)
+
+
+def rows(query: Query) -> list[dict[str, Any]]:
+    return query.invoke().to_arrow().to_pylist()
+
+
+def serve_in(folder: Path, *modules: str, seconds: float = 10.0) -> Serving:
+    settings = Settings(port=0, data_dir=str(folder), functions=modules, functions_s=seconds)
+    return Serving(settings, store=DurableStore(folder))
+
+
+@contextmanager
+def without(folder: Path) -> Iterator[Client]:
+    """A service without functions, to which four batches were pushed."""
+    running = serve_in(folder)
+    with Client(running.address) as client:
+        assert client.info().functions == ()
+        for _ in range(4):
+            client.push("sales", pa.table(ROWS))
+        with pytest.raises(InvalidRequest, match="there is no function 'risk'"):
+            client.register(RISKY)
+        yield client
+    running.stop()
+
+
+def test_with_without_and_with_again(tmp_path: Path, path: str) -> None:
+    texts = [f"SELECT n FROM sales WHERE risk(amount, country) > {at / 10}" for at in range(3)]
+    running = serve_in(tmp_path, path)
+    with Client(running.address) as client:
+        client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
+        client.push("sales", pa.table(ROWS))
+        ids = [client.register(text).id for text in (RISKY, PLAIN)]
+        many = [
+            query.id
+            for query in client.register_many("SELECT n FROM sales WHERE risk(amount, country) > ?", [[0.5]] * 3)
+        ]
+        many += [query.id for query in client.register_many(texts)]
+        client.push("sales", pa.table(ROWS))
+        first = [rows(client.query(query)) for query in [*ids, *many]]
+        assert first[0] == ANSWER * 2
+        assert client.ask(RISKY).to_arrow().to_pylist() == ANSWER * 2
+        assert [str(each) for each in client.info().functions] == [
+            "moody(BIGINT) -> BIGINT",
+            "risk(DOUBLE, TEXT) -> DOUBLE",
+        ]
+        assert client.info().functions[1].about == "How risky a sale is."
+    running.stop()
+    assert not supplied.installed()
+
+    with without(tmp_path) as client:
+        for query in (ids[0], *many):
+            with pytest.raises(FailedPrecondition, match=r"risk\(DOUBLE, TEXT\) -> DOUBLE, which is") as refused:
+                rows(client.query(query))
+            assert refused.value.reason == "FUNCTION_MISSING"
+        assert len(rows(client.query(ids[1]))) == 12
+        client.query(many[0]).unregister()
+
+    running = serve_in(tmp_path, path)
+    with Client(running.address) as client:
+        assert [rows(client.query(query)) for query in (ids[0], *many[1:])] == [
+            answer * 3 for answer in (first[0], *first[3:])
+        ]
+    running.stop()
+
+
+def test_a_function_that_is_another_one_now_is_missing(tmp_path: Path, path: str) -> None:
+    running = serve_in(tmp_path / "data", path)
+    with Client(running.address) as client:
+        client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
+        old = client.register(RISKY).id
+        client.push("sales", pa.table(ROWS))
+    running.stop()
+    other = tmp_path / "other.py"
+    other.write_text(MODULE.replace('"DOUBLE", cost=20', '"DOUBLE", version=2').replace("1000.0", "10.0"))
+    running = serve_in(tmp_path / "data", str(other))
+    with Client(running.address) as client:
+        with pytest.raises(FailedPrecondition, match="is another one now"):
+            rows(client.query(old))
+        new = client.register(RISKY)
+        assert [row["r"] for row in rows(new)] == [1.0, 90.0, 30.0]
+    running.stop()
+    running = serve_in(tmp_path / "data", path)
+    with Client(running.address) as client:
+        assert rows(client.query(old)) == ANSWER
+        with pytest.raises(FailedPrecondition, match="is another one now"):
+            rows(client.query(new.id))
+    running.stop()
+
+
+def test_kill_9(tmp_path: Path, path: str) -> None:
+    folder = str(tmp_path / "data")
+    with Zygote(PSOUP_FUNCTIONS=path) as zygote:
+        zygote.start(folder)
+        with Client(zygote.ready()) as client:
+            client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
+            query = client.register(RISKY).id
+            client.push("sales", pa.table(ROWS))
+        zygote.kill()
+        zygote.start(folder)
+        with Client(zygote.ready()) as client:
+            client.push("sales", pa.table(ROWS))
+            assert rows(client.query(query)) == ANSWER * 2
+        zygote.kill()
+
+
+@pytest.mark.parametrize(("value", "told"), [(99_901, "did not return in 1 s"), (99_902, "ended the process")])
+def test_what_hangs_or_dies_stops_nothing_for_good(path: str, value: int, told: str) -> None:
+    settings = Settings(port=0, functions=(path,), functions_s=1.0)
+    with serving(settings) as running, Client(running.address) as client:
+        client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
+        moody, plain, risky = (client.register(text) for text in (MOODY, PLAIN, RISKY))
+        client.push("sales", pa.table(ROWS))
+        assert rows(moody) == [{"n": 4}]
+        began = time.monotonic()
+        for _ in range(MOST_FAILURES + 1):
+            client.push("sales", pa.table({"n": [value, 1]}))
+            client.push("sales", pa.table(ROWS))
+        assert len(rows(plain)) == 2 + 3 * (MOST_FAILURES + 1)
+        assert rows(risky) == ANSWER * (MOST_FAILURES + 2)
+        with pytest.raises(FailedPrecondition, match=rf"{told}|failed {MOST_FAILURES} times"):
+            rows(moody)
+        assert time.monotonic() - began < 60
+        for _ in range(MOST_FAILURES):
+            with pytest.raises(FailedPrecondition):
+                rows(moody)
+        with pytest.raises(
+            FailedPrecondition, match=f"failed {MOST_FAILURES} times, and is not called until a restart"
+        ):
+            rows(moody)
+
+
+def test_what_lies_raises_or_wants_memory(path: str) -> None:
+    with serving(Settings(port=0, functions=(path,))) as running, Client(running.address) as client:
+        client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
+        moody = client.register(MOODY)
+        client.push("sales", pa.table({"n": [5, 99_904, 99_905, 6]}))
+        answer = moody.invoke()
+        assert answer.to_arrow().to_pylist() == [{"n": 5}, {"n": 6}]
+        assert answer.completeness.errors == 2
+        client.push("sales", pa.table({"n": [7, 99_903]}))
+        with pytest.raises(FailedPrecondition, match="returned values of the type double, and declares int64"):
+            rows(moody)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import time; time.sleep(1000)", "ended by signal 14, or took too long"),
+        ("import os; os._exit(3)", "ended with exit code 3"),
+        ("1 // 0", "cannot be imported: ZeroDivisionError"),
+        (
+            "from psoup.functions import function\n@function(['TEXT'], 'TEXT')\ndef lower(t): return t",
+            "has a meaning in SQL",
+        ),
+    ],
+)
+def test_a_service_does_not_start_with_a_module_that_is_not_right(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=told):
+        Service(Settings(port=0, functions=(str(file),), functions_s=0.5))
+
+
+def test_a_module_that_changes_under_a_service_is_not_called(tmp_path: Path) -> None:
+    file = tmp_path / "changing.py"
+    file.write_text(MODULE)
+    process = FunctionProcess([str(file)], 10.0, 1_024)
+    try:
+        moody = process.functions[1].call
+        file.write_text(MODULE.replace("1000.0", "10.0"))
+        with pytest.raises(Exception, match="ended the process"):
+            moody([pa.array([99_902])])
+        with pytest.raises(Exception, match="is not as it was when the service started"):
+            moody([pa.array([1])])
+    finally:
+        process.close()
+    with pytest.raises(Exception, match="the service ends"):
+        moody([pa.array([1])])
+
+
+def test_the_document_says_what_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module of docs/functions.md is loaded, and its session prints what is shown."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    module, session = blocks
+    file = tmp_path / "fraud.py"
+    file.write_text(module)
+    with serving(Settings(port=0, functions=(str(file),))) as running:
+        monkeypatch.setenv("PSOUP_ADDRESS", running.address)
+        report: list[str] = []
+        test = doctest.DocTestParser().get_doctest(session, {}, "functions", str(DOCUMENT), 0)
+        doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test, out=report.append)
+        assert report == []
+
+
+def test_the_setting_is_a_list(tmp_path: Path) -> None:
+    assert load(environ={"PSOUP_FUNCTIONS": "a, b.py"}).settings.functions == ("a", "b.py")
+    file = tmp_path / "psoup.toml"
+    file.write_text('[service]\nfunctions = ["a", "b.py"]\n')
+    assert load(config=file, environ={}).settings.functions == ("a", "b.py")
+    with pytest.raises(InvalidInput, match="a list of texts"):
+        load({"functions": 3}, environ={})
