@@ -190,10 +190,7 @@ class Binding:
                     _name(number + place, problem)
                 raise
             self._count(text_charge(queries[-1]), len(texts))
-            if queries[-1].sides:
-                made = None  # its sides are no part of the block: the writer names their clauses
-            elif made is not None:
-                made.add(queries[-1])
+            made = _with(made, queries[-1])
             yield
         self.queries = queries if made is None else made.done(queries)
 
@@ -226,8 +223,7 @@ class Binding:
                 taken.append(row)
                 queries.append(query)
                 self._count(text_charge(query), command.count)
-                if made is not None:
-                    made.add(query)
+                made = _with(made, query)
             yield
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
@@ -248,6 +244,14 @@ class Binding:
     def _count(self, charge: int, count: int) -> None:
         self.charge += charge
         self._budget.check_queries(self.charge, count)
+
+
+def _with(made: Preparation | None, query: StandingQuery) -> Preparation | None:
+    """The preparation with one more query; None from the first join on, as its sides are no queries of the block."""
+    if made is None or query.sides:
+        return None
+    made.add(query)
+    return made
 
 
 def _spec(tenant: Tenant, name: str) -> StreamSpec | None:

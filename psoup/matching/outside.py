@@ -46,8 +46,9 @@ class ClauseMatches:
 class Beforehand:
     """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
 
-    Those without WHERE match all, and need no evaluation. A query that does not fit the stream is left out, and run
-    when a reader asks: the stream was given columns since `spec` was read, which the query names.
+    Those without WHERE match all, and need no evaluation. Of a join its sides are given; the join itself is left out.
+    So is a query that does not fit the stream, and run when a reader asks: the stream was given columns since `spec`
+    was read, which the query names.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Beforehand:
         forms, clauses = Forms(), dict[str, tuple[tuple[Factor, ...], list[int]]]()
         for query_id, statement in queries:
             query = _bind(forms, spec, statement)
-            if query is not None and query.factors:
+            if query is not None and not query.sides and query.factors:
                 clauses.setdefault(query.clause, (query.factors, []))[1].append(query_id)
         self._members = [tuple(query_ids) for _, query_ids in clauses.values()]
         self._lone = [is_lone(factors) for factors, _ in clauses.values()]

@@ -217,6 +217,27 @@ def test_a_changed_stream_has_the_join_bound_again() -> None:
     assert not soup.admission.stands(binding)
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_template_makes_joins(beside: bool) -> None:
+    template = f"{RS} AND x1.b > ?"
+    soup, single = Recorded(), Recorded()
+    for number in range(300):
+        single.register(template.replace("?", str(number)))
+    command = RegisterMany([template], [(number,) for number in range(300)])
+    binding = soup.admission.binding(command) if beside else None
+    if binding is not None:
+        assert binding.advance()
+    event = soup.admission.prepare(command, 0, binding=binding).event
+    assert event is not None
+    soup.engine.apply([event])
+    assert soup.stand() == single.stand() and soup.on("s") == 300
+    assert [record.query.clause for _, record in soup.seen.queries.items(FIRST_SIDE)] == [
+        record.query.clause for _, record in single.seen.queries.items(FIRST_SIDE)
+    ]
+    soup.unregister_many(soup.queries()[10:])
+    assert len(soup.stand()) == 30
+
+
 @pytest.mark.parametrize("verify", ["cheap", "all"])
 def test_a_replay_leads_to_the_same_state(verify: str) -> None:
     soup = Recorded()

@@ -1,7 +1,8 @@
 """T8: the engine as Hypothesis drives it, rule by rule, against the naive model and DuckDB.
 
 Beside the answers: every invariant after every step, queries by their keys and labels, the matches of single tuples,
-errors that leave everything as it was, and a bill that returns to what it was when a query has gone.
+errors that leave everything as it was, and a bill that returns to what it was when a query has gone. Joins of the
+stream with itself stand beside them: no reader sees their sides.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class EngineMachine(RuleBasedStateMachine):
         note(f"{declaration.sql()}\n{config}\nshards: {shards}")
         self.duel = Duel(declaration, config, shards=shards)
         self.at = 0
+        self.joins: list[int] = []
 
     def make(self, draw: Any) -> Maker:
         """A maker of expressions over the stream."""
@@ -94,6 +96,30 @@ class EngineMachine(RuleBasedStateMachine):
                 self.duel.psoup.register("SELECT * FROM s", key=key, labels={"user": "another"})
         else:
             self.duel.register(query, tag)
+
+    @rule(of_x=st.sampled_from(("IS NULL", "IS NOT NULL")), many=st.booleans())
+    def join(self, of_x: str, many: bool) -> None:
+        """Joins come, whose sides share clauses with one another and with plain queries."""
+        column, psoup = f'"{self.duel.declaration.schema.names[0]}"', self.duel.psoup
+        before = psoup.queries()
+        text = f"SELECT x._id FROM s AS x, s AS y WHERE x.{column} = y.{column} AND x.{column} {of_x} AND"
+        texts = [f"{text} CAST(y._time AS TEXT) LIKE '%{digit}%'" for digit in range(2)]
+        came = [*psoup.register_many(texts)] if many else []
+        self.joins += came or [psoup.register(texts[0])]
+        assert psoup.queries() == sorted({*before, *self.joins})
+
+    @precondition(lambda self: self.joins)
+    @rule(draw=draws(), many=st.booleans())
+    def part(self, draw: Any, many: bool) -> None:
+        """A join goes, or some at once."""
+        psoup, make = self.duel.psoup, self.make(draw)
+        gone = [number for number in self.joins if make.number(0, 1)] if many else [make.pick(self.joins)]
+        if many:
+            assert psoup.unregister_many(gone) == len(gone)
+        else:
+            psoup.unregister(gone[0])
+        self.joins = [number for number in self.joins if number not in gone]
+        assert psoup.engine.snapshot().sides == 2 * len(self.joins)
 
     @precondition(lambda self: self.duel.standing)
     @rule(draw=draws())

@@ -26,6 +26,7 @@ from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, P
 from psoup.events.tags import NO_TAG
 from psoup.expressions import supplied
 from psoup.model import WindowClause
+from psoup.plan.sides import FIRST_SIDE
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.sql import window_clause
@@ -69,11 +70,13 @@ class _Wanted:
 
     def in_memory(self, snapshot: Snapshot) -> bool:
         """Whether the query's own window is answered without waiting for a disk, or for a supplied function."""
-        record = snapshot.queries.get(self.query_id) if self.query_id >= 0 else None
+        record = snapshot.queries.get(self.query_id) if 0 <= self.query_id < FIRST_SIDE else None
         if record is None:
             return True
-        waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
-        return not waits and in_memory(snapshot.by_id[record.stream_id], record.query.window, self.now)
+        waits, sides = supplied.are_there() and bool(supplied.used_in([record.query.text])), snapshot.sides_of(record)
+        return not waits and all(
+            in_memory(snapshot.by_id[side.stream_id], side.query.window, self.now) for side in sides
+        )
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did."""
