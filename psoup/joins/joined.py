@@ -110,10 +110,10 @@ class Joined(Iterator[list[Array]]):
         sides = zip(self._sides, keys.alive, strict=True)
         return [all_rows(s.rows) if own is None else np.flatnonzero(own).astype(np.int32) for s, own in sides]
 
-    def _driving(self, rows: Array, most: int) -> Iterator[tuple[Places, int]]:
+    def _driving(self, rows: Array, first: int, most: int) -> Iterator[tuple[Places, int]]:
         """The rows of the first source, few at first."""
         whole = len(rows) == self._sides[0].rows
-        start, size = 0, min(self._limits.first, most)
+        start, size = 0, min(first, most)
         while start < len(rows):
             stop = min(start + size, len(rows))
             yield slice(start, stop) if whole else rows[start:stop].astype(np.int64), stop - start
@@ -124,14 +124,14 @@ class Joined(Iterator[list[Array]]):
         assert self._routes is not None
         step, limits = self._routes.step(1, 1), self._limits
         most = min(limits.first, limits.rows)
-        for places, count in self._driving(rows, limits.rows):
+        for places, count in self._driving(rows, _GROWTH * limits.first, limits.rows):
             for tuples, partners in step.pairs((places, None), count, most):
                 yield [taken(places, tuples), partners]
                 most = min(most * _GROWTH, limits.rows)
 
     def _of_many(self, rows: Array) -> Iterator[list[Array]]:
         """The tuples of several sources, some rows of the first at a time."""
-        for places, count in self._driving(rows, self._limits.piece):
+        for places, count in self._driving(rows, self._limits.first, self._limits.piece):
             yield from self._routed(places, count)
 
     def _routed(self, places: Places, count: int) -> Iterator[list[Array]]:

@@ -12,7 +12,8 @@ error, which is counted. So keys decide, and nothing is left to be confirmed but
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from psoup.columns import Array, Column
 from psoup.expressions.conversion import comparable
 from psoup.expressions.frame import to_large_string
-from psoup.expressions.tree import Expr, of_source, source_of
+from psoup.expressions.tree import Expr, of_source
 from psoup.joins.room import Room
 from psoup.joins.side import JoinSide
 from psoup.model import Kind
@@ -63,11 +64,11 @@ class Keyed:
 
 def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
     """Compute all operands of all sides. O(rows * operands)."""
-    factors = [_comparable(factor) for factor in (*node.keys, *node.bands)]
+    factors = [_compared(factor) for factor in (*node.keys, *node.bands)]
     wanted: list[dict[Expr, None]] = [{} for _ in sides]
     for factor in factors:
-        for operand in (factor.left, factor.right):
-            wanted[source_of(operand)][of_source(operand, 0)] = None
+        wanted[factor.left][factor.left_operand] = None
+        wanted[factor.right][factor.right_operand] = None
     columns: list[dict[Expr, Column]] = []
     for side, exprs in zip(sides, wanted, strict=True):
         room.hold(8 * side.rows * len(exprs), "the keys of its sides")
@@ -77,15 +78,36 @@ def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
     return Keyed(edges, keys.alive, keys.errors)
 
 
-def _comparable(factor: PairFactor) -> PairFactor:
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A factor whose operands have types that are compared, each as an expression over the only source 0."""
+
+    operator: str
+    left: int
+    left_operand: Expr
+    right: int
+    right_operand: Expr
+    implied: bool
+    text: str
+
+    def flipped(self) -> _Compared:
+        """The same from right to left."""
+        operator, left, right = FLIPPED[self.operator], self.right, self.left
+        return _Compared(operator, left, self.right_operand, right, self.left_operand, self.implied, self.text)
+
+
+@lru_cache(4_096)
+def _compared(factor: PairFactor) -> _Compared:
+    """The factor as joins need it; made once, as every invocation asks: 15 us of the 65 of a join of few rows."""
     left, right = comparable(factor.left, factor.right)
-    return replace(factor, left=left, right=right)
+    (first, second), text = factor.sources, str(factor)
+    return _Compared(factor.operator, first, of_source(left, 0), second, of_source(right, 0), factor.implied, text)
 
 
 class _Keys:
     """Keys in the making: each operand in each form once, so that what is sorted by it can be shared."""
 
-    def __init__(self, factors: Sequence[PairFactor], columns: Sequence[dict[Expr, Column]], room: Room) -> None:
+    def __init__(self, factors: Sequence[_Compared], columns: Sequence[dict[Expr, Column]], room: Room) -> None:
         self.alive: list[Array | None] = [None] * len(columns)
         self.errors = 0
         self._columns = columns
@@ -94,34 +116,31 @@ class _Keys:
         for source, own in enumerate(columns):
             self._leave_out(source, list(own.values()))
         for ordered in (False, True):
-            texts = [f for f in factors if f.left.type.kind is Kind.TEXT and (f.operator != "eq") == ordered]
-            self._number_texts([operand for f in texts for operand in (f.left, f.right)], ordered)
+            texts = [f for f in factors if f.left_operand.type.kind is Kind.TEXT and (f.operator != "eq") == ordered]
+            if texts:
+                self._number_texts(texts, ordered)
 
-    def edge(self, factor: PairFactor) -> Edge:
+    def edge(self, factor: _Compared) -> Edge:
         """The keys of a factor."""
-        operator, (left, right) = factor.operator, factor.sources
-        first, second = (self._columns[s][of_source(e, 0)] for s, e in ((left, factor.left), (right, factor.right)))
-        kinds = (first.type.kind, second.type.kind)
+        operator, left, right = (
+            factor.operator,
+            (factor.left, factor.left_operand),
+            (factor.right, factor.right_operand),
+        )
+        first, second = left[1].type, right[1].type
+        kinds = (first.kind, second.kind)
         if kinds == (Kind.DOUBLE, Kind.BIGINT):
-            turned = replace(factor, operator=FLIPPED[operator], left=factor.right, right=factor.left)
-            return self.edge(turned)
+            return self.edge(factor.flipped())
         if kinds == (Kind.BIGINT, Kind.DOUBLE):
-            keys = self._plain(left, factor.left), self._whole(right, factor.right, operator)
+            keys = self._scaled(left, 0, True), self._whole(right, operator)
             operator = {"lt": "le", "gt": "ge"}.get(operator, operator)
         elif kinds[0] is Kind.TEXT:
             form = "text" if operator == "eq" else "ranked"
-            keys = (
-                self._made[left, of_source(factor.left, 0), form],
-                self._made[right, of_source(factor.right, 0), form],
-            )
+            keys = self._made[*left, form], self._made[*right, form]
         else:
-            places = second.type.scale - first.type.scale
-            exact = operator == "eq"
-            keys = (
-                self._scaled(left, factor.left, max(places, 0), exact),
-                self._scaled(right, factor.right, max(-places, 0), exact),
-            )
-        return Edge(operator, left, right, *keys, factor.implied, str(factor))
+            places, exact = second.scale - first.scale, operator == "eq"
+            keys = self._scaled(left, max(places, 0), exact), self._scaled(right, max(-places, 0), exact)
+        return Edge(operator, factor.left, factor.right, *keys, factor.implied, factor.text)
 
     def _leave_out(self, source: int, columns: Sequence[Column]) -> None:
         """Leave out rows with NULLs, and count those with errors once each."""
@@ -137,15 +156,13 @@ class _Keys:
             own = self.alive[source]
             self.alive[source] = can if own is None else own & can
 
-    def _plain(self, source: int, expr: Expr) -> Array:
-        return self._scaled(source, expr, 0, True)
-
-    def _scaled(self, source: int, expr: Expr, places: int, exact: bool) -> Array:
+    def _scaled(self, operand: tuple[int, Expr], places: int, exact: bool) -> Array:
         """Order keys times 10**places; those beyond int64 have no partner, or (not exact) are least or greatest."""
-        name = (source, of_source(expr, 0), f"{places} {exact}" if places else "plain")
+        name = (*operand, f"{places} {exact}" if places else "plain")
         keys = self._made.get(name)
         if keys is None:
-            keys = self._columns[source][name[1]].order_keys()
+            source, expr = operand
+            keys = self._columns[source][expr].order_keys()
             if places:
                 most = _GREATEST // 10**places
                 within = (keys >= -most) & (keys <= most)
@@ -156,22 +173,21 @@ class _Keys:
             self._made[name] = keys
         return keys
 
-    def _whole(self, source: int, expr: Expr, operator: str) -> Array:
+    def _whole(self, operand: tuple[int, Expr], operator: str) -> Array:
         """The integer key of a DOUBLE that BIGINTs compare with as `operator` says, but <= for <, and >= for >."""
-        name = (source, of_source(expr, 0), operator)
+        name = (*operand, operator)
         keys = self._made.get(name)
         if keys is None:
-            values = self._columns[source][name[1]].values
-            keys, can = _whole_keys(values, operator)
+            source, expr = operand
+            keys, can = _whole_keys(self._columns[source][expr].values, operator)
             self._only(source, can)
             self._made[name] = keys
         return keys
 
-    def _number_texts(self, operands: Sequence[Expr], ordered: bool) -> None:
+    def _number_texts(self, factors: Sequence[_Compared], ordered: bool) -> None:
         """Give each text of all operands a number of its own."""
-        names = list(dict.fromkeys((source_of(operand), of_source(operand, 0)) for operand in operands))
-        if not names:
-            return
+        both = [((f.left, f.left_operand), (f.right, f.right_operand)) for f in factors]
+        names = list(dict.fromkeys(operand for operands in both for operand in operands))
         columns = [self._columns[source][expr] for source, expr in names]
         texts = [to_large_string(column) for column in columns]
         self._room.hold(sum(int(c.values[-1] - c.values[0]) for c in columns), "the texts of its keys")
