@@ -33,6 +33,7 @@ from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known
+from psoup_spark.epochs import check_unit
 from psoup_spark.sending import PATIENCE, insist
 from psoup_spark.watching import Tell, Watch
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
@@ -71,6 +72,7 @@ def backfill(
     since: Instant | None = None,
     until: Instant | None = None,
     quarantine: str | None = None,
+    time_unit: str | None = None,
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     evaluate: bool = True,
@@ -81,7 +83,8 @@ def backfill(
 
     `mapping`: column of the stream to an expression of Spark's SQL over `frame`; others go by name. A stream in system
     time needs one for `_time`. Rows outside `since` and `until` are left out. Rows that do not fit go to the Parquet
-    folder `quarantine`, with the source's columns and `_problem`; without one they are an error.
+    folder `quarantine`, with the source's columns and `_problem`; without one they are an error. `time_unit`: numbers
+    (and texts of them) in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
 
     With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
     beside the chunks; one that is registered while the job runs is evaluated when a client
@@ -93,17 +96,18 @@ def backfill(
     reason JOB_RUNS, if a job of that name is running.
     """
     _check_arguments(frame, chunk_rows)
+    check_unit(time_unit)
     with Client(address) as client:
         site = client.begin_attach(stream, job)
         if site.attached:
             sweep(site.folder, job_name(site))
             return BackfillResult(job, duplicate=True)
         spec = create_stream(site.statement)
-        bounds = [None if at is None else to_micros(at) for at in (since, until)]
+        first, last = (None if at is None else to_micros(at) for at in (since, until))
         watch = Watch(progress, frame.sparkSession)
         with attempt(site.folder, job_name(site), f"job {job!r} of stream {stream!r}") as directory, watch.running():
             watch.written = lambda: _written(directory)
-            mapped = mappings.apply(frame, spec, mapping or {}, *bounds)
+            mapped = mappings.apply(frame, spec, mapping or {}, first, last, time_unit)
             _check_end(mapped.last, site)
             bad = set_aside(mapped, quarantine)
             watch.phase, watch.total = "sorting", mapped.count

@@ -44,6 +44,7 @@ def feed(
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     since: int = 0,
+    time_unit: str | None = None,
     progress: Progress | None = None,
 ) -> Feed:
     """Start feeding a streaming `frame` into `stream`; returns at once.
@@ -53,15 +54,15 @@ def feed(
     `DataStreamWriter.trigger` takes, for example {"availableNow": True}. A batch is held by the service in memory
     before it is committed: bound it at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger).
     `since`: an event that had happened before the first batch of this checkpoint was sent, for a feed that is refused
-    with PRODUCER_FORGOTTEN.
+    with PRODUCER_FORGOTTEN. `time_unit`: as of `Client.push`.
 
     Raises InvalidData, which names the column, for a frame that does not fit; NotFound; Unavailable.
     """
     if not frame.isStreaming:
         raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
     with Client(address) as client:
-        check_fits(frame.schema, client.describe(stream))
-        target = RowTarget(client.address, stream, patience)
+        check_fits(frame.schema, client.describe(stream), time_unit)
+        target = RowTarget(client.address, stream, patience, time_unit)
     batches = _FeedBatches(target, frame.sparkSession.streams, progress, since)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer

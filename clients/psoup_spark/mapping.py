@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     DateType,
     FractionalType,
     MapType,
+    NumericType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -28,6 +29,7 @@ from pyspark.sql.types import (
 from psoup.kinds import TYPES
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
 from psoup_client import InvalidData
+from psoup_spark.epochs import as_time, counts
 from psoup_spark.nanoseconds import are_nanoseconds, as_instant
 
 PROBLEM = "_problem"
@@ -61,11 +63,16 @@ def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
 
 
 def apply(
-    frame: DataFrame, spec: StreamSpec, mapping: Mapping[str, str], since: int | None = None, until: int | None = None
+    frame: DataFrame,
+    spec: StreamSpec,
+    mapping: Mapping[str, str],
+    since: int | None = None,
+    until: int | None = None,
+    time_unit: str | None = None,
 ) -> Mapped:
     """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
 
-    Rows before `since` or after `until` (microseconds) are left out.
+    Rows before `since` or after `until` (microseconds) are left out. `time_unit`: what numbers count since 1970.
 
     Columns without one go by name, in any case; NULL if there is none. Raises InvalidData that names a column which is
     not the stream's, or is never NULL and not there. Reads the source once.
@@ -95,14 +102,16 @@ def apply(
                 facts={"column": attribute.name},
             )
         sources.append(source.alias(_SOURCE.format(number)))
-    return _cast(frame.select("*", *sources), frame.columns, spec, (since, until))
+    return _cast(frame.select("*", *sources), frame.columns, spec, (since, until), time_unit)
 
 
-def _cast(frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None]) -> Mapped:
+def _cast(
+    frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None], time_unit: str | None
+) -> Mapped:
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
         source, source_type = F.col(_SOURCE.format(number)), frame.schema[_SOURCE.format(number)].dataType
-        value = _instant(frame, attribute, _SOURCE.format(number)).try_cast(
+        value = _instant(frame, attribute, _SOURCE.format(number), time_unit).try_cast(
             _TYPES.get(attribute.type.kind, str(attribute.type))
         )
         problem = _problem(attribute, source, value, source_type)
@@ -123,10 +132,10 @@ def _cast(frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[in
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 
-def _instant(frame: DataFrame, attribute: Attribute, name: str) -> Column:
+def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: str | None) -> Column:
     """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
 
-    Raises InvalidData for a column of many values.
+    Raises InvalidData for a column of many values, and for numbers that are to be times without a unit.
     """
     source, source_type = F.col(name), frame.schema[name].dataType
     if isinstance(source_type, ArrayType | MapType | StructType | VariantType):
@@ -137,6 +146,15 @@ def _instant(frame: DataFrame, attribute: Attribute, name: str) -> Column:
         )
     if attribute.type.kind is Kind.TIMESTAMP and are_nanoseconds(frame.schema[name]):
         return as_instant(name)
+    if attribute.type.kind is Kind.TIMESTAMP and time_unit is not None and counts(source_type):
+        return as_time(name, source_type, time_unit)
+    if attribute.type.kind is Kind.TIMESTAMP and isinstance(source_type, NumericType):
+        raise InvalidData(
+            f"column {attribute.name!r} is TIMESTAMP, but the source has {source_type.simpleString()}; say what it"
+            " counts since 1970 with --time-unit s, ms, us or ns, or what becomes of it with"
+            f" --mapping {attribute.name}=EXPRESSION",
+            facts={"column": attribute.name},
+        )
     if attribute.type.kind is not Kind.TIMESTAMP or frame.sparkSession.conf.get(_ZONE) == "UTC":
         return source
     if isinstance(source_type, TimestampNTZType):

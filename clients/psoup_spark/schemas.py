@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from psoup_client import InvalidData, StreamInfo
+from psoup_client.casts import TimeOptions
 from psoup_client.convert import to_table
 
 
-def spark_schema(stream: StreamInfo) -> StructType:
-    """The stream's columns as a Spark schema: all may be NULL, as files promise nothing."""
-    schema = from_arrow_schema(stream.schema)
-    return StructType([type(field)(field.name, field.dataType, True) for field in schema])
+def spark_schema(stream: StreamInfo, *, counted: bool = False) -> StructType:
+    """The stream's columns as a Spark schema: all may be NULL, as files promise nothing.
+
+    `counted`: times may come as numbers, so they are read as texts.
+    """
+    fields = from_arrow_schema(stream.schema)
+    texts = [field.name for field in fields if counted and isinstance(field.dataType, TimestampType)]
+    kinds = [(field.name, StringType() if field.name in texts else field.dataType) for field in fields]
+    return StructType([StructField(name, kind, True) for name, kind in kinds])
 
 
-def check_fits(schema: StructType, stream: StreamInfo) -> None:
+def check_fits(schema: StructType, stream: StreamInfo, time_unit: str | None = None) -> None:
     """Raise InvalidData, which names the column, if rows of `schema` can never fit the stream.
 
     Looks at names and types only; values are looked at where they are sent. Costs nothing.
@@ -28,4 +34,4 @@ def check_fits(schema: StructType, stream: StreamInfo) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InvalidData(f"column {twice!r} comes twice; give it once", facts={"column": twice})
-    to_table(arrow.empty_table(), stream)
+    to_table(arrow.empty_table(), stream, TimeOptions(time_unit))

@@ -17,6 +17,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -40,11 +41,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RowTarget:
-    """The stream that rows go to. `patience`: seconds to wait for a service that is away or has no room."""
+    """The stream that rows go to. `patience`: seconds to wait for a service that is away or has no room.
+
+    `time_unit`: as of `Client.push`.
+    """
 
     address: str
     stream: str
     patience: float
+    time_unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,8 @@ def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.Record
             stage = Stage.join(client, target.stream, stage_id)
             for number, table in enumerate(_gather(batches)):
                 name = f"{attempt}-{number:06d}"
-                parts += insist(target.patience, lambda: stage.add(table, part=name))  # noqa: B023 - called at once
+                add = partial(stage.add, table, part=name, time_unit=target.time_unit)
+                parts += insist(target.patience, add)
                 rows += table.num_rows
     except PSoupError as problem:
         return Sent([], rows, problem)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from psoup_client import InvalidData, StreamInfo
+from psoup_spark.epochs import as_times
 from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema
 
@@ -25,7 +26,10 @@ _LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute"."""
+    """A source to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute".
+
+    `time_unit`: what numbers count since 1970 that are to be times; they stay numbers where no watermark needs them.
+    """
 
     format: str = "parquet"
     path: str | None = None
@@ -33,6 +37,7 @@ class Source:
     schema: str | None = None
     select: str | None = None
     watermark: str | None = None
+    time_unit: str | None = None
 
     def open(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
         """The streaming frame for `stream`; raises InvalidData for a watermark where there is no event time."""
@@ -43,6 +48,8 @@ class Source:
             return rows
         if not stream.time_column:
             raise InvalidData(f"a watermark needs a time column, and stream {stream.name!r} has the clock's time")
+        if self.time_unit is not None and stream.time_column in rows.columns:
+            rows = as_times(rows, stream.time_column, self.time_unit)
         return rows.withWatermark(stream.time_column, self.watermark)
 
     def _load(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
@@ -57,7 +64,7 @@ class Source:
             files = spark.read.format(self.format).options(**self.options).load(self.path)
             return as_instants(marked(reader.schema(files.schema).load(self.path), files))
         else:
-            reader = reader.schema(spark_schema(stream))
+            reader = reader.schema(spark_schema(stream, counted=self.time_unit is not None))
         return reader.load(self.path)
 
 

@@ -42,6 +42,7 @@ from psoup_spark.backfill import (
     time_column,
     write_directory,
 )
+from psoup_spark.epochs import check_unit
 from psoup_spark.failures import refused_values
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import PATIENCE, insist
@@ -95,6 +96,7 @@ def stand(
     shared: str | os.PathLike[str] | None = None,
     mapping: Mapping[str, str] | None = None,
     quarantine: str | None = None,
+    time_unit: str | None = None,
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     progress: Progress | None = None,
@@ -102,15 +104,16 @@ def stand(
     """Start the job over a streaming `frame`, whose rows become those of `stream` in each service; returns at once.
 
     `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
-    service looks. `mapping` and `quarantine` are those of `backfill`; rows of a stream in system time have the time of
-    their batch. The services have the same CREATE STREAM, and queries of their own, all of which are evaluated here;
-    one that is registered meanwhile is evaluated when a client invokes it.
+    service looks. `mapping`, `quarantine` and `time_unit` are those of `backfill`; rows of a stream in system time have
+    the time of their batch. The services have the same CREATE STREAM, and queries of their own, all of which are
+    evaluated here; one that is registered meanwhile is evaluated when a client invokes it.
 
     Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable. A
     service that lacks batches which others have ends the job with InvalidData.
     """
     if not frame.isStreaming:
         raise TypeError("stand takes a streaming frame (spark.readStream); attach another one with backfill")
+    check_unit(time_unit)
     sites = []
     with ExitStack() as opened:
         for address in addresses:
@@ -119,7 +122,7 @@ def stand(
     specs = {address: create_stream(site.statement) for address, site in sites}
     _check_alike(specs)
     target = BatchTarget(
-        tuple(specs), stream, Path(shared or sites[0][1].folder), dict(mapping or {}), quarantine, patience
+        tuple(specs), stream, Path(shared or sites[0][1].folder), dict(mapping or {}), quarantine, patience, time_unit
     )
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
@@ -137,6 +140,7 @@ class BatchTarget:
     mapping: Mapping[str, str]
     quarantine: str | None
     patience: float
+    time_unit: str | None = None
 
 
 @dataclass(slots=True)
@@ -233,7 +237,7 @@ def release(
     """
     spec, site = create_stream(sites[0].statement), sites[0]
     least = _watermark(sites)
-    mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least))
+    mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least), time_unit=target.time_unit)
     bad = set_aside(mapped, target.quarantine and f"{target.quarantine}/query={place.query_id}/batch={place.number}")
     before, spark = place.held_before(), frame.sparkSession
     rows = mapped.rows if before is None else mapped.rows.unionByName(spark.read.parquet(str(before)), True)

@@ -72,12 +72,22 @@ def written(path: str = "r.csv") -> list[tuple[str, int, str]]:
         ]
 
 
+def numbers(client: Client, stream: str) -> list[int]:
+    """What is in the stream, behind all that was pushed: the reply to a heartbeat names the last event there is."""
+    client.heartbeat(stream, "1970-01-01")
+    answer = client.ask(f"SELECT n FROM {stream} ORDER BY n").to_arrow()
+    return [row["n"] for row in answer.to_pylist()]
+
+
 LINES = {"csv": (3, 6, 5), "csv.gz": (3, 6, 5), "jsonl": (3, 9, 7), "parquet": (2, 5, 4), "arrow": (2, 5, 4)}
 """Where the two late rows are, and the one ahead."""
 
 
-@pytest.mark.parametrize("way", [[], ["--whole"], ["--ids"]], ids=["plain", "whole", "ids"])
-@pytest.mark.parametrize("kind", list(LINES))
+WAYS: list[tuple[str, list[str]]] = [(kind, []) for kind in LINES]
+WAYS += [(kind, [way]) for kind in ("csv.gz", "parquet") for way in ("--whole", "--ids")]
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
 def test_rows_refused_for_their_times_are_written_down(
     psoup: Psoup, client: Client, events: str, tmp_path: Path, kind: str, way: list[str]
 ) -> None:
@@ -87,8 +97,7 @@ def test_rows_refused_for_their_times_are_written_down(
     assert "refused: 2 too late, 1 too far ahead (r.csv); watermark 2026-07-01T12:00:01Z." in ran.err
     places = zip(LINES[kind], ("late", "late", "ahead"), strict=True)
     assert written() == [(f"rows.{kind}", line, why) for line, why in places]
-    answer = client.ask(f"SELECT n FROM {events} ORDER BY n").to_arrow()["n"].to_pylist()
-    assert answer == [0, 1, 3, 6]
+    assert numbers(client, events) == [0, 1, 3, 6]
 
 
 def test_of_several_files_and_pieces(
@@ -172,4 +181,4 @@ def test_values_that_only_the_service_refused(
             ("rows.parquet", 4, "'at' is NULL, but it is the stream's TIMESTAMP BY"),
             ("rows.parquet", 5, "the DATE in column 'day' is -infinity, which is not a time here; send NULL or a time"),
         ]
-    assert client.ask(f"SELECT n FROM {name}").to_arrow()["n"].to_pylist() == [0, 5, 0, 5]
+    assert numbers(client, name) == [0, 0, 5, 5]

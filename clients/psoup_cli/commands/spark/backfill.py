@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psoup_cli.commands.spark.options import Conf, Mapping, Master, Options, PatienceSeconds, Quarantine, pairs
+from psoup_cli.commands.spark.options import (
+    Conf,
+    Mapping,
+    Master,
+    Options,
+    PatienceSeconds,
+    Quarantine,
+    TimeUnit,
+    pairs,
+    unit_of,
+)
 from psoup_cli.commands.spark.progress import job_meter
 from psoup_cli.commands.spark.running import open_session, spark_module
 from psoup_cli.common import Address, AsJson, connect, message
@@ -42,6 +52,7 @@ def backfill(
     until: Until = None,
     job: Job = None,
     quarantine: Quarantine = None,
+    time_unit: TimeUnit = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -58,7 +69,7 @@ def backfill(
     in the order of time, in one step. A job that is killed changes no answer; run it again. The service's
     data directory must be on a file system that Spark shares.
     """
-    psoup_spark = spark_module()
+    unit, psoup_spark = unit_of(time_unit), spark_module()
     options, columns = pairs("--option", option), pairs("--mapping", mapping)
     name = job or " ".join([*input, since or "", until or ""]).strip()
     with connect(address) as client:
@@ -67,7 +78,7 @@ def backfill(
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
         rows = psoup_spark.nanoseconds.marked(spark.read.format(format).options(**options).load(input))
-        bounds: dict[str, Any] = {"since": since, "until": until}
+        bounds: dict[str, Any] = {"since": since, "until": until, "time_unit": unit}
         told: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
         result = psoup_spark.backfill(rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **told)
     _tell(name, result, as_json)

@@ -20,8 +20,10 @@ from psoup_cli.commands.spark.options import (
     PatienceSeconds,
     Schema,
     Select,
+    TimeUnit,
     pairs,
     trigger_of,
+    unit_of,
 )
 from psoup_cli.commands.spark.progress import Tell
 from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
@@ -39,6 +41,7 @@ def feed(
     option: Options = None,
     schema: Schema = None,
     select: Select = None,
+    time_unit: TimeUnit = None,
     watermark: Annotated[
         str | None,
         typer.Option(
@@ -65,12 +68,13 @@ def feed(
     part, the same command with the same checkpoint goes on. Columns are found by name. A batch of files is at most
     64 MB unless --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
     """
-    trigger = trigger_of(every, once)
+    trigger, unit = trigger_of(every, once), unit_of(time_unit)
     psoup_spark = spark_module()
-    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
+    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark, unit)
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         told: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
+        told["time_unit"] = unit
         return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **told)
 
     session = partial(open_session, master, conf)

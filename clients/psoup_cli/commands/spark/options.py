@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from psoup_client.casts import TimeOptions
+
 Master = Annotated[str, typer.Option("--master", metavar="URL", help="The Spark master.")]
 Conf = Annotated[
     list[str] | None,
@@ -46,6 +48,9 @@ Mapping = Annotated[
         "--mapping", metavar="COLUMN=EXPRESSION", help="Compute a column, in Spark's SQL; may be given again."
     ),
 ]
+TimeUnit = Annotated[
+    str | None, typer.Option("--time-unit", metavar="s|ms|us|ns", help="What numbers count since 1970 that are times.")
+]
 Quarantine = Annotated[
     str | None, typer.Option("--quarantine", metavar="DIR", help="Write rows that do not fit here, with the reason.")
 ]
@@ -60,6 +65,14 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{flag} {text!r} is not of the form KEY=VALUE")
         values[key] = value
     return values
+
+
+def unit_of(text: str | None) -> str | None:
+    """Check what --time-unit says; another text is a usage error."""
+    try:
+        return TimeOptions(text).unit
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem).replace("time_unit is", "--time-unit")) from None
 
 
 def trigger_of(every: str | None, once: bool) -> dict[str, Any] | None:

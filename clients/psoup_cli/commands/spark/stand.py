@@ -23,8 +23,10 @@ from psoup_cli.commands.spark.options import (
     Quarantine,
     Schema,
     Select,
+    TimeUnit,
     pairs,
     trigger_of,
+    unit_of,
 )
 from psoup_cli.commands.spark.progress import Tell
 from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
@@ -51,6 +53,7 @@ def stand(
     select: Select = None,
     mapping: Mapping = None,
     quarantine: Quarantine = None,
+    time_unit: TimeUnit = None,
     every: Every = None,
     once: Once = False,
     patience: PatienceSeconds = 600.0,
@@ -69,11 +72,12 @@ def stand(
     writes both to shared storage; services attach both, each batch once, and serve the answers. After a kill of any
     part, the same command with the same checkpoint goes on. Such a stream takes no pushes.
     """
-    trigger = trigger_of(every, once)
+    trigger, unit = trigger_of(every, once), unit_of(time_unit)
     psoup_spark = spark_module()
-    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select)
+    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, time_unit=unit)
     first, others = attach[0] if attach else address, (attach or [])[1:]
     settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
+    settings["time_unit"] = unit
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}

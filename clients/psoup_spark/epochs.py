@@ -1,0 +1,68 @@
+"""Numbers that count from 1970 as times, in Spark's expressions, where nothing is lost.
+
+    1782824400      bigint     --time-unit s     ──> 2026-06-30 13:00:00
+    1782824400.5    double                       ──> 2026-06-30 13:00:00.5
+    '1782824400'    string                       ──> the same; another text is ISO 8601
+    1001            bigint     --time-unit ns    ──> NULL: a TIMESTAMP has microseconds
+
+They mean what they mean in `Client.push(time_unit=…)`, with which a feed sends its rows.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, IntegralType, NumericType, StringType
+
+from psoup_client.casts import UNITS, TimeOptions
+
+_DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": 0}
+"""Digits behind the point that a unit may have in a TIMESTAMP."""
+_LONG = "DECIMAL(38,18)"
+_NUMBER = r"^\\s*[+-]?[0-9]+([.][0-9]*)?\\s*$"
+"""Texts that are numbers, as in `Client.push`, within a text of SQL."""
+
+
+def check_unit(unit: str | None) -> None:
+    """Raise ValueError for a text that is not one of the units."""
+    TimeOptions(unit)
+
+
+def counts(source: DataType) -> bool:
+    """Whether values of this type may be numbers that count from 1970: numbers, and texts of them."""
+    return isinstance(source, NumericType | StringType)
+
+
+def as_time(name: str, source: DataType, unit: str) -> Column:
+    """Make a column of numbers, or of texts, times; NULL where a part of a microsecond would be lost."""
+    column = f"`{name}`"
+    if isinstance(source, IntegralType):
+        return F.expr(_of_whole(f"CAST({column} AS BIGINT)", unit))
+    if not isinstance(source, StringType):
+        return F.expr(_of_fraction(column, source.simpleString(), unit))
+    number = _of_fraction(f"try_cast({column} AS {_LONG})", _LONG, unit)
+    return F.expr(f"if({column} RLIKE '{_NUMBER}', {number}, try_cast({column} AS TIMESTAMP))")
+
+
+def as_times(frame: DataFrame, name: str, unit: str) -> DataFrame:
+    """Make a column of a frame times, if it counts from 1970; a value that would lose something ends the query."""
+    source = frame.schema[name].dataType
+    if not counts(source):
+        return frame
+    column, value = F.col(f"`{name}`"), as_time(name, source, unit)
+    said = F.concat(F.lit(f"column {name} is not a TIMESTAMP in {unit} since 1970: "), column.cast("string"))
+    return frame.withColumn(name, F.when(column.isNotNull() & value.isNull(), F.raise_error(said)).otherwise(value))
+
+
+def _of_whole(number: str, unit: str) -> str:
+    """Write how a BIGINT becomes a time."""
+    if unit == "ns":
+        return f"if({number} % 1000 = 0, timestamp_micros({number} div 1000), NULL)"
+    return f"timestamp_micros(try_multiply({number}, {UNITS[unit]}L))"
+
+
+def _of_fraction(number: str, source: str, unit: str) -> str:
+    """Write how a number of the type `source` becomes a time, if it has no more digits than a TIMESTAMP."""
+    exact = f"try_cast({number} AS DECIMAL(26,{_DIGITS[unit]}))"
+    whole = f"try_cast({exact} * {10 ** _DIGITS[unit]} AS BIGINT)"
+    return f"if(try_cast({exact} AS {source}) <=> {number}, {_of_whole(whole, 'ns' if unit == 'ns' else 'us')}, NULL)"
