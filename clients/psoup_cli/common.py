@@ -141,8 +141,9 @@ _OWN_WORDS = (
     (r"Input should be greater than or equal to (.*)", r"it takes \1 or more"),
     (r"Input should be greater than (.*)", r"it takes more than \1"),
     (r"Input should be less than or equal to (.*)", r"it takes \1 at most"),
+    (r"Value error, (.*)", r"\1"),
 )
-"""What the parser of the command line says of a number, and what is said here."""
+"""What the parser of the command line says of a value, and what is said here."""
 
 
 def _in_own_words(said: str) -> str:

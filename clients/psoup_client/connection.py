@@ -91,7 +91,10 @@ def completed(address: str) -> str:
         return address
     match = _HOST.fullmatch(address)
     if match is None or match["host"].isdecimal() or not 0 < int(match["port"] or PORT) < 1 << 16:
-        raise ValueError(f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', or unix:PATH")
+        way = "; leave http:// out" if "://" in address else "; a port is 1 to 65535" if match and match["port"] else ""
+        raise ValueError(
+            f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', or unix:PATH{way}"
+        )
     return address if match["port"] else f"{address}:{PORT}"
 
 

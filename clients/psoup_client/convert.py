@@ -46,9 +46,13 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
     else:
         raise TypeError(
             f"cannot push a {type(data).__name__}: give an Arrow table, a pandas or Polars frame, "
-            "a list of dicts or a dict of lists"
+            f"a list of dicts or a dict of lists{_MADE.get(type(data).__name__, '')}"
         )
     return _assemble(named, stream, times)
+
+
+_MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
+"""How what is nearly rows becomes rows."""
 
 
 class _SeriesValues:
@@ -70,7 +74,8 @@ def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InvalidData(
-                f"row {number} is a {type(row).__name__}: every row must be a dict", facts={"row": str(number)}
+                f"row {number} is a {type(row).__name__}: every row must be a dict of values by column",
+                facts={"row": str(number)},
             )
         names.update(dict.fromkeys(row))
     return [(name, [row.get(name) for row in rows]) for name in names]
@@ -136,7 +141,10 @@ def array_of(values: Any, column: ColumnInfo, times: TimeOptions = ISO) -> pa.Ar
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _from_arrow(values, column, times)
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
-        raise InvalidData(f"column {column.name!r} is one {type(values).__name__}; give a list of values")
+        raise InvalidData(
+            f"column {column.name!r} is one {type(values).__name__}; give a list of values, or put a single row in a"
+            " list: [{...}]"
+        )
     if isinstance(values, list | tuple):
         return _from_python(values, column, times)
     try:
@@ -264,6 +272,16 @@ def _as_time(value: Any, target: pa.DataType, times: TimeOptions) -> Any:
 
 _COUNTS = '; if it counts from 1970, say what: time_unit="s" (--time-unit s), or "ms", "us", "ns"'
 
+_TAKEN = {
+    ("TEXT", int): "; give it as a text",
+    ("TEXT", float): "; give it as a text",
+    ("BIGINT", str): "; give a whole number",
+    ("BIGINT", float): "; round it, or make the column DOUBLE",
+    ("BOOLEAN", str): "; give True or False",
+    ("BOOLEAN", int): "; give True or False",
+}
+"""What to do with a value of that Python type for a column of that type."""
+
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 """A part of a second below a microsecond."""
 
@@ -290,9 +308,12 @@ def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if pa.types.is_decimal(column.arrow) and isinstance(value, float):
         small = abs(value) < 10 ** (column.arrow.precision - column.arrow.scale)
-        return f"; round it to {column.arrow.scale} digits, or give text or Decimal" if small else ""
+        if small:
+            return f"; round it to {column.arrow.scale} digits, or give text or Decimal"
     if column.type == "TIMESTAMP" and isinstance(value, dt.datetime):
         return "; it has microseconds: round it"
     if column.type == "TIMESTAMP" and number:
         return f", as {times.unit} since 1970" if times.unit else _COUNTS
-    return ""
+    if pa.types.is_decimal(column.arrow) and number:
+        return f"; it has {column.arrow.precision - column.arrow.scale} digits before the point"
+    return _TAKEN.get((column.type, type(value)), "")

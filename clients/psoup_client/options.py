@@ -13,7 +13,6 @@ Nothing here opens a channel: `psoup_client.connection` does.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from numbers import Real
@@ -40,8 +39,8 @@ MIN_PAUSE_SECONDS = 0.01
 def seconds(timeout: float) -> float:
     """Return a timeout as gRPC can take it: `math.inf` is the longest. Raises TypeError for what is not a number."""
     check_number("timeout", timeout)
-    if math.isnan(timeout):
-        raise ValueError(f"timeout is {timeout}: give seconds")
+    if not timeout >= 0:  # NaN is not
+        raise ValueError(f"timeout is {timeout}: give seconds, 0 or more")
     return min(timeout, LONGEST_SECONDS)
 
 

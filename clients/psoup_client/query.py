@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from psoup_client import html
@@ -197,6 +198,16 @@ def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
     """Ask the service for a query by its ID or its key; raises NotFound."""
     request = queries_pb2.GetQueryRequest(query_id=str(query_id), key=key)
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
+
+
+def ids_of(queries: Iterable[Query | str] | None) -> Iterator[str]:
+    """Give the IDs of queries; raises TypeError for what is neither a query nor a text."""
+    if isinstance(queries, str):
+        raise TypeError(f"queries is {queries!r}: give a list of queries or IDs")
+    for query in queries or ():
+        if not isinstance(query, Query | str):
+            raise TypeError(f"a query is {query!r}: give a query or its ID")
+        yield query if isinstance(query, str) else query.id
 
 
 def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse, query_id: str = "") -> Answer:

@@ -94,8 +94,8 @@ def _taken(key: str, query_id: int, call: Call, differences: list[str]) -> Confl
     of = "another query" if call.queries == 1 else f"a query of a block of {call.queries:,}"
     why = f": {'; '.join(differences)}" if differences else ""
     return Conflict(
-        f"key {key!r} is that of {of}, registered otherwise{why}. To put the new query in its place, say replace; or"
-        " take another key, or unregister that query first",
+        f"key {key!r} is that of {of}, registered otherwise{why}. To put the new query in its place, say replace"
+        " (--replace, replace=True); or take another key, or unregister that query first",
         reason="KEY_TAKEN",
         key=key,
         query_id=query_id,

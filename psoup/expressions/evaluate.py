@@ -41,10 +41,14 @@ from psoup.expressions import (
 from psoup.expressions.frame import Evaluator, Frame, Scope, Sizes, TooMuchText, TooMuchWork, null_column, text_bytes
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
-from psoup.model import Kind
+from psoup.model import DATE, TIMESTAMP, Kind
 
 _SHOWN = 120
 """Characters of an expression that a message shows; its end tells the type."""
+
+
+_WRITTEN = {TIMESTAMP: "'2013-07-04 12:00:00'", DATE: "'2013-07-04'"}
+"""Texts of these types."""
 
 
 def constant(expr: Expr, most: int = 2**20) -> Literal | None:
@@ -61,7 +65,8 @@ def constant(expr: Expr, most: int = 2**20) -> Literal | None:
     if column.error is not None and column.error[0]:
         shown = render(expr)
         shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN // 2]}...{shown[-_SHOWN // 2 :]}"
-        raise InvalidInput(f"{shown} has no value: it is out of range or malformed", reason="INVALID_VALUE")
+        written = f"; write it as {_WRITTEN[expr.type]}" if expr.type in _WRITTEN else ""
+        raise InvalidInput(f"{shown} has no value: it is out of range or malformed{written}", reason="INVALID_VALUE")
     return Literal(expr.type, first_value(column))
 
 

@@ -102,7 +102,9 @@ class PSoupParser(Grammar):
         start = self._curr
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
-            self.refuse(f"{start.text!r} is not a type" if start else "a type is missing here", start or None)
+            kinds = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE"
+            told = f"{start.text!r} is not a type" if start else "a type is missing here"
+            self.refuse(told, start or None, f"the types are {kinds}")
         kind.meta.setdefault("start", start.start)
         not_null = self._match_text_seq("NOT", "NULL")
         if not not_null:

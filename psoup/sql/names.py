@@ -96,8 +96,8 @@ class Names:
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
         hint = nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
-        if not hint and quoted:
-            hint = f"a text stands in single quotes: '{name[:40]}'"
+        if quoted:
+            hint = f"{hint} " * bool(hint) + f"a text stands in single quotes: '{name[:40]}'"
         if not hint:
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
             hint = f"{'its' if len(specs) == 1 else 'their'} columns are {shown}"

@@ -8,6 +8,7 @@ Whatever sqlglot trips over comes out as SqlError with a place.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -71,7 +72,7 @@ def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) ->
     message, hint = _translated(problem.message, culprit), ""
     if isinstance(problem, Refusal):
         message, hint = problem.message, problem.hint
-    return source.error(message, problem.at, hint=hint or ("" if position is None else _hint(tokens, position)))
+    return source.error(message, problem.at, hint=hint or _hint(tokens, position))
 
 
 def _translated(message: str, token: Token | None) -> str:
@@ -84,8 +85,13 @@ def _translated(message: str, token: Token | None) -> str:
     return "the statement ends too early" if token is None else f"{token.text[:40]!r} is not expected here"
 
 
-def _hint(tokens: list[Token], position: int) -> str:
+def _hint(tokens: list[Token], position: int | None) -> str:
     """A hint: a misspelt word, here or before (there it was read as an alias), or a reserved word meant as a name."""
+    end = len(tokens) if position is None else position + 1
+    if any(token.text == "%" and after.text.startswith(("s", "(")) for token, after in pairwise(tokens[: end + 1])):
+        return "parameters are written ?, $1 or $name"
+    if position is None:
+        return ""
     suspect = tokens[position]
     selects = tokens[0].token_type is TokenType.SELECT
     for token in (suspect, tokens[max(position - 1, 0)]) if selects else (suspect,):

@@ -48,7 +48,13 @@ _JSON = "a JSON operator"
 _LIST = "a list or a struct"
 _WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
 _PARAMETER = "a parameter without a value"
-_VALUE = "give its value with the statement, as in --param VALUE or register(sql, [value]); or write the constant"
+_WAYS_OUT = {
+    _PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
+    "GROUP BY": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
+    "HAVING": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
+    "UNION": "register each SELECT as a query of its own",
+}
+"""What to do instead of a feature."""
 
 _CLAUSES = {
     "with_": "WITH",
@@ -215,6 +221,15 @@ _STATEMENTS = _words(
     "PIVOT UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET"
 )
 
+_INSTEAD = {
+    **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
+    **dict.fromkeys(
+        ("UPDATE", "DELETE", "TRUNCATE"), "tuples never change; RETENTION says how long a stream keeps them"
+    ),
+    **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
+    "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
+}
+"""What to do instead of a statement that PSoup does not take."""
 
 _OURS = {
     "SELECT": "register the query instead",
@@ -240,7 +255,7 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
         hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
-        raise source.unsupported(f"the statement {word}", first.start, hint=hint)
+        raise source.unsupported(f"the statement {word}", first.start, hint=_INSTEAD.get(word, hint))
     hint = nearest(word, list(_OURS))
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
@@ -257,8 +272,8 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
         if token.token_type is _T.VAR and token.text.startswith("$"):
             feature = _PARAMETER
         if feature is not None:
-            hint = _VALUE if feature == _PARAMETER else ""
-            raise source.unsupported(feature or token.text.upper(), token.start, hint=hint)
+            feature = feature or token.text.upper()
+            raise source.unsupported(feature, token.start, hint=_WAYS_OUT.get(feature, ""))
         if source.text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
             hint = (
                 "write NOT x ~ 'pattern'" if source.text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"

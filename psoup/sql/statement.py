@@ -130,7 +130,9 @@ def _drop(source: StatementText) -> Dropping:
 def _window(source: StatementText) -> WindowClause:
     tokens = tokens_of(source)
     if tokens[0].text.upper() not in ("BEGIN", "END"):
-        raise source.error("a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10) END (NOW)")
+        raise source.error(
+            "a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10 MINUTES) END (NOW)"
+        )
     refuse_tokens(source, tokens)
     node = parse(source, tokens)
     if not isinstance(node, BoundsNode):

@@ -97,6 +97,8 @@ def invoke(
             return
         if label:
             names = [query.id for query in client.queries(labels=labels_of(label))]
+            if not names:
+                message("No query has those labels. Show all: psoup queries")
         asked: dict[str, Any] = {"keys": names} if key else {"queries": names}
         named = [{"key" if key else "query_id": name} for name in names]
         _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)

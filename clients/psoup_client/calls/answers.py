@@ -19,7 +19,7 @@ from typing import Any, Literal, overload
 from psoup_client.answer import Answer
 from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
-from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of
+from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of, ids_of
 from psoup_client.session import PAGE, Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
@@ -140,7 +140,7 @@ class AnswerCalls(Session):
             queries = [
                 message.query_id for message in self._pages(self.connection.queries.ListQueries, request, "queries")
             ]
-        return (query.id if isinstance(query, Query) else str(query) for query in queries or ())
+        return ids_of(queries)
 
     def matches(
         self,

@@ -15,7 +15,7 @@ from psoup_client.html import Listing
 from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
 from psoup_client.queries import Queries
-from psoup_client.query import Query, fetch_info, unregister
+from psoup_client.query import Query, fetch_info, ids_of, unregister
 from psoup_client.schema import QueryInfo
 from psoup_client.session import PAGE, Session
 from psoup_client.tags import check_key, check_labels
@@ -161,16 +161,18 @@ class QueryCalls(Session):
         stream that a join is kept as (`info.side_of` has the join). Other calls do not know their IDs.
         """
         check_labels(labels)
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit is {limit}: give 0 or more")
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         request.expiring_within, request.include_sides = lifetime(expiring), include_sides
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
         return Listing(listed, "query", lambda query: query.info._listed())
 
-    def unregister(self, query_id: str | None = None, *, key: str | None = None) -> None:
-        """Forget the query with this ID, or with this key; raises NotFound."""
-        _check_one(query_id, key)
-        unregister(self, query_id or "", key or "")
+    def unregister(self, query: Query | str | None = None, *, key: str | None = None) -> None:
+        """Forget a query, given as such, by its ID or by its key; raises NotFound."""
+        _check_one(query, key)
+        unregister(self, next(ids_of([] if query is None else [query]), ""), key or "")
 
     def unregister_many(
         self,
@@ -191,7 +193,7 @@ class QueryCalls(Session):
         check_labels(labels)
         if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
             raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
-        ids = [*_ids(queries)]
+        ids = [*ids_of(queries)]
         if queries is not None and not ids:
             return 0
         request = queries_pb2.UnregisterManyRequest(
@@ -226,18 +228,8 @@ class QueryCalls(Session):
         return Listing(map(QueryCost.of, reply.costs), "query", QueryCost._facts)
 
 
-def _ids(queries: Iterable[Query | str] | None) -> Iterator[str]:
-    """Give the IDs of queries; raises TypeError for what is neither a query nor a text."""
-    if isinstance(queries, str):
-        raise TypeError(f"queries is {queries!r}: give a list of queries or IDs")
-    for query in queries or ():
-        if not isinstance(query, Query | str):
-            raise TypeError(f"a query is {query!r}: give a query or its ID")
-        yield query if isinstance(query, str) else query.id
-
-
-def _check_one(query_id: str | None, key: str | None) -> None:
+def _check_one(query: Query | str | None, key: str | None) -> None:
     """Raise ValueError unless a query is named by either its ID or its key."""
-    if (query_id is None) == (key is None):
+    if (query is None) == (key is None):
         raise ValueError("give the query's ID, or its key")
     check_key(key)

@@ -125,7 +125,7 @@ def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]
         raise InvalidInput(f"parameters are a list or a mapping, not {type(values).__name__}", reason="PARAMETER_COUNT")
     if len(values) != len(holes.names):
         raise InvalidInput(
-            f"{_counted(len(values))} given, but the statement takes {len(holes.names)}", reason="PARAMETER_COUNT"
+            f"{_counted(len(values))} given, but the statement takes {_taken(holes)}", reason="PARAMETER_COUNT"
         )
     return values
 
@@ -166,6 +166,10 @@ def check_columns(holes: Holes, titles: Sequence[str]) -> None:
         " leave out what is not a parameter, or write parameters $name",
         reason="PARAMETER_COUNT",
     )
+
+
+def _taken(holes: Holes) -> str:
+    return str(len(holes.names)) if holes.names else "none: write ? or $name where a value goes"
 
 
 def _counted(count: int) -> str:
