@@ -143,7 +143,7 @@ class Joined(Iterator[list[Array]]):
         for piece in eddy.complete(places, count):
             kept.append(piece)
             if eddy.forced:
-                yield from self._sorted(kept)
+                yield from self._sorted(kept, eddy.in_order)
                 kept = []
                 continue
             total += len(piece[0])
@@ -152,21 +152,21 @@ class Joined(Iterator[list[Array]]):
                     break
                 eddy.forced = True
         else:
-            yield from self._sorted(kept)
+            yield from self._sorted(kept, eddy.in_order)
             return
         kept.clear()
         again = Eddy(self._routes, self._policy, self._limits.piece, len(self._sides))
         again.forced = True
         yield from again.complete(places, count)
 
-    def _sorted(self, kept: list[list[Array]]) -> Iterator[list[Array]]:
-        """Some tuples in the order of FROM, as many at a time as may be given out."""
+    def _sorted(self, kept: list[list[Array]], in_order: bool) -> Iterator[list[Array]]:
+        """Some tuples in the order of FROM, which they may be in, as many at a time as may be given out."""
         if not kept:
             return
         size = sum(own.nbytes for piece in kept for own in piece)
         self._room.hold(3 * size, "tuples to be sorted")  # themselves, together, and sorted
         together = [np.concatenate(own) for own in zip(*kept, strict=True)]
-        places = in_from_order(together, [side.rows for side in self._sides])
+        places = together if in_order else in_from_order(together, [side.rows for side in self._sides])
         for start in range(0, len(places[0]), self._limits.rows):
             yield [own[start : start + self._limits.rows] for own in places]
         self._room.give_back(3 * size)

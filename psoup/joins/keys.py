@@ -26,6 +26,7 @@ from psoup.expressions.tree import Expr, of_source
 from psoup.joins.room import Room
 from psoup.joins.side import JoinSide
 from psoup.model import Kind
+from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Join, PairFactor
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -35,7 +36,7 @@ FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A factor between two sources: int64 keys by row of each, and how they have to compare."""
+    """A factor between two sources: int64 keys by row of each, and how they have to compare; its text, and theirs."""
 
     operator: str
     left: int
@@ -44,13 +45,16 @@ class Edge:
     right_keys: Array
     implied: bool
     text: str
+    left_text: str
+    right_text: str
 
     def towards(self, source: int) -> Edge:
         """The same with `source` on the right."""
         if self.right == source:
             return self
         operator, left, right = FLIPPED[self.operator], self.right, self.left
-        return Edge(operator, left, right, self.right_keys, self.left_keys, self.implied, self.text)
+        keys, texts = (self.right_keys, self.left_keys), (self.right_text, self.left_text)
+        return Edge(operator, left, right, *keys, self.implied, self.text, *texts)
 
 
 @dataclass(slots=True)
@@ -89,19 +93,22 @@ class _Compared:
     right_operand: Expr
     implied: bool
     text: str
+    left_text: str
+    right_text: str
 
     def flipped(self) -> _Compared:
         """The same from right to left."""
         operator, left, right = FLIPPED[self.operator], self.right, self.left
-        return _Compared(operator, left, self.right_operand, right, self.left_operand, self.implied, self.text)
+        operands, texts = (self.right_operand, self.left_operand), (self.right_text, self.left_text)
+        return _Compared(operator, left, operands[0], right, operands[1], self.implied, self.text, *texts)
 
 
 @lru_cache(4_096)
 def _compared(factor: PairFactor) -> _Compared:
     """The factor as joins need it; made once, as every invocation asks: 15 us of the 65 of a join of few rows."""
     left, right = comparable(factor.left, factor.right)
-    (first, second), text = factor.sources, str(factor)
-    return _Compared(factor.operator, first, of_source(left, 0), second, of_source(right, 0), factor.implied, text)
+    (first, second), texts = factor.sources, (str(factor), expr_text(left), expr_text(right))
+    return _Compared(factor.operator, first, of_source(left, 0), second, of_source(right, 0), factor.implied, *texts)
 
 
 class _Keys:
@@ -140,7 +147,8 @@ class _Keys:
         else:
             places, exact = second.scale - first.scale, operator == "eq"
             keys = self._scaled(left, max(places, 0), exact), self._scaled(right, max(-places, 0), exact)
-        return Edge(operator, factor.left, factor.right, *keys, factor.implied, factor.text)
+        texts = factor.text, factor.left_text, factor.right_text
+        return Edge(operator, factor.left, factor.right, *keys, factor.implied, *texts)
 
     def _leave_out(self, source: int, columns: Sequence[Column]) -> None:
         """Leave out rows with NULLs, and count those with errors once each."""

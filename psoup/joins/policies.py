@@ -20,6 +20,8 @@ _EXPLORE = 32
 """One hybrid in so many takes the step that was not taken for longest."""
 _FEW = 1_024
 """Tuples of a hybrid that may try a step of which nothing is known."""
+_NEAR = 0.1
+"""How much worse the step in the order of FROM may be: what it makes need not be sorted."""
 _FADE = 0.75
 """The weight that what was seen has after one more piece."""
 
@@ -96,7 +98,11 @@ class Greedy:
                 return min(unknown, key=lambda step: step.share)
         if self._choices % _EXPLORE == 0:
             return min(steps, key=lambda step: seen.last if (seen := self._seen.get(step.name)) else 0)
-        return min(steps, key=self._rank)
+        ranks = [self._rank(step) for step in steps]
+        best = min(ranks)
+        first = min(range(len(steps)), key=lambda place: steps[place].source)
+        near = ranks[first] <= best + _NEAR * abs(best)
+        return steps[first if near else ranks.index(best)]
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
         """Learn what a step did."""

@@ -62,12 +62,13 @@ class _Probe:
 class Step:
     """The step to `source` from tuples of the sources in `done`. `edges`: all factors between these, `source` right.
 
-    `name`: the same in every evaluation of a plan; `share`: how large a part of the largest side the source has.
+    `name`: the same in every evaluation of a plan, and from wherever the operands of `source` are reached; `share`: how
+    large a part of the largest side the source has.
     """
 
     def __init__(self, source: int, edges: Sequence[Edge], builds: Builds, share: float) -> None:
         self.source, self.edges, self.share = source, edges, share
-        self.name = (source, tuple(sorted({edge.left for edge in edges})))
+        self.name = (source, tuple(sorted({(edge.operator, edge.right_text) for edge in edges})))
         self.text = " AND ".join(edge.text for edge in edges if not edge.implied) or " AND ".join(
             edge.text for edge in edges
         )
