@@ -31,6 +31,7 @@ from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.reasons import Row, Why, why
 from psoup.answer.tagged import keys_of
+from psoup.answer.window import WindowChoice
 from psoup.answer.would_match import Matched, match
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
@@ -243,21 +244,29 @@ class LocalPSoup:
         return answer.queries
 
     def invoke(
-        self, query_id: int, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
+        self,
+        query_id: int,
+        as_of: int | None = None,
+        window: str | Mapping[str, str] | None = None,
+        accept_truncation: bool = False,
     ) -> Answer:
-        """Return the current answer; `window` is the text of another BEGIN … END …"""
+        """Return the current answer; `window`: the text of another BEGIN … END …, or texts by names of sources."""
         return invoke(
             self.engine.snapshot(),
             query_id,
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,
-            window=None if window is None else window_clause(window),
+            window=_chosen(window),
             accept_truncation=accept_truncation,
         )
 
     def ask(
-        self, sql: str, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
+        self,
+        sql: str,
+        as_of: int | None = None,
+        window: str | Mapping[str, str] | None = None,
+        accept_truncation: bool = False,
     ) -> Answer:
         """Answer a SELECT that is not registered; the arguments are those of `invoke`."""
         snapshot = self.engine.snapshot()
@@ -267,7 +276,7 @@ class LocalPSoup:
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,
-            window=None if window is None else window_clause(window),
+            window=_chosen(window),
             accept_truncation=accept_truncation,
         )
 
@@ -356,3 +365,10 @@ class LocalPSoup:
         """Check every invariant of every structure."""
         self.engine.check()
         self.admission.check()
+
+
+def _chosen(window: str | Mapping[str, str] | None) -> WindowChoice | None:
+    """Another window, or several, from their texts."""
+    if window is None or isinstance(window, str):
+        return None if window is None else window_clause(window)
+    return {name: window_clause(text) for name, text in window.items()}

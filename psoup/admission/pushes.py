@@ -273,10 +273,12 @@ def decide_heartbeat(
             time=command.time,
             limit=bound,
         )
-    if stream.watermark is not None and command.time <= stream.watermark:
+    reached = stream.watermark is not None and command.time <= stream.watermark
+    if reached and stream.spec.idle_after is None:
         return Prepared(HeartbeatAcknowledgement(sequence - 1, True, stream.watermark))
-    event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, command.time, now)
-    return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
+    watermark = stream.watermark if reached and stream.watermark is not None else command.time
+    event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, watermark, now)  # the stream is heard, at least
+    return Prepared(HeartbeatAcknowledgement(event.sequence, reached, event.watermark), event)
 
 
 def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:

@@ -9,7 +9,7 @@ the read itself, which is refused as soon as it shows that it would take too lon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from psoup.errors import ResourceExhausted
@@ -70,6 +70,29 @@ class ArchiveWork:
             reason="ARCHIVE_BUDGET",
             rows=self.tuples,
             chunks=self.chunks,
+            **facts,
+        )
+
+
+def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int, budget: ReadBudget) -> None:
+    """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work on several streams is too much together."""
+    for _, work in works:
+        work.refuse(archive_rows, budget)
+    tuples, chunks = sum(work.tuples for _, work in works), sum(work.chunks for _, work in works)
+    expected = sum(work.expected(budget) or 0.0 for _, work in works)
+    facts: dict[str, str | int] = {"budget": archive_rows}
+    problem = f"one invocation may evaluate {archive_rows:,} (archive_rows)" if tuples > archive_rows else ""
+    if not problem and budget.archive is not None and expected > budget.archive.seconds:
+        problem = _too_long(expected, budget.archive.seconds)
+        facts = _figures(expected, budget.archive.seconds)
+    if problem:
+        shares = ", ".join(f"{work.tuples:,} of stream {name}" for name, work in works if work.tuples)
+        raise ResourceExhausted(
+            f"{tuples:,} tuples of the windows are on disk ({shares}), in {counted(chunks, 'chunk')}, and were never"
+            f" evaluated for this query, and {problem}; have a job do it once with {COVER}, or narrow the windows",
+            reason="ARCHIVE_BUDGET",
+            rows=tuples,
+            chunks=chunks,
             **facts,
         )
 

@@ -13,15 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from psoup.answer.archive_work import COVER
-from psoup.answer.invoke import Answer, answer_of
+from psoup.answer.invoke import Answer, Matched, answer_of, join_answer
+from psoup.answer.window import WindowChoice
 from psoup.data.windows import check_window
 from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
-from psoup.model import StreamSpec, WindowClause
+from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
-from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL
@@ -45,9 +46,13 @@ class BoundQuestion:
     """A statement after binding, for `Questions` to remember; `template` belongs to the text `form`."""
 
     query: StandingQuery
-    spec: StreamSpec
     form: str = ""
     template: Prepared | None = None
+
+    @property
+    def specs(self) -> tuple[StreamSpec, ...]:
+        """The definitions of its streams that it was bound to."""
+        return tuple([source.spec for source in self.query.sources])
 
 
 def bind_question(
@@ -68,9 +73,9 @@ def bind_question(
         if form:
             with suppress(InvalidInput):
                 template = prepare(form, schemas, names)
-    spec = query.selections[0].source.spec
-    check_window(query.window, spec)
-    return BoundQuestion(query, spec, form, template)
+    for source in query.sources:
+        check_window(source.window, source.spec)
+    return BoundQuestion(query, form, template)
 
 
 class Questions:
@@ -112,15 +117,15 @@ class Questions:
         if parts is None:
             return ""
         if parts[0] not in self._templates:
-            self._templates.put(parts[0], None, None)
+            self._templates.put(parts[0], None, ())
             return ""
         return parts[0]
 
     def learn(self, bound: BoundQuestion) -> None:
         """Remember a statement that was bound."""
-        self._queries.put(bound.query.text, bound.query, bound.spec)
+        self._queries.put(bound.query.text, bound.query, bound.specs)
         if bound.template is not None:
-            self._templates.put(bound.form, bound.template, bound.spec)
+            self._templates.put(bound.form, bound.template, bound.specs)
 
     def bind(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery:
         """Return the query, known or bound now. Raises what a registration of it raises."""
@@ -140,27 +145,27 @@ class _Remembered(Generic[T]):
     """Objects made of texts for definitions of their streams; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[str, tuple[T, StreamSpec | None]] = OrderedDict()
+        self._made: OrderedDict[str, tuple[T | None, tuple[StreamSpec, ...]]] = OrderedDict()
         self._characters = 0
 
     def __contains__(self, text: str) -> bool:
         return text in self._made
 
     def get(self, text: str, schemas: Schemas) -> T | None:
-        """Return the object of a text, if its stream is still defined in the same way."""
-        made, spec = self._made.get(text, (None, None))
-        if spec is None or schemas(spec.name) is not spec:
+        """Return the object of a text, if its streams are still defined in the same way."""
+        made, specs = self._made.get(text, (None, ()))
+        if not specs or any(schemas(spec.name) is not spec for spec in specs):
             return None
         self._made.move_to_end(text)
         return made
 
-    def put(self, text: str, made: T, spec: StreamSpec | None) -> None:
-        """Remember the object of a text."""
+    def put(self, text: str, made: T, specs: tuple[StreamSpec, ...]) -> None:
+        """Remember the object of a text, as long as these are the definitions of its streams; none: until another."""
         if len(text) > _LONGEST:
             return
         if text not in self._made:
             self._characters += len(text)
-        self._made[text] = (made, spec)
+        self._made[text] = (made, specs)
         self._made.move_to_end(text)
         while self._characters > _CHARACTERS:
             gone, _ = self._made.popitem(last=False)
@@ -188,37 +193,55 @@ def ask(
     tenant: str,
     now: int,
     as_of: int | None = None,
-    window: WindowClause | None = None,
+    window: WindowChoice | None = None,
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
 ) -> Answer:
     """The answer of a bound query. The arguments, errors and the answer are those of `invoke`.
 
-    Raises FailedPrecondition, reason STREAM_CHANGED, if its stream was dropped or defined anew since it was bound:
+    Raises FailedPrecondition, reason STREAM_CHANGED, if a stream was dropped or defined anew since it was bound:
     bind it again. Values of WHERE that cannot be computed are counted in the part of the window that was looked at.
     """
-    (selection,) = query.selections
-    view = snapshot.streams.get((tenant, query.stream.lower()))
-    if view is None or view.spec is not selection.source.spec:
-        raise FailedPrecondition(
-            f"stream {query.stream!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
-        )
-    queries: Sequence[StandingQuery] = (query,)
-    record = QueryRecord(NO_QUERY, tenant, view.stream_id, ALL, now, snapshot.sequence, queries)
-    clause = ClauseRecord(ALL, 0, view.stream_id, (), (), queries)
+    matched = [
+        _matched(snapshot, selection.source.spec, (side,), tenant)
+        for selection, side in zip(query.selections, query.sides or (query,), strict=True)
+    ]
+    view, clause = matched[0]
+    sqc_id = NO_CLAUSE if query.sides else ALL
+    record = QueryRecord(NO_QUERY, tenant, view.stream_id, sqc_id, now, snapshot.sequence, (query,))
+    options: _Options = {
+        "now": now,
+        "as_of": as_of,
+        "window": window,
+        "accept_truncation": accept_truncation,
+        "budget": budget,
+    }
     try:
-        return answer_of(
-            snapshot,
-            record,
-            clause,
-            now=now,
-            as_of=as_of,
-            window=window,
-            accept_truncation=accept_truncation,
-            budget=budget,
-        )
+        if query.sides:
+            return join_answer(snapshot, record, matched, **options)
+        return answer_of(snapshot, record, clause, **options)
     except ResourceExhausted as problem:
         if problem.reason != "ARCHIVE_BUDGET":
             raise
         said = problem.message.replace(COVER, f"`psoup register` and {COVER}")
         raise ResourceExhausted(said, reason=problem.reason, **problem.facts) from None
+
+
+class _Options(TypedDict):
+    """The arguments of an invocation that are the same for one stream and for several."""
+
+    now: int
+    as_of: int | None
+    window: WindowChoice | None
+    accept_truncation: bool
+    budget: ReadBudget | None
+
+
+def _matched(snapshot: Snapshot, spec: StreamSpec, queries: Sequence[StandingQuery], tenant: str) -> Matched:
+    """A stream that is still as `spec` says, and a clause that no chunk has met: that of the only query."""
+    view = snapshot.streams.get((tenant, spec.name.lower()))
+    if view is None or view.spec is not spec:
+        raise FailedPrecondition(
+            f"stream {spec.name!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
+        )
+    return view, ClauseRecord(ALL, 0, view.stream_id, (), (), queries)

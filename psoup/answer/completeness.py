@@ -38,6 +38,7 @@ class Part(NamedTuple):
     late_inside: int | None = 0
     ahead_inside: int | None = 0
     pending_inside: int = 0
+    idle: bool = False
 
 
 class Completeness(NamedTuple):
@@ -72,7 +73,7 @@ def part_of(reach: Reach) -> Part:
         watermark=watermark,
         begin=extent.begin,
         end=extent.end,
-        final=extent.end is not None and watermark is not None and extent.end < watermark,
+        final=extent.end is not None and watermark is not None and extent.end < watermark and not reach.idle,
         late=late.count,
         ahead=ahead.count,
         pending=pending,
@@ -81,6 +82,7 @@ def part_of(reach: Reach) -> Part:
         late_inside=inside[0],
         ahead_inside=inside[1],
         pending_inside=inside[2],
+        idle=reach.idle,
     )
 
 

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
+from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
+from psoup.answer.matches import matches_together
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
-from psoup.answer.window import instant, reach
-from psoup.plan.nodes import Node, Source
+from psoup.answer.window import reaches, windows_of
+from psoup.plan.nodes import Join, Node, Source
 from psoup.published.snapshot import Snapshot
 from psoup.reading import UNBOUNDED, ReadBudget
 
@@ -64,14 +66,21 @@ class Explanation:
 
 def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget: ReadBudget = UNBOUNDED) -> Explanation:
     """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered."""
-    record = snapshot.query(query_id, tenant)
-    view, query = snapshot.by_id[record.stream_id], record.query
-    current = view.now(now)
-    seen = reach(view, query.window, current, instant((current,)))
-    source = explain_source(seen, query.selections[0], snapshot.clause(record.sqc_id), snapshot.config, budget)
-    sources = (source,)
+    record, config = snapshot.query(query_id, tenant), snapshot.config
+    query, sides = record.query, snapshot.sides_of(record)
+    views = [snapshot.by_id[side.stream_id] for side in sides]
+    clauses = [snapshot.clause(side.sqc_id) for side in sides]
+    seen = reaches(views, windows_of(query, None), now)
+    sources = tuple(
+        explain_source(part, selection, clause, config, budget)
+        for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
+    )
 
     def known(node: Node) -> Findings:
+        if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
+            wanted = [(p.view, clause, p.range.low, p.range.high) for p, clause in zip(seen, clauses, strict=True)]
+            found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+            return explain_join(node, found, seen[0].now, config, budget)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return Explanation(

@@ -64,6 +64,8 @@ class SourceExplanation:
     counted: bool
     outside: tuple[str, ...] = ()
     """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
+    idle: bool = False
+    """Whether nothing has come for longer than its IDLE AFTER, so that NOW of the join does not wait for it."""
 
     @property
     def name(self) -> str:
@@ -94,6 +96,7 @@ class SourceExplanation:
             "window": self.window,
             "begin": self.begin,
             "end": self.end,
+            "idle": "yes" if self.idle else "no",
         }
         return Findings(figures, facts)
 
@@ -105,6 +108,8 @@ class SourceExplanation:
             f"  clause   {self.clause}",
             f"           shared by {counted(self.shared_by, 'query')}",
         ]
+        if self.idle:
+            lines.append("           the stream is idle: NOW does not wait for it")
         for number, factor in enumerate(self.factors, 1):
             lines += factor.lines(number)
         return lines
@@ -178,7 +183,7 @@ def explain_source(
     parts = _parts(view, clause, extent, left_out, budget, config.texts)
     return SourceExplanation(
         stream=view.spec.name,
-        alias="",
+        alias=selection.source.alias,
         time_domain="event time" if view.spec.event_time else "system time",
         clause=selection.clause,
         shared_by=len(clause.members),
@@ -199,6 +204,7 @@ def explain_source(
         uncovered=spans(view.chunks[k] for k in unknown),
         **on_disk,
         outside=tuple(map(str, outside)),
+        idle=seen.idle,
     )
 
 

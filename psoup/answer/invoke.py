@@ -9,55 +9,61 @@ time, from the snapshot that the answer holds. Cost: the result, plus the window
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from dataclasses import replace
 
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.matches import Matches, matches_in, packed
+from psoup.answer.matches import Matches, matches_in, matches_together, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.rows import Arrivals, Reading, rows_of
-from psoup.answer.window import instant, reach
+from psoup.answer.window import WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
-from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
 from psoup.kinds import arrow_type
-from psoup.model import Kind, WindowClause
-from psoup.published.records import ClauseRecord, QueryRecord
-from psoup.published.snapshot import Snapshot
+from psoup.model import Kind
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
 
+Matched = tuple[StreamView, ClauseRecord]
+"""A source of a join: its stream, and the clause of its side."""
+
 
 class Answer:
     """The answer of one invocation; holds its snapshot until it is dropped."""
 
     def __init__(
-        self,
-        record: QueryRecord,
-        found: Sequence[Sequence[Matches]],
-        completeness: Completeness,
-        sort_rows: int,
-        budget: ReadBudget,
-        texts: TextLimits = TextLimits(),
+        self, record: QueryRecord, completeness: Completeness, reading: Reading, streams: Sequence[int]
     ) -> None:
+        """`streams`: the ID of the stream of each source."""
         self.record = record
         self.completeness = completeness
-        self.budget = budget
+        self.budget = reading.budget
         self._plan = record.query.plan
         self._select = self._plan.schema
-        self._reading = Reading(found, completeness.now, texts, budget, sort_rows)
+        self._reading = reading
+        self._streams = streams
 
     def lean(self) -> Answer:
         """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
         reading = self._reading
-        matches_by_source = [[packed(match) for match in matches if match.count] for matches in reading.matches]
-        return Answer(self.record, matches_by_source, self.completeness, reading.sort_rows, self.budget, reading.texts)
+        matches = [[packed(match) for match in found if match.count] for found in reading.matches]
+        return Answer(self.record, self.completeness, replace(reading, matches=matches), self._streams)
+
+    @property
+    def errors(self) -> int:
+        """Tuples that are missing because a value in WHERE could not be computed; see Completeness.
+
+        Of a join also those for which a condition over several sources could not be, as far as it has been read.
+        """
+        return self.completeness.errors + self._reading.join_errors
 
     @property
     def select_errors(self) -> int:
@@ -68,9 +74,10 @@ class Answer:
         return self._reading.errors
 
     @property
-    def chunks(self) -> list[Chunk]:
-        """The chunks that the answer holds as long as it exists."""
-        return [match.data for match in chain.from_iterable(self._reading.matches)]
+    def chunks(self) -> list[tuple[int, list[Chunk]]]:
+        """The chunks that the answer holds as long as it exists, after the ID of the stream of each source."""
+        sources = zip(self._streams, self._reading.matches, strict=True)
+        return [(stream_id, [match.data for match in matches]) for stream_id, matches in sources]
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,17 +93,16 @@ class Answer:
 
     @property
     def matched(self) -> int:
-        """Tuples of the window that satisfy WHERE: the rows of the answer, before DISTINCT and LIMIT."""
-        return sum([match.count for match in self._matches])
+        """Tuples of the windows that satisfy WHERE: of one stream the rows of the answer, before DISTINCT and LIMIT."""
+        return sum([match.count for matches in self._reading.matches for match in matches])
 
     @property
-    def ends(self) -> tuple[int, int] | None:
-        """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
-        matches = [match for match in self._matches if match.count]
-        if not matches:
-            return None
-        first, last = matches[0], matches[-1]
-        return first.data.first_id + int(first.offsets[0]), last.data.first_id + int(last.offsets[-1])
+    def likeness(self) -> str:
+        """A text that is equal while the answer at one NOW is unchanged: the ends and the number of matches.
+
+        At one NOW tuples only join the matches of a source behind the last one, or leave them before the first.
+        """
+        return ", ".join([f"{_ends(matches)}/{sum([m.count for m in matches])}" for matches in self._reading.matches])
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
@@ -108,7 +114,7 @@ class Answer:
 
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
-        self._reading.errors = 0
+        self._reading.errors = self._reading.join_errors = 0
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
         rows, form = rows_of(self._plan, self._reading), form_of(select)
@@ -128,12 +134,6 @@ class Answer:
         batches = list(self.batches())
         return pa.Table.from_batches(batches) if batches else self.schema.empty_table()
 
-    @property
-    def _matches(self) -> Sequence[Matches]:
-        """The matches of the only source."""
-        (matches,) = self._reading.matches
-        return matches
-
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         self._reading.count(columns)
         arrays = [
@@ -143,6 +143,15 @@ class Answer:
         return pa.RecordBatch.from_arrays(arrays, [o.name for o in self._select])
 
 
+def _ends(matches: Sequence[Matches]) -> tuple[int, int] | None:
+    """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
+    some = [match for match in matches if match.count]
+    if not some:
+        return None
+    first, last = some[0], some[-1]
+    return first.data.first_id + int(first.offsets[0]), last.data.first_id + int(last.offsets[-1])
+
+
 def invoke(
     snapshot: Snapshot,
     query_id: int,
@@ -150,11 +159,11 @@ def invoke(
     tenant: str,
     now: int,
     as_of: int | None = None,
-    window: WindowClause | None = None,
+    window: WindowChoice | None = None,
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
 ) -> Answer:
-    """Answer a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
+    """Answer a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one, or some of them.
 
     No tuple after `as_of` is in it: a window that ends later is cut there, and is final once the watermark has passed.
 
@@ -162,11 +171,22 @@ def invoke(
     `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
     """
     record = snapshot.query(query_id, tenant)
-    clause = snapshot.clause(record.sqc_id)
+    if record.sqc_id == NO_CLAUSE:
+        sides = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in snapshot.sides_of(record)]
+        return join_answer(
+            snapshot,
+            record,
+            sides,
+            now=now,
+            as_of=as_of,
+            window=window,
+            accept_truncation=accept_truncation,
+            budget=budget,
+        )
     return answer_of(
         snapshot,
         record,
-        clause,
+        snapshot.clause(record.sqc_id),
         now=now,
         as_of=as_of,
         window=window,
@@ -182,14 +202,16 @@ def answer_of(
     *,
     now: int,
     as_of: int | None,
-    window: WindowClause | None,
+    window: WindowChoice | None,
     accept_truncation: bool,
     budget: ReadBudget | None,
 ) -> Answer:
-    """Answer a query whose WHERE is `clause`; arguments and errors are those of `invoke`."""
+    """Answer a query over one stream whose WHERE is `clause`; arguments and errors are those of `invoke`."""
+    if window is not None:
+        (window,) = windows_of(record.query, window)
     view = snapshot.by_id[record.stream_id]
     current = view.now(now)
-    seen = reach(view, window or record.query.window, current, instant((current,), as_of), as_of)
+    seen = reach(view, window or record.query.window, current, instant(current, as_of), as_of)
     if not accept_truncation:
         refuse_truncation(view.spec.name, seen.range)
     config, budget = snapshot.config, budget or ReadBudget()
@@ -199,7 +221,36 @@ def answer_of(
     texts = config.texts
     matched = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, texts)
     told = Completeness(snapshot.sequence, seen.now, sum([m.errors for m in matched]), (part_of(seen),))
-    return Answer(record, [matched], told, config.sort_rows, budget, texts)
+    reading = Reading([matched], seen.now, texts, budget, config.sort_rows)
+    return Answer(record, told, reading, (view.stream_id,))
+
+
+def join_answer(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    sides: Sequence[Matched],
+    *,
+    now: int,
+    as_of: int | None,
+    window: WindowChoice | None,
+    accept_truncation: bool,
+    budget: ReadBudget | None,
+) -> Answer:
+    """Answer a query over several streams, whose `sides` are in the order of FROM. Arguments and errors as `invoke`."""
+    views = [view for view, _ in sides]
+    seen = reaches(views, windows_of(record.query, window), now, as_of)
+    if not accept_truncation:
+        for part in seen:
+            refuse_truncation(part.view.spec.name, part.range)
+    config, budget = snapshot.config, budget or ReadBudget()
+    budget.window = sum(part.range.high - part.range.low for part in seen)
+    budget.check()
+    wanted = [(*side, part.range.low, part.range.high) for side, part in zip(sides, seen, strict=True)]
+    found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    errors = sum(match.errors for matches in found for match in matches)
+    told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
+    reading = Reading(found, seen[0].now, config.texts, budget, config.sort_rows, config.joins)
+    return Answer(record, told, reading, [view.stream_id for view in views])
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:

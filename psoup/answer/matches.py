@@ -11,12 +11,13 @@ one tuple matched is in `psoup.answer.by_tuple`.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from psoup.answer.archive_work import ArchiveWork
+from psoup.answer.archive_work import ArchiveWork, refuse_together
 from psoup.columns import Array
 from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
@@ -106,6 +107,14 @@ class ChunkMatches:
 
 Matches = ChunkMatches | Packed
 
+Side = tuple[StreamView, ClauseRecord, int, int]
+"""A clause to be looked for in a stream, and the range of tuple IDs [low, high)."""
+
+_Part = tuple[ChunkEntry, int, int]
+"""A chunk, and the rows of it from where to where."""
+
+_Looked = tuple[list[_Part], list[ChunkMatches | None], list[int]]
+
 
 def matches_in(
     view: StreamView,
@@ -125,9 +134,47 @@ def matches_in(
     """
     if low >= high:
         return []
+    parts, matches, unknown = _looked_up(view, clause, low, high, budget)
+    if unknown:
+        search = search_of(view, clause, texts)
+        work = _work(search, parts, unknown)
+        work.refuse(archive_rows, budget)
+        _search(search, parts, unknown, matches, run, budget, work)
+    return [match for match in matches if match is not None and (len(match.offsets) or match.errors)]
+
+
+def matches_together(
+    sides: Sequence[Side],
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
+) -> list[list[ChunkMatches]]:
+    """Find the matches of several clauses in a range of their stream each, as `matches_in` does for one.
+
+    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if what would have to be looked at on disk is too much together.
+    """
+    looked = [_looked_up(*side, budget) for side in sides]
+    searches = [search_of(view, clause, texts) if looked[k][2] else None for k, (view, clause, *_) in enumerate(sides)]
+    works = [
+        (side[0].spec.name, _work(search, parts, unknown))
+        for side, search, (parts, _, unknown) in zip(sides, searches, looked, strict=True)
+        if search is not None
+    ]
+    refuse_together(works, archive_rows, budget)
+    for search, (parts, matches, unknown) in zip(searches, looked, strict=True):
+        if search is not None:
+            _search(search, parts, unknown, matches, run, budget, _work(search, parts, unknown))
+    return [[m for m in matches if m is not None and (len(m.offsets) or m.errors)] for _, matches, _ in looked]
+
+
+def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget) -> _Looked:
+    """The parts of chunks with IDs in [low, high), matches that need no evaluation, and the places of the others."""
+    parts, matches = list[_Part](), list[ChunkMatches | None]()
+    unknown = list[int]()
+    if low >= high:
+        return parts, matches, unknown
     first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
-    parts, matches = list[tuple[ChunkEntry, int, int]](), list[ChunkMatches | None]()
-    unknown = []
     for entry in islice(view.chunks, first, None):
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
@@ -144,13 +191,13 @@ def matches_in(
                 unknown.append(len(parts))
             parts.append(piece)
             matches.append(chunk_match)
-    if unknown:
-        search = search_of(view, clause, texts)
-        on_disk = {k: parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)}
-        work = ArchiveWork(search.kind, sum(on_disk.values()), len(on_disk))
-        work.refuse(archive_rows, budget)
-        _search(search, parts, unknown, matches, run, budget, work)
-    return [match for match in matches if match is not None and (len(match.offsets) or match.errors)]
+    return parts, matches, unknown
+
+
+def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork:
+    """The work on disk of searching some parts."""
+    on_disk = [parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)]
+    return ArchiveWork(search.kind, sum(on_disk), len(on_disk))
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
@@ -181,7 +228,7 @@ def chunk_matches(
     )
 
 
-def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[tuple[ChunkEntry, int, int]]:
+def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[_Part]:
     """The rows over which the clause has been evaluated and those behind them, if there are both."""
     upto = entry.results.covered_to(clause.sqc_id)
     if start < upto < stop and not _errors(entry.results, clause):
@@ -237,7 +284,7 @@ def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int, budget:
 
 def _search(
     search: Search,
-    parts: list[tuple[ChunkEntry, int, int]],
+    parts: list[_Part],
     unknown: list[int],
     matches: list[ChunkMatches | None],
     run: Runner,

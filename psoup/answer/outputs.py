@@ -72,22 +72,41 @@ def computed_at_once(
     Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if the
     computed texts of one row are; and what `budget` raises.
     """
+    columns, rows = gathered(frozenset().union(*map(attributes_of, outputs)), group, texts)
+    return shown(outputs, columns, rows, now, texts, budget)
+
+
+def gathered(indices: frozenset[int], group: Group, texts: TextLimits) -> tuple[dict[int, Column], int]:
+    """Gather columns, by their places in the schema, over a group of matches; also the number of rows.
+
+    Raises TooMuchText if the texts of several rows are more than `texts` allows together.
+    """
     parts, rows = [], 0
     for data, offsets in group:
         parts.append((data, offsets, rows, rows + len(offsets)))
         rows += len(offsets)
-    fetched = _fetch(outputs, parts)
-    used = frozenset[int]().union(*map(attributes_of, outputs))
-    if rows > 1 and sum(_stored_text(index, parts, fetched) for index in used) > texts.together:
+    fetched = _fetch(indices, parts)
+    if rows > 1 and sum(_stored_text(index, parts, fetched) for index in indices) > texts.together:
         raise TooMuchText(2)
-    gathered = {index: _gather(index, parts, rows, fetched) for index in used}
+    return {index: _gather(index, parts, rows, fetched) for index in indices}, rows
+
+
+def shown(
+    outputs: list[Expr],
+    columns: dict[int, Column],
+    rows: int,
+    now: int | None,
+    texts: TextLimits,
+    budget: ReadBudget,
+) -> list[Column]:
+    """Compute the output expressions over `columns`, by their places. Raises as `computed_at_once`."""
     memo: dict[Expr, Column] = {}
     made = 0
     for expr in outputs:
         if isinstance(expr, AttributeRef):
-            memo[expr] = gathered[expr.index]
+            memo[expr] = columns[expr.index]
         elif expr not in memo:
-            memo[expr] = every_value(expr, _scope(gathered, rows, now, texts), budget)
+            memo[expr] = every_value(expr, _scope(columns, rows, now, texts), budget)
             made += text_bytes(memo[expr]) if expr.type.kind is Kind.TEXT else 0
             if made > texts.together:
                 raise TooMuchText(2) if rows > 1 else _row_too_large(made, texts)
@@ -115,12 +134,12 @@ def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Co
     return size
 
 
-def _fetch(outputs: list[Expr], parts: list[_Part]) -> dict[int, dict[int, Column]]:
+def _fetch(indices: frozenset[int], parts: list[_Part]) -> dict[int, dict[int, Column]]:
     """The columns of parts on disk, all of a chunk at once: by the part's place, then by index."""
     archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
     if not archived:
         return {}
-    used = frozenset().union(*map(attributes_of, outputs)) - {ID_INDEX}
+    used = indices - {ID_INDEX}
     for _, data, offsets in archived:
         if isinstance(data, ArchivedChunk):
             data.expect(used, offsets)

@@ -89,7 +89,7 @@ def why(
     view = snapshot.by_id[record.stream_id]
     budget.examine(1)
     current = view.now(now)
-    seen = reach(view, record.query.window, current, instant([current], as_of), as_of)
+    seen = reach(view, record.query.window, current, instant(current, as_of), as_of)
     edge = retention_edge(view.timeline(), view.spec.retention, current)
     row = of if isinstance(of, Row) else _stored(view, of, edge)
     if row is None:

@@ -1,19 +1,28 @@
 """The window of a query on each of its sources: NOW, as_of and the window's bounds become one range of tuple IDs.
 
     clocks, watermarks ─> NOW ─ as_of ─> instant ─ window, retention ─> [low, high) of each source
+         └─ a stream that is idle is left out, while another is not
 
 No other place decides it; `psoup.data.windows` tells what a window means at an instant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from psoup.data.windows import WindowRange, apply_window, as_of_window
-from psoup.errors import OutOfRange
+from psoup.errors import InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
-from psoup.published.snapshot import StreamView
+from psoup.plan.standing import StandingQuery
+from psoup.published.records import NO_CLAUSE, QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+
+WindowChoice = WindowClause | Mapping[str, WindowClause]
+"""Another window for an invocation: one for all sources, or by the names that some have in FROM, in any case."""
+
+_SHOWN = 128
+"""Characters of a name that a message shows."""
 
 
 class Reach(NamedTuple):
@@ -24,16 +33,34 @@ class Reach(NamedTuple):
     range: WindowRange
     current: int | None
     now: int | None
+    idle: bool = False
+    """Whether the stream is idle and was left out of NOW."""
 
 
-def instant(currents: Sequence[int | None], as_of: int | None = None) -> int | None:
-    """NOW of a query over some streams: the least of theirs, `currents`; or `as_of`, if that is not after it.
+def left_out(views: Sequence[StreamView], clock: int) -> list[bool]:
+    """Tell of each of some streams whether it is idle and left out of their common NOW: none is if all are idle."""
+    idle = [view.spec.event_time and view.idle(clock) for view in views]
+    return [False] * len(views) if all(idle) else idle
 
-    None while one of them has no time yet. Raises OutOfRange for an `as_of` after NOW.
+
+def joint_now(views: Sequence[StreamView], out: Sequence[bool], clock: int) -> int | None:
+    """NOW of a join of streams of one time domain, some of which are left `out`; None while another has no time yet.
+
+    In event time the least watermark: it steps back when a stream that was idle wakes behind the others. In system
+    time the clock, or the greatest time of a tuple.
     """
-    now = currents[0]
-    for other in currents[1:]:
-        now = None if now is None or other is None else min(now, other)
+    times = [view.now(clock) for view, idle in zip(views, out, strict=True) if not idle]
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
+        return None
+    return min(known) if views[0].spec.event_time else max(known)
+
+
+def instant(now: int | None, as_of: int | None = None) -> int | None:
+    """The time that a query is answered for: its NOW (None before the first tuple), or `as_of`, if that is not after.
+
+    Raises OutOfRange for an `as_of` after NOW.
+    """
     if as_of is None:
         return now
     if now is None or as_of > now:
@@ -54,8 +81,48 @@ def reach(
     return Reach(view, window, extent, current, now)
 
 
+def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[WindowClause, ...]:
+    """The window of each source: its own, or another, `asked` for all of them or by the names of some.
+
+    Raises InvalidInput for a name that is not of a source.
+    """
+    sources = query.sources
+    if asked is None:
+        return tuple([source.window for source in sources])
+    if isinstance(asked, WindowClause):
+        return (asked,) * len(sources)
+    names = [(source.alias or source.spec.name).lower() for source in sources]
+    unknown = [name for name in asked if name.lower() not in names]
+    if unknown:
+        raise InvalidInput(
+            f"the query has no source {unknown[0][:_SHOWN]!r}; its sources are called {', '.join(names)}",
+            reason="UNKNOWN_SOURCE",
+            field="windows",
+        )
+    given = {name.lower(): window for name, window in asked.items()}
+    return tuple([given.get(name, source.window) for name, source in zip(names, sources, strict=True)])
+
+
+def reaches(
+    views: Sequence[StreamView], windows: Sequence[WindowClause], clock: int, as_of: int | None = None
+) -> list[Reach]:
+    """The part of each source of a join, by its own window, at the instant that they have in common. As `reach`."""
+    out = left_out(views, clock)
+    now = instant(joint_now(views, out, clock), as_of)
+    sources = zip(views, windows, out, strict=True)
+    return [reach(view, window, view.now(clock), now, as_of)._replace(idle=idle) for view, window, idle in sources]
+
+
+def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
+    """Whether a query with its own windows at the clock's time is certainly answered without reading from disk."""
+    if record.sqc_id != NO_CLAUSE:
+        return in_memory(snapshot.by_id[record.stream_id], record.query.window, clock)
+    sides = snapshot.sides_of(record)
+    return all(in_memory(snapshot.by_id[side.stream_id], side.query.window, clock) for side in sides)
+
+
 def in_memory(view: StreamView, window: WindowClause, clock: int) -> bool:
-    """Whether `window` at the clock's time is certainly answered without reading from disk. O(1)."""
+    """Whether `window` of a stream at the clock's time certainly needs no reading from disk. O(1)."""
     now = view.now(clock)
     if not view.archived or now is None:
         return True

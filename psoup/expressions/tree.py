@@ -9,7 +9,7 @@ The binder (`psoup.sql`) builds them; `psoup.expressions.evaluate` computes them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,3 +126,12 @@ def of_source(expr: Expr, source: int) -> Expr:
 def reads_now(expr: Expr) -> bool:
     """Whether the value of `expr` depends on NOW. O(size of the tree)."""
     return isinstance(expr, Now) or (isinstance(expr, Call) and any(map(reads_now, expr.args)))
+
+
+def with_columns(expr: Expr, columns: Mapping[AttributeRef, AttributeRef]) -> Expr:
+    """The same expression over other columns: for each column that it reads, another. O(size of the tree)."""
+    if isinstance(expr, AttributeRef):
+        return columns[expr]
+    if isinstance(expr, Call):
+        return Call(expr.type, expr.name, tuple([with_columns(arg, columns) for arg in expr.args]))
+    return expr

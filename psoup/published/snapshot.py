@@ -70,6 +70,8 @@ class StreamView:
     sql: str
     created: int
     watermark: int | None
+    heard: int | None
+    """The clock's time of the last push, heartbeat or attached batch; None before the first."""
     last_time: int | None
     first_time: int | None
     dropped_time: int | None
@@ -118,6 +120,11 @@ class StreamView:
         if self.spec.event_time:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
+
+    def idle(self, clock: int) -> bool:
+        """Whether nothing came for longer than the stream's IDLE AFTER, by the clock; false without one. O(1)."""
+        after = self.spec.idle_after
+        return after is not None and clock - (self.created if self.heard is None else self.heard) > after
 
     def timeline(self) -> Timeline:
         """The places of times among the tuple IDs."""

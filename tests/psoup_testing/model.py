@@ -172,27 +172,29 @@ class ModelStream:
 
     def range(self, window: Window, clock: int, as_of: int | None, accept_truncation: bool) -> Range:
         """The window at NOW, or at `as_of`; raises Refusal("OutOfRange")."""
-        times = [entry[0] for entry in self.released()]
         current = self.now(clock)
         if as_of is not None and (current is None or as_of > current):
             raise Refusal("OutOfRange")
-        now = current if as_of is None else as_of
+        found = self.range_at(window, clock, current if as_of is None else as_of, as_of)
+        if found.truncated and not accept_truncation:
+            raise Refusal("OutOfRange")
+        return found
+
+    def range_at(self, window: Window, clock: int, now: int | None, as_of: int | None = None) -> Range:
+        """The window at NOW := `now`; a window that ends after `as_of` is cut there."""
+        times = [entry[0] for entry in self.released()]
         first = self.edge(times, clock)
         if now is None:
             return Range(0, 0, None, None, None, False)
         if window.kind == "rows":
-            found = _row_range(window, times, first, now)
-        else:
-            begin, end = _instant(window.lower, now), _instant(window.upper, now)
-            assert end is not None
-            end = end if as_of is None else min(end, as_of)  # what came after that was not known then
-            inside = [p for p, t in enumerate(times) if (begin is None or t >= begin) and t <= end and p >= first]
-            low, stop = (inside[0], inside[-1] + 1) if inside else (first, first)
-            lost = begin is not None and begin <= end and any(time >= begin for time in times[:first])
-            found = Range(low, stop, begin, end, now, lost)
-        if found.truncated and not accept_truncation:
-            raise Refusal("OutOfRange")
-        return found
+            return _row_range(window, times, first, now)
+        begin, end = _instant(window.lower, now), _instant(window.upper, now)
+        assert end is not None
+        end = end if as_of is None else min(end, as_of)  # what came after that was not known then
+        inside = [p for p, t in enumerate(times) if (begin is None or t >= begin) and t <= end and p >= first]
+        low, stop = (inside[0], inside[-1] + 1) if inside else (first, first)
+        lost = begin is not None and begin <= end and any(time >= begin for time in times[:first])
+        return Range(low, stop, begin, end, now, lost)
 
     def inside(self, window: Window, found: Range, clock: int) -> tuple[int | None, int | None, int]:
         """The numbers of late, far and waiting tuples in a window: between its times, or those of its rows."""

@@ -33,6 +33,7 @@ class Feed:
         self._ready: list[Batch] = []
         self._arrivals, self._ready_first = Arrivals(), 0
         self._watermark: int | None = None
+        self._heard: int | None = None
         self._late, self._ahead = Refusals(), Refusals()
         if stored is not None:
             self._late, self._ahead = Refusals(stored.late, stored.reached), Refusals(stored.ahead)
@@ -43,7 +44,7 @@ class Feed:
             self._late.add(event.refused.late)
             self._ahead.add(event.refused.ahead)
             self._take(event)
-        self._watermark = event.watermark
+        self._watermark, self._heard = event.watermark, event.time
         self._attention.changed()
 
     def _take(self, event: Pushed) -> None:
@@ -93,6 +94,11 @@ class Feed:
     def watermark(self) -> int | None:
         """The time up to which tuples are released; None before the first, and in system time as the events say."""
         return self._watermark
+
+    @property
+    def heard(self) -> int | None:
+        """The clock's time of the last push or heartbeat; None before the first."""
+        return self._heard
 
     @property
     def waiting(self) -> tuple[Array, ...]:

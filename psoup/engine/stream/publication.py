@@ -53,6 +53,7 @@ class Publication:
             sql=self._sql,
             created=self._created,
             watermark=feed.watermark,
+            heard=feed.heard,
             last_time=data.last_time,
             first_time=data.first_time,
             dropped_time=shelf.dropped_time,
@@ -72,7 +73,18 @@ class Publication:
         )
 
 
-_PLAIN = ("spec", "sql", "watermark", "last_time", "first_time", "dropped_time", "archived", "nbytes", "queries")
+_PLAIN = (
+    "spec",
+    "sql",
+    "watermark",
+    "heard",
+    "last_time",
+    "first_time",
+    "dropped_time",
+    "archived",
+    "nbytes",
+    "queries",
+)
 
 
 def stale(shown: StreamView, now: StreamView) -> list[str]:

@@ -75,23 +75,29 @@ class Pins:
         return len(self._pins)
 
     def hold(self, stream_id: int, chunks: Iterable[Chunk], end: Callable[[PSoupError], None]) -> Pin:
-        """Note that a stream of answers has begun, and holds `chunks`."""
+        """Note that a stream of answers has begun, and holds `chunks` of one stream of tuples."""
+        return self.hold_all([(stream_id, chunks)], end)
+
+    def hold_all(self, parts: Iterable[tuple[int, Iterable[Chunk]]], end: Callable[[PSoupError], None]) -> Pin:
+        """Note that a stream of answers has begun, and holds chunks of some streams of tuples."""
         pin = Pin(end)
         with self._lock:
-            for chunk in chunks:
-                if not chunk.in_memory:
-                    continue
-                key = (stream_id, chunk.first_id)
-                held = self._held.get(key)
-                if held is None:
-                    held = self._held[key] = _Held(chunk.nbytes)
-                    heappush(self._present.setdefault(stream_id, []), chunk.first_id)
-                elif not held.gone:
-                    held.size = max(held.size, chunk.nbytes)  # it was open, and has grown
-                held.users += 1
-                pin.keys.append(key)
+            for stream_id, chunks in parts:
+                pin.keys += [self._hold(stream_id, chunk) for chunk in chunks if chunk.in_memory]
             self._pins[pin] = None
         return pin
+
+    def _hold(self, stream_id: int, chunk: Chunk) -> _Key:
+        """Count one more user of a chunk."""
+        key = (stream_id, chunk.first_id)
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = _Held(chunk.nbytes)
+            heappush(self._present.setdefault(stream_id, []), chunk.first_id)
+        elif not held.gone:
+            held.size = max(held.size, chunk.nbytes)  # it was open, and has grown
+        held.users += 1
+        return key
 
     def release(self, pin: Pin) -> None:
         """Note that the stream is over."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.window import in_memory
+from psoup.answer.window import all_in_memory
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.events.tags import NO_TAG
 from psoup.expressions import supplied
@@ -73,10 +73,8 @@ class _Wanted:
         record = snapshot.queries.get(self.query_id) if 0 <= self.query_id < FIRST_SIDE else None
         if record is None:
             return True
-        waits, sides = supplied.are_there() and bool(supplied.used_in([record.query.text])), snapshot.sides_of(record)
-        return not waits and all(
-            in_memory(snapshot.by_id[side.stream_id], side.query.window, self.now) for side in sides
-        )
+        waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
+        return not waits and all_in_memory(snapshot, record, self.now)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did."""
@@ -264,7 +262,7 @@ async def in_pieces(
         answer = await backend.host.evaluate(
             lambda snapshot, granted: make(snapshot, granted).lean(), budget=budget, tenant=tenant
         )
-        pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
+        pin = backend.host.pins.hold_all(answer.chunks, ender())
         pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
         del answer  # its pieces have it, as long as they need it
         while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
@@ -323,7 +321,7 @@ class _Page:
 def _page(
     answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: _Page
 ) -> queries_pb2.InvokeRowsResponse:
-    likeness = _likeness(answer)
+    likeness = answer.likeness
     if page.expected is not None and likeness != page.expected:
         raise FailedPrecondition(
             f"the answer of {name!r} has changed since its first page; start again without page_token",
@@ -335,7 +333,7 @@ def _page(
         columns=convert.query_columns(answer.record),
     )
     batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
-    response.completeness.select_errors = answer.select_errors
+    response.completeness.errors, response.completeness.select_errors = answer.errors, answer.select_errors
     if batch is not None:
         response.rows.extend(convert.rows(batch, answer.record))
         if more and contents.now is not None:
@@ -347,14 +345,6 @@ def _page(
                 answer=likeness,
             )
     return response
-
-
-def _likeness(answer: Answer) -> str:
-    """A text that is equal while the answer at one NOW is unchanged: its first and last match, and their number.
-
-    At one NOW tuples only join an answer behind its last match, or leave it before its first.
-    """
-    return f"{answer.ends}/{answer.matched}"
 
 
 def _fingerprint(request: queries_pb2.InvokeRowsRequest) -> str:

@@ -49,7 +49,7 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
         parts.append(raw)
         count += rows
     parts.append(END_MARK)
-    contents.select_errors = answer.select_errors
+    contents.errors, contents.select_errors = answer.errors, answer.select_errors
     return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
 
 
@@ -86,8 +86,10 @@ class Pieces(Generic[Piece]):
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
-        contents.select_errors = answer.select_errors
-        yield self._kind(completeness=contents if contents.select_errors else None, arrow_ipc=END_MARK)
+        errors = (answer.errors, answer.select_errors)
+        more = errors != (contents.errors, contents.select_errors)
+        contents.errors, contents.select_errors = errors
+        yield self._kind(completeness=contents if more else None, arrow_ipc=END_MARK)
 
     def _piece(self, rows: int, raw: bytes | Array) -> Piece:
         """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""

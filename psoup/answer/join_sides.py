@@ -1,0 +1,141 @@
+"""The sides of a join as its evaluator sees them: the matches of a source by position, whatever chunks they are in.
+
+    position   0 1 2 | 3 4 | 5 6 7 8            chunk by chunk, in stream order
+               chunk 4 | 5   | 6 (on disk)
+
+    columns(exprs)          expressions over all rows: keys           read once, in groups of chunks
+    take(exprs, positions)  over some rows, in any order and again    from columns that are kept while they are small,
+                                                                      else chunk by chunk, each row once
+
+A side lives as long as one reading of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from psoup.answer.matches import Matches
+from psoup.answer.outputs import Group, computed, gathered, shown
+from psoup.columns import Array, Column, concat_columns, empty_column
+from psoup.config import TextLimits
+from psoup.errors import ResourceExhausted
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import AttributeRef, Expr, columns_of
+from psoup.model import Kind
+from psoup.reading import ReadBudget
+
+_WHOLE_FROM = 65_536
+"""Rows up to which a column is gathered whole, whatever is taken of it."""
+_WHOLE_SHARE = 64
+"""Rows for each one that is taken up to which that is worth while: they will be taken again, piece by piece."""
+_GROUP_ROWS = 65_536
+"""Rows over which expressions are computed at once."""
+
+
+class MatchedSide:
+    """The matches of one source, by position. `rows`: how many. `close` gives back what it holds."""
+
+    def __init__(self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget) -> None:
+        self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
+        stops = list(accumulate(len(offsets) for _, offsets in self._group))
+        self.rows = stops[-1] if stops else 0
+        self._starts: Array = np.array([0, *stops[:-1]], np.int64)
+        self._in_memory = all(data.in_memory for data, _ in self._group)
+        self._texts, self._budget = texts, budget
+        self._whole: dict[int, Column | None] = {}
+        """Columns that are kept; None: too large for that."""
+        self._held = 0
+
+    def columns(self, exprs: Sequence[Expr]) -> list[Column]:
+        """Compute expressions over all rows. O(rows)."""
+        if not self.rows:
+            return [empty_column(expr.type) for expr in exprs]
+        wanted, pieces = list(exprs), list[list[Column]]()
+        for group in self._groups():
+            self._budget.check()
+            pieces.extend(computed(wanted, group, None, self._texts, self._budget))
+        return [concat_columns(parts) for parts in zip(*pieces, strict=True)]
+
+    def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
+        """Compute expressions over the rows at `positions` (integers, any order, also repeated).
+
+        Raises TooMuchText if their texts are more than may be together: ask for fewer rows.
+        """
+        columns = self.gather([column for expr in exprs for column in columns_of(expr)], positions)
+        return shown(list(exprs), columns, len(positions), None, self._texts, self._budget)
+
+    def gather(self, refs: Iterable[AttributeRef], positions: Array) -> dict[int, Column]:
+        """Columns, by their places in the schema, of the rows at `positions`. Raises TooMuchText as `take`."""
+        types = {ref.index: ref.type for ref in refs}
+        if not len(positions):
+            return {index: empty_column(data_type) for index, data_type in types.items()}
+        columns = {index: column for index in types if (column := self._kept(index, len(positions))) is not None}
+        self._refuse_texts(columns.values(), positions)
+        taken = {index: column.take(positions) for index, column in columns.items()}
+        return taken | self._by_chunks(frozenset(types.keys() - columns.keys()), positions)
+
+    def close(self) -> None:
+        """Drop the columns that are kept."""
+        self._whole.clear()
+        self._budget.give_back(self._held)
+        self._held = 0
+
+    def _kept(self, index: int, wanted: int) -> Column | None:
+        """A column of all rows; None if it is not worth its memory."""
+        if index in self._whole:
+            return self._whole[index]
+        if not self._in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
+            return None
+        column: Column | None
+        try:
+            column = gathered(frozenset({index}), self._group, self._texts)[0][index]
+            self._budget.hold(column.nbytes)
+            self._held += column.nbytes
+        except (TooMuchText, ResourceExhausted):
+            column = None
+        self._whole[index] = column
+        return column
+
+    def _by_chunks(self, indices: frozenset[int], positions: Array) -> dict[int, Column]:
+        """Columns of rows, each row read once and repeated."""
+        if not indices:
+            return {}
+        rows, back = np.unique(positions, return_inverse=True)
+        columns, _ = gathered(indices, self._at(rows), self._texts)
+        self._refuse_texts(columns.values(), back)
+        return {index: column.take(back) for index, column in columns.items()}
+
+    def _at(self, rows: Array) -> Group:
+        """The tuples at ascending positions, as a group."""
+        place = np.searchsorted(self._starts, rows, "right") - 1
+        starts = np.flatnonzero(np.diff(place, prepend=-1))
+        group: Group = []
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+            at = int(place[start])
+            data, offsets = self._group[at]
+            group.append((data, offsets[rows[start:stop] - self._starts[at]]))
+        return group
+
+    def _groups(self) -> list[Group]:
+        """All rows in groups of at most _GROUP_ROWS."""
+        groups: list[Group] = [[]]
+        room = _GROUP_ROWS
+        for data, offsets in self._group:
+            if len(offsets) > room and groups[-1]:
+                groups.append([])
+                room = _GROUP_ROWS
+            groups[-1].append((data, offsets))
+            room -= len(offsets)
+        return groups
+
+    def _refuse_texts(self, columns: Iterable[Column], positions: Array) -> None:
+        """Raise TooMuchText if the texts at some positions, several, are more than may be together."""
+        size = 0
+        for column in columns:
+            if column.type.kind is Kind.TEXT:
+                size += int((column.values[1:][positions] - column.values[:-1][positions]).sum())
+        if size > self._texts.together and len(positions) > 1:
+            raise TooMuchText(2)

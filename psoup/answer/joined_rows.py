@@ -1,0 +1,135 @@
+"""The rows of a join: a position in each of its sides, found when the answer is read, and shown by gathering from each.
+
+    sides ─ psoup.joins.joined ─> pieces: one array of positions for each source, in FROM order
+                                    └─ SELECT reads (source, column): gathered from its side, one scope for all of them
+
+For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows that have been shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.answer.join_sides import MatchedSide
+from psoup.answer.outputs import shown
+from psoup.answer.source_rows import Reading
+from psoup.columns import Array, Column
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
+from psoup.joins.joined import joined
+from psoup.plan.nodes import Join
+from psoup.plan.sides import MOST_SOURCES
+
+Piece = list[Array]
+"""Some rows: their positions in each side."""
+
+
+@dataclass(slots=True)
+class JoinRows:
+    """The rows of a join; `limit`: only the first of them after `skip`."""
+
+    reading: Reading
+    node: Join
+    limit: int | None = None
+    skip: int = 0
+    _sides: list[MatchedSide] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        """The number of rows: not known before they are found."""
+        return None
+
+    def cut(self, rows: int | None, skip: int) -> None:
+        """Leave only the first rows after `skip`; once. O(1)."""
+        self.limit, self.skip = rows, skip
+
+    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+        """Compute expressions over the rows, in order, at most so many rows at a time."""
+        flat = _Flat(outputs)
+        try:
+            for piece in self._pieces(most):
+                yield from self._computed(flat, piece)
+        finally:
+            self.close()
+
+    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+        """The rows as int32[n, sources], at most so many at once, and expressions over them, in parts."""
+        flat = _Flat(keys)
+        for piece in self._pieces(most):
+            yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
+
+    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+        """Compute expressions over rows (int32[n, sources]) in their order, at most so many at a time."""
+        flat = _Flat(outputs)
+        for start in range(0, len(places), most):
+            yield from self._computed(flat, list(places[start : start + most].T))
+
+    def close(self) -> None:
+        """Give back what the sides hold."""
+        for side in self._sides:
+            side.close()
+        self._sides = []
+
+    def _pieces(self, most: int) -> Iterator[Piece]:
+        """The rows that are not cut, at most so many in each piece."""
+        reading, skip, left = self.reading, self.skip, self.limit
+        self._sides = [MatchedSide(matches, reading.texts, reading.budget) for matches in reading.matches]
+        if left == 0 or not all(side.rows for side in self._sides):
+            return
+        found = joined(
+            self.node,
+            self._sides,
+            now=reading.now,
+            texts=reading.texts,
+            budget=reading.budget,
+            limits=reading.joins,
+        )
+        for piece in found:
+            reading.join_errors = found.errors
+            start, stop = min(skip, len(piece[0])), len(piece[0])
+            skip -= start
+            if left is not None:
+                stop = min(stop, start + left)
+                left -= stop - start
+            for first in range(start, stop, most):
+                reading.budget.check()
+                yield [positions[first : min(first + most, stop)] for positions in piece]
+            if left == 0:
+                return
+        reading.join_errors = found.errors
+
+    def _computed(self, flat: _Flat, piece: Piece) -> Iterator[list[Column]]:
+        """Compute expressions over some rows, in one part or several, in order."""
+        reading, rows = self.reading, len(piece[0])
+        try:
+            columns = flat.gathered(self._sides, piece)
+            whole = shown(flat.exprs, columns, rows, reading.now, reading.texts, reading.budget)
+        except TooMuchText:
+            middle = rows // 2
+            for half in (slice(0, middle), slice(middle, rows)):
+                yield from self._computed(flat, [positions[half] for positions in piece])
+        else:
+            yield whole
+
+
+class _Flat:
+    """Expressions over several sources as expressions over one scope, whose columns come from any of them."""
+
+    def __init__(self, exprs: Sequence[Expr]) -> None:
+        read = dict.fromkeys(column for expr in exprs for column in columns_of(expr))
+        places = {column: AttributeRef(column.type, at, column.name) for at, column in enumerate(read)}
+        self.exprs = [with_columns(expr, places) for expr in exprs]
+        self._places = {(column.source, column.index): at.index for column, at in places.items()}
+        self._wanted = [[column for column in read if column.source == place] for place in range(MOST_SOURCES)]
+
+    def gathered(self, sides: Sequence[MatchedSide], piece: Piece) -> dict[int, Column]:
+        """The columns that the expressions read, by their places in the scope. Raises TooMuchText."""
+        columns = dict[int, Column]()
+        for place, (side, positions) in enumerate(zip(sides, piece, strict=True)):
+            if self._wanted[place]:
+                found = side.gather(self._wanted[place], positions)
+                columns |= {self._places[place, index]: column for index, column in found.items()}
+        return columns

@@ -1,0 +1,285 @@
+"""Random histories of one to four streams with joins over them: every answer against DuckDB and the naive model.
+
+push, heartbeat, time goes on, register, unregister, ALTER, maintain, restart ──> invoke all: rows, NOW, windows
+                                                                            └──> ask the same: the same answer
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from psoup.answer.invoke import Answer
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import PSoupError
+from psoup.local import LocalPSoup
+from psoup.model import BIGINT, Attribute
+from psoup_testing.asking import rows_of
+from psoup_testing.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
+from psoup_testing.model import Declaration, ModelStream, Range
+from psoup_testing.oracle import difference
+from psoup_testing.restarting import Made, RestartingPSoup
+from psoup_testing.values import arrow_array
+from psoup_testing.windows import WINDOW_KINDS, Window, draw_window
+
+SECOND = 1_000_000
+BASE = 1_700_000_000 * SECOND
+SPAN = 60
+AHEAD = 300 * SECOND
+
+
+class JoinDuel:
+    """One engine, a model of each stream, and DuckDB with a table of each."""
+
+    def __init__(self, seed: int, path: Path) -> None:
+        self.make = make = Chance(seed)
+        self.clock = VirtualClock(BASE)
+        config = EngineConfig(chunk_rows=64, ahead=AHEAD)
+        self.soup: LocalPSoup
+        if make.likely(25):
+            self.soup = Made(path, hot_bytes=make.pick((2**40, 20_000)))(config, self.clock)
+        else:
+            self.soup = LocalPSoup(config, self.clock)
+        self.timed = make.likely(65)
+        self.models: list[ModelStream] = []
+        self.idle: list[int | None] = []
+        self.heard: list[int] = []
+        self.extra: set[int] = set()
+        self.standing: dict[int, JoinQuery] = {}
+        self.compared = self.nonempty = self.idled = 0
+        self.duck = duckdb.connect(config={"threads": 1})
+        self.duck.execute("PRAGMA disable_optimizer")
+        for number in range(make.pick((1, 2, 2, 3, 4))):
+            self._create(number)
+
+    def close(self) -> None:
+        """Close what is open."""
+        if isinstance(self.soup, RestartingPSoup):
+            self.soup.store.close()
+        self.duck.close()
+
+    def run(self, events: int) -> None:
+        """Play so many events, and invoke everything at the end."""
+        steps = (self._push, self._push, self._push, self._register, self._go_on, self._other)
+        for _ in range(events):
+            self.make.pick(steps)()
+        if self.make.likely(50):  # one stream wakes, the others may be idle
+            self.clock.set(self.clock.now() + 9 * SECOND)
+            self._push()
+        for query_id, query in [*self.standing.items()]:
+            self._compare(query_id, query)
+
+    def _create(self, number: int) -> None:
+        make = self.make
+        keep: dict[str, int] = {}
+        if make.likely(40):
+            unit = make.pick(("keep_rows", "keep_seconds"))
+            keep = {unit: make.pick((100, 150)) if unit == "keep_rows" else 60}
+            keep["archive"] = make.pick((0, keep[unit] // 2)) if isinstance(self.soup, RestartingPSoup) else 0
+        declared = Declaration(
+            f"s{number}",
+            TIMED if self.timed else SCHEMA,
+            len(SCHEMA.attributes) if self.timed else None,
+            make.pick((0, 0, 5)) if self.timed else 0,
+            **keep,
+        )
+        idle = make.pick((None, 8)) if self.timed else None
+        self.soup.execute(_with_idle(declared.sql(), idle))
+        self.models.append(ModelStream(declared, AHEAD))
+        self.idle.append(idle)
+        self.heard.append(self.clock.now())
+        self._load(number)
+
+    def _push(self) -> None:
+        make, number = self.make, self.make.number(0, len(self.models) - 1)
+        model, now = self.models[number], self.clock.now()
+        rows = [self._row(model, now) for _ in range(make.pick((1, 8, 30)))]
+        schema = model.declaration.schema
+        arrays = [arrow_array(a.type, [row[i] for row in rows]) for i, a in enumerate(schema.attributes)]
+        self.soup.push(f"s{number}", pa.table(arrays, names=list(schema.names)))
+        model.push(rows, now)
+        self.heard[number] = now
+        self._load(number)
+
+    def _row(self, model: ModelStream, now: int) -> tuple[Any, ...]:
+        make = self.make
+        row: list[Any] = []
+        for attribute in model.declaration.schema.attributes:
+            match attribute.name:
+                case "at":
+                    row.append(now + make.number(-8, 2) * SECOND)
+                case "t":
+                    row.append(make.pick(("", "a", "A", "ab", "b", "é")))
+                case "d":
+                    row.append(make.pick((0.0, -0.0, 0.25, 1.0, 2.0, 3.0, float("nan"), None)))
+                case "m":
+                    row.append(make.pick((0, 25, 100, 200, 350, None)))
+                case _:
+                    row.append(make.pick((0, 1, 2, 3, -1, 4, None)))
+        return tuple(row)
+
+    def _register(self) -> None:
+        query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
+        try:
+            query_id = self.soup.register(query.sql())
+        except PSoupError as problem:
+            known = ("WIDER_THAN", "CROSS_JOIN", "DUPLICATE")
+            assert any(word in problem.reason for word in known), f"{problem}\n{query.sql()}"
+            return
+        self.standing[query_id] = query
+        self._compare(query_id, query)
+
+    def _go_on(self) -> None:
+        self.clock.set(self.clock.now() + self.make.pick((1, 3, 9)) * SECOND)
+
+    def _other(self) -> None:
+        make = self.make
+        step = make.number(0, 5)
+        number = make.number(0, len(self.models) - 1)
+        if step == 0 and self.standing:
+            query_id = make.pick([*self.standing])
+            self.soup.unregister(query_id)
+            del self.standing[query_id]
+        elif step == 1 and self.timed:
+            time = self.clock.now() - make.number(0, 6) * SECOND
+            self.soup.heartbeat(f"s{number}", time)
+            self.models[number].heartbeat(time, self.clock.now())
+            if self.idle[number] is not None:
+                self.heard[number] = self.clock.now()
+            self._load(number)
+        elif step == 2:
+            self.soup.maintain()
+        elif step == 3 and isinstance(self.soup, RestartingPSoup):
+            self.soup.restart()
+        elif step == 4 and number not in self.extra:
+            self._alter(number)
+        for query_id in list(self.standing)[-2:]:
+            self._compare(query_id, self.standing[query_id])
+
+    def _alter(self, number: int) -> None:
+        self.soup.execute(f"ALTER STREAM s{number} ADD COLUMN x BIGINT")
+        model = self.models[number]
+        schema = model.declaration.schema
+        wider = replace(schema, attributes=(*schema.attributes, Attribute("x", BIGINT, True)))
+        model.declaration = replace(model.declaration, schema=wider)
+        model.accepted = [(*entry[:3], (*entry[3], None)) for entry in model.accepted]
+        self.extra.add(number)
+        self._load(number)
+
+    def _load(self, number: int) -> None:
+        """Give DuckDB the tuples of a stream."""
+        model = self.models[number]
+        entries = model.released()
+        arrays = [pa.array(range(len(entries)), pa.int64())] * 2
+        arrays.append(pa.array([entry[0] for entry in entries], pa.int64()).cast(pa.timestamp("us")))
+        attributes = model.declaration.schema.attributes
+        arrays += [arrow_array(a.type, [entry[3][i] for entry in entries]) for i, a in enumerate(attributes)]
+        self.duck.register("arrived", pa.table(arrays, names=["_pos", "_id", "_time", *(a.name for a in attributes)]))
+        self.duck.execute(f"CREATE OR REPLACE TABLE s{number} AS SELECT * FROM arrived")
+        self.duck.unregister("arrived")
+
+    def _compare(self, query_id: int, query: JoinQuery) -> None:
+        """Invoke the query and ask it, as it is, as of a time, or over other windows; both against DuckDB."""
+        make, now = self.make, self._now(query)
+        as_of = make.pick((None, None, BASE + make.number(0, SPAN) * SECOND))
+        other: dict[str, Window] = {}
+        if make.likely(25):
+            other[make.pick(query.aliases)] = draw_window(make, make.pick(WINDOW_KINDS), BASE, SPAN)  # type: ignore[arg-type]
+        accept = make.likely(70)
+        asked = {alias: window.sql() or "BEGIN (START)" for alias, window in other.items()}
+        windows = [other.get(alias, own) for alias, own in zip(query.aliases, query.windows, strict=True)]
+        said = _said(lambda: self.soup.invoke(query_id, as_of, asked or None, accept))
+        told = _said(lambda: self.soup.ask(query.sql(), as_of, asked or None, accept))
+        about = f"{query.sql()}\nas_of={as_of} windows={asked} clock={self.clock.now()}"
+        ranges = self._ranges(query, windows, now, as_of, accept)
+        if ranges is None:
+            assert said == told == "OutOfRange", f"{said}, {told}\n{about}"
+            return
+        assert isinstance(said, Answer) and isinstance(told, Answer), f"{said}, {told}\n{about}"
+        spans = [(found.first, found.stop) for found in ranges]
+        expected = self._duck(query.duck_sql(spans))
+        for answer in (said, said.lean(), told):
+            problem = difference(expected, rows_of(answer))
+            assert problem is None, f"{problem}\n{about}\n{spans}"
+        self._check_told(said, ranges, query, about)
+        self.compared += 1
+        self.nonempty += bool(expected)
+
+    def _check_told(self, answer: Answer, ranges: list[Range], query: JoinQuery, about: str) -> None:
+        """The completeness of an answer."""
+        told, out = answer.completeness, self._left_out(query)
+        assert [part.idle for part in told.sources] == out, f"{told}\n{about}"
+        assert told.errors == answer.errors == 0, about
+        for part, found in zip(told.sources, ranges, strict=True):
+            assert (part.begin, part.end, part.truncated) == (found.begin, found.end, found.truncated), (
+                f"{part}\n{about}"
+            )
+            assert told.now == found.now, f"{told}\n{about}"
+        assert not (told.final and any(out)), about
+        self.idled += any(out)
+
+    def _ranges(
+        self, query: JoinQuery, windows: list[Window], now: int | None, as_of: int | None, accept: bool
+    ) -> list[Range] | None:
+        """The tuples of each source, as the naive model says; None if that is refused."""
+        if as_of is not None and (now is None or as_of > now):
+            return None
+        at, clock = now if as_of is None else as_of, self.clock.now()
+        sources = zip(query.streams, windows, strict=True)
+        ranges = [self.models[stream].range_at(window, clock, at, as_of) for stream, window in sources]
+        return None if any(found.truncated for found in ranges) and not accept else ranges
+
+    def _left_out(self, query: JoinQuery) -> list[bool]:
+        """The sources that are idle, unless all are."""
+        clock, idle = self.clock.now(), list[bool]()
+        for stream in query.streams:
+            after = self.idle[stream]
+            idle.append(after is not None and clock - self.heard[stream] > after * SECOND)
+        return [False] * len(idle) if all(idle) else idle
+
+    def _now(self, query: JoinQuery) -> int | None:
+        times = [
+            self.models[stream].now(self.clock.now())
+            for stream, out in zip(query.streams, self._left_out(query), strict=True)
+            if not out
+        ]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            return None
+        return min(known) if self.timed else max(known)
+
+    def _duck(self, sql: str) -> list[tuple[Any, ...]]:
+        table = self.duck.execute(sql).to_arrow_table()
+        return rows_of(_Rows(table))  # type: ignore[arg-type]
+
+
+class _Rows:
+    """A table that is read as an answer is."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def to_table(self) -> pa.Table:
+        """The table."""
+        return self._table
+
+
+def _said(call: Any) -> Answer | str:
+    try:
+        answer: Answer = call()
+    except PSoupError as problem:
+        return type(problem).__name__
+    return answer
+
+
+def _with_idle(sql: str, idle: int | None) -> str:
+    """The statement with IDLE AFTER, before its RETENTION."""
+    if idle is None:
+        return sql
+    head, word, tail = sql.partition(" RETENTION")
+    return f"{head} IDLE AFTER {idle} SECONDS{word}{tail}"
