@@ -341,7 +341,7 @@ def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
-        raise source.unsupported(f"the aggregate or window function {name}", at)
+        raise source.unsupported(f"the aggregate or window function {name}", at, hint=_WAYS_OUT["GROUP BY"])
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
     names = functions.names()
