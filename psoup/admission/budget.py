@@ -161,11 +161,17 @@ def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
 
 
 def row_charge(block: BoundBlock) -> int:
-    """Bytes that each query of a block is charged: values by their mean, lists of the template by those of one row."""
+    """Bytes that each query of a block is charged: values by their mean, lists of the template by those of one row.
+
+    A join is charged for each of its sides.
+    """
     if not len(block):
         return ROW_BYTES
     values = -(-block.nbytes // len(block))
-    return ROW_BYTES + VALUES_TIMES * max(0, values - FREE_VALUES) + ROW_INTERVAL_BYTES * _further_intervals(block[0])
+    charge, sides = ROW_BYTES + VALUES_TIMES * max(0, values - FREE_VALUES), block.sides
+    if sides:
+        return charge + sum(row_charge(side) if isinstance(side, BoundBlock) else ROW_BYTES for side in sides)
+    return charge + ROW_INTERVAL_BYTES * _further_intervals(block[0])
 
 
 def tag_charge(tag: Tag) -> int:

@@ -133,7 +133,8 @@ def decide_register_many(
 def _streams_of(queries: Sequence[StandingQuery], tenant: Tenant) -> tuple[list[int], list[tuple[int, ...]]]:
     """The streams of queries, one for all of a template, and of their sides: none if no query is a join."""
     if isinstance(queries, BoundBlock):
-        return [tenant.stream(queries.template.stream).stream_id], []
+        streams = [tenant.stream(source.spec.name).stream_id for source in queries.template.sources]
+        return streams[:1], [tuple(streams)] if len(streams) > 1 else []
     streams = [tenant.stream(query.selections[0].source.spec.name).stream_id for query in queries]
     if not any(query.sides for query in queries):
         return streams, []

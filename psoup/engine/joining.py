@@ -1,9 +1,9 @@
-"""The sides of joins as the registry adds them: by their streams, those of one stream in the order of their IDs.
+"""Queries as the registry adds them, put in order: by their clauses, and sides of joins by their streams.
 
     query 12   trades t, quotes q, trades u      trades    side 0 of 12    side 0 of 13    side 2 of 12
     query 13   trades t, quotes q                quotes    side 1 of 12    side 1 of 13
 
-Nothing here changes the registry.
+Those of one stream come in the order of their IDs. Nothing here changes the registry.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from psoup.columns import Array
+from psoup.events.events import RegisteredMany
+from psoup.events.tags import NO_TAG, Tag
 from psoup.plan.sides import query_of, side_id
 from psoup.plan.standing import StandingQuery
 
@@ -39,3 +42,16 @@ def sides_by_stream(
                 sides.ids.append(side_id(query_id, place))
                 sides.queries.append(query.sides[place])
     return found
+
+
+def tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:
+    """The tags of some queries of a block."""
+    return [NO_TAG] * len(rows) if event.tags is None else [event.tags.tag(row) for row in rows]
+
+
+def grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:
+    """The queries of each clause, in their order."""
+    groups: dict[int, list[int]] = {}
+    for sqc_id, query_id in zip(sqc_ids.tolist(), ids.tolist(), strict=True):
+        groups.setdefault(sqc_id, []).append(query_id)
+    return groups

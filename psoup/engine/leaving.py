@@ -10,7 +10,6 @@ Those of a block come as slices of its columns; each other query takes a step. N
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -18,49 +17,41 @@ import numpy as np
 from psoup.columns import Array
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
-from psoup.plan.sides import query_of
+from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged import Found
-from psoup.published.records import ClauseRecord, QueryRecord, picked
+from psoup.published.records import ClauseRecord, picked
+
+_NONE: Array = np.zeros(0, np.int64)
 
 
 def sides_in(found: Found) -> Array:
     """The IDs of the sides of queries: int64, ascending. O(queries that are no part of a block)."""
-    sides = [side for record in found.records.values() if not record.sqc_id for side in record.side_ids]
-    return np.sort(np.array(sides, np.int64))
-
-
-def _users_of(sides: Iterable[QueryRecord]) -> set[tuple[int, int]]:
-    """The streams of sides with their joins, each pair once: (stream ID, query ID)."""
-    return {(record.stream_id, query_of(record.query_id)) for record in sides}
+    sides = [np.array(record.side_ids, np.int64) for record in found.records.values() if not record.sqc_id]
+    for block, places in found.blocks:
+        sides += block.sides_at(places)
+    return np.sort(np.concatenate([_NONE, *sides]))
 
 
 class LeavingQueries:
     """Queries and sides by their clauses. `sqc_ids`: int64[m], ascending, distinct.
 
-    `streams`: how many queries leave each stream, a join each of its streams once.
+    `streams`: how many queries leave each stream, a join each of its streams once. `sides`: how many of them leave.
     """
 
-    def __init__(self, found: Found, sides: Mapping[int, QueryRecord]) -> None:
-        records = [record for record in found.records.values() if record.sqc_id]
-        tagged = [record.query_id for record in found.records.values() if record.tags is not NO_TAG]
-        self.streams = Counter(record.stream_id for record in records)
-        ids = [np.array([record.query_id for record in records], np.int64)]
-        sqc_ids = [np.array([record.sqc_id for record in records], np.int64)]
-        for block, places in found.blocks:
-            ids.append(picked(block.ids, places))
-            sqc_ids.append(picked(block.sqc_ids, places))
-            self.streams[block.stream_id] += len(places)
-            if block.tags is not None:
-                tagged += ids[-1].tolist()
-        if sides:
-            ids.append(np.array([*sides], np.int64))
-            sqc_ids.append(np.array([record.sqc_id for record in sides.values()], np.int64))
-            self.streams.update(stream_id for stream_id, _ in _users_of(sides.values()))
-        self.tagged = tagged
+    def __init__(self, found: Found, of_joins: Found) -> None:
+        self.tagged = [record.query_id for record in found.records.values() if record.tags is not NO_TAG]
         """Those that have a key or labels."""
-        every = np.concatenate(sqc_ids)
+        for block, places in found.blocks:
+            self.tagged += [] if block.tags is None else picked(block.ids, places).tolist()
+        parts = [*_parts(found), *_parts(of_joins)]
+        by_stream: dict[int, list[Array]] = {}
+        for stream_id, ids, _ in parts:
+            by_stream.setdefault(stream_id, []).append(ids)
+        self.streams = {stream_id: _queries(np.concatenate(ids)) for stream_id, ids in by_stream.items()}
+        every = np.concatenate([_NONE, *(sqc_ids for _, _, sqc_ids in parts)])
         order = np.argsort(every, kind="stable")
-        self._ids: Array = np.concatenate(ids)[order]
+        self._ids: Array = np.concatenate([_NONE, *(ids for _, ids, _ in parts)])[order]
+        self.sides = int((self._ids >= FIRST_SIDE).sum())
         self.sqc_ids, self._starts = np.unique(every[order], return_index=True)
 
     def of(self, sqc_id: int) -> list[int]:
@@ -69,6 +60,23 @@ class LeavingQueries:
         end = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._ids)
         members: list[int] = sorted(self._ids[self._starts[at] : end].tolist())
         return members
+
+
+def _parts(found: Found) -> list[tuple[int, Array, Array]]:
+    """(stream ID, IDs, SQC IDs) of queries with clauses: int64[k] each, of records by stream, and of each block."""
+    by_stream: dict[int, list[tuple[int, int]]] = {}
+    for record in found.records.values():
+        if record.sqc_id:
+            by_stream.setdefault(record.stream_id, []).append((record.query_id, record.sqc_id))
+    parts = [(stream_id, *np.array(pairs, np.int64).T) for stream_id, pairs in by_stream.items()]
+    blocks = [(block, places) for block, places in found.blocks if not block.queries.sides]
+    parts += [(block.stream_id, picked(block.ids, places), picked(block.sqc_ids, places)) for block, places in blocks]
+    return parts
+
+
+def _queries(ids: Array) -> int:
+    """How many queries these are, or have these sides. O(k) if there is no side."""
+    return len(ids) if not (ids >= FIRST_SIDE).any() else len(np.unique(ids % FIRST_SIDE))
 
 
 def gone_clauses(found: Found) -> dict[int, GoneClauses]:

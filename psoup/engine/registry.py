@@ -19,7 +19,7 @@ import numpy as np
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
 from psoup.config import Shape
-from psoup.engine.joining import sides_by_stream
+from psoup.engine.joining import grouped, sides_by_stream, tags_of
 from psoup.engine.leaving import LeavingQueries, gone_clauses, sides_in
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.clauses import GoneClauses
@@ -30,7 +30,7 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
-from psoup.plan.sides import is_side, query_of
+from psoup.plan.sides import is_side, query_of, side_id
 from psoup.plan.standing import StandingQuery
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import add, remove, remove_all, with_sides
@@ -38,7 +38,7 @@ from psoup.published.paged import Editor, PagedMap
 from psoup.published.records import NO_CLAUSE, ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.replaced import Departed, WhyGone
 from psoup.published.tags import PublishedTags
-from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.block import BoundBlock, ManyQueries
 
 Streams = Mapping[int, StreamState]
 """The streams by their IDs."""
@@ -109,11 +109,7 @@ class Registry:
         stand[np.array(event.gone, np.int64)] = False
         with without_collector():
             if isinstance(queries, BoundBlock):
-                state = streams[event.stream_ids[0]]
-                rows = np.flatnonzero(stand)
-                if len(rows):
-                    self._add_columns(event, state, ids, queries, rows)
-                return [state]
+                return self._add_block(event, streams, ids, queries, np.flatnonzero(stand))
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             joins = [row for row, of_query in enumerate(event.side_streams) if of_query and stand[row]]
             owners[joins] = 0
@@ -121,12 +117,12 @@ class Registry:
             for state in changed:
                 places = np.flatnonzero(owners == state.stream_id)
                 made = (queries.names[places], queries.table) if isinstance(queries, PreparedQueries) else None
-                some, tags = [queries[row] for row in places.tolist()], _tags_of(event, places.tolist())
+                some, tags = [queries[row] for row in places.tolist()], tags_of(event, places.tolist())
                 self._add(event, state, ids[places], some, tags, event.expires, made)
                 state.clauses.count_queries(len(places))
             if joins:
                 some, of_sides = [queries[row] for row in joins], [event.side_streams[row] for row in joins]
-                joined = ids[joins].tolist(), some, of_sides, _tags_of(event, joins)
+                joined = ids[joins].tolist(), some, of_sides, tags_of(event, joins)
                 changed += self._add_joins(event, streams, *joined)
         return changed
 
@@ -173,12 +169,12 @@ class Registry:
         """
         try:
             found = self._queries.remove_all(query_ids)
-            sides = self._queries.remove_all(sides_in(found)).records if self._sides else {}
+            sides = self._queries.remove_all(sides_in(found) if self._sides else np.zeros(0, np.int64))
         except KeyError as problem:
             raise corrupt(self, "a query is unregistered that is not there", query=problem.args[0]) from problem
         leaving = LeavingQueries(found, sides)
-        self._sides -= len(sides)
-        self._uncounted -= len(query_ids) + len(sides) - leaving.streams.total()
+        self._sides -= leaving.sides
+        self._uncounted -= len(query_ids) + leaving.sides - sum(leaving.streams.values())
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
         found = self._clauses.find(leaving.sqc_ids)
@@ -293,7 +289,7 @@ class Registry:
         clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
         attributes = state.admit(clauses, table)
         sqc_ids = state.clauses.table.sqc_of_slot[slots]
-        members = _grouped(sqc_ids, ids)
+        members = grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
             member_set = add((), members.pop(sqc_id), self._shape)
@@ -305,13 +301,40 @@ class Registry:
             self._queries.set(query_id, record)
         self.next_sqc += len(fresh)
 
-    def _add_columns(
-        self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock, rows: Array
-    ) -> None:
-        """Add some `rows` of a block of one template: clauses that only one query has stay in columns."""
+    def _add_block(
+        self, event: RegisteredMany, streams: Streams, ids: Array, queries: BoundBlock, rows: Array
+    ) -> list[StreamState]:
+        """Add some `rows` of a block of one template; returns the streams."""
         tags = event.tags
         if len(rows) < len(queries):
             ids, queries, tags = ids[rows], queries.take(rows), None if tags is None else tags.take(rows)
+        if not len(ids):
+            return [streams[event.stream_ids[0]]]
+        stamps, expires = (event.tenant, event.stream_ids[0], event.time, event.sequence), event.expires
+        if not event.side_streams:
+            state = streams[event.stream_ids[0]]
+            self._queries.add_block(
+                QueryBlock(ids, self._add_columns(state, ids, queries), queries, *stamps, tags, expires)
+            )
+            state.clauses.count_queries(len(ids))
+            return [state]
+        self._queries.add_block(QueryBlock(ids, np.zeros(len(ids), np.int8), queries, *stamps, tags, expires))
+        self._uncounted += len(ids)
+        changed: dict[int, StreamState] = {}
+        for place, (stream_id, sides) in enumerate(zip(event.side_streams[0], queries.sides, strict=True)):
+            state, side_ids = streams[stream_id], ids + side_id(0, place)
+            sqc_ids, stamps = self._add_columns(state, side_ids, sides), (stamps[0], stream_id, *stamps[2:])
+            self._queries.add_block(QueryBlock(side_ids, sqc_ids, sides, *stamps))
+            self._sides += len(ids)
+            if stream_id in changed:
+                self._uncounted += len(ids)
+            else:
+                state.clauses.count_queries(len(ids))
+            changed[stream_id] = state
+        return [*changed.values()]
+
+    def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries) -> Array:
+        """Add the clauses of a block: those that only one query has stay in columns; returns the SQC IDs (int64[n])."""
         columns = queries.clauses()
         slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
         attributes = state.admit_columns(
@@ -334,11 +357,9 @@ class Registry:
             self._clauses.set(sqc_id, record)
         single = np.zeros(len(ids), np.bool_)
         single[unshared] = True
-        self._add_members(_grouped(sqc_ids[~single], ids[~single]))
-        stamps = event.tenant, state.stream_id, event.time, event.sequence
-        self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, tags, event.expires))
+        self._add_members(grouped(sqc_ids[~single], ids[~single]))
         self.next_sqc += len(fresh)
-        state.clauses.count_queries(len(ids))
+        return sqc_ids
 
     def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
         """Make queries (ascending) members of clauses that stand."""
@@ -353,16 +374,3 @@ class Registry:
         """Turn a clause of a block that is now shared into a record."""
         if self._clauses.in_block(sqc_id):
             self._clauses.remove(sqc_id)
-
-
-def _tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:
-    """The tags of some queries of a block."""
-    return [NO_TAG] * len(rows) if event.tags is None else [event.tags.tag(row) for row in rows]
-
-
-def _grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:
-    """The queries of each clause, in their order."""
-    groups: dict[int, list[int]] = {}
-    for sqc_id, query_id in zip(sqc_ids.tolist(), ids.tolist(), strict=True):
-        groups.setdefault(sqc_id, []).append(query_id)
-    return groups

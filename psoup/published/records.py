@@ -23,7 +23,7 @@ from psoup.plan.factors import Factor
 from psoup.plan.sides import side_id
 from psoup.plan.standing import StandingQuery
 from psoup.published.members import Members
-from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.block import ManyQueries
 
 V = TypeVar("V")
 
@@ -223,7 +223,7 @@ class RecordBlock(Generic[V]):
 
 
 class QueryBlock(RecordBlock[QueryRecord]):
-    """Queries that one event registered by a template. `sqc_ids`: int64[n]."""
+    """Queries that one event registered by a template, or their sides at one place. `sqc_ids`: integers[n]."""
 
     __slots__ = ("expires", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 
@@ -231,7 +231,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         self,
         ids: Numbers,
         sqc_ids: Numbers,
-        queries: BoundBlock,
+        queries: ManyQueries,
         tenant: str,
         stream_id: int,
         registered: int,
@@ -250,6 +250,11 @@ class QueryBlock(RecordBlock[QueryRecord]):
         gone = 0 if self._gone is None else self._gone.nbytes
         tags = 0 if self.tags is None else self.tags.nbytes
         return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone + tags
+
+    def sides_at(self, places: Array) -> list[Array]:
+        """The IDs of the sides of joins at some positions (int64[k]), place by place."""
+        ids = picked(self.ids, places)
+        return [ids + side_id(0, place) for place in range(len(self.queries.sides))]
 
     def columns(self) -> tuple[Sized, ...]:
         """The columns: each has a value for each query."""
@@ -292,7 +297,7 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         slots: Numbers,
         rows: Numbers,
         members: Numbers,
-        queries: BoundBlock,
+        queries: ManyQueries,
         stream_id: int,
         attributes: tuple[int, ...],
     ) -> None:

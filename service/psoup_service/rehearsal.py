@@ -177,9 +177,10 @@ class _Rehearsal:
         if change.spec is not None:
             self.names[change.stream] = change.spec.name
         if isinstance(change.queries, BoundBlock):
-            columns = change.queries.clauses()
-            self._read_by(change.first, (term.attribute for term in columns.terms))
-            self._read_by(change.first, (term.attribute for factor in columns.fixed for term in factor.terms))
+            for part in change.queries.sides or (change.queries,):
+                columns = part.clauses()
+                self._read_by(change.first, (term.attribute for term in columns.terms))
+                self._read_by(change.first, (term.attribute for factor in columns.fixed for term in factor.terms))
             return
         for query_id, query in enumerate(change.queries, change.first):
             for selection in query.selections:

@@ -5,7 +5,8 @@
 
     block[1]  ->  the query of `… WHERE sym = 'SUN' AND qty > 12`
 
-It is a sequence of queries like a list of them. Its rows have been checked, so nothing here is refused.
+It is a sequence of queries like a list of them. Its rows have been checked, so nothing here is refused. A block of
+joins has a block of each side, which shares its columns.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
 
 if TYPE_CHECKING:
-    from psoup.sql.templates.template import Template
+    from psoup.sql.templates.prepared import Prepared
 
 _MADE = 1_024
 """Queries that a block keeps once made: those that are asked for again and again."""
@@ -32,7 +33,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
     __slots__ = ("_made", "columns", "template")
 
-    def __init__(self, template: Template, columns: Columns) -> None:
+    def __init__(self, template: Prepared, columns: Columns) -> None:
         self.template = template
         self.columns = columns
         self._made: dict[int, StandingQuery] = {}
@@ -86,9 +87,57 @@ class BoundBlock(Sequence[StandingQuery]):
         return self.template.clauses(self.columns)
 
     @property
+    def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
+        """The sides of all queries, place by place, if they are joins."""
+        return self.template.sides(self.columns)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the columns."""
         return sum(column.nbytes for column in self.columns)
 
     def __reduce__(self) -> Any:
         raise TypeError("a block of queries is written as its template and its rows")
+
+
+class SameQueries(Sequence[StandingQuery]):
+    """One query, so many times: a side without parameters in a block of joins."""
+
+    __slots__ = ("_count", "_query")
+
+    def __init__(self, query: StandingQuery, count: int) -> None:
+        self._query, self._count = query, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, position: int) -> StandingQuery: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
+    def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
+        """The query; a slice is as many of it."""
+        if isinstance(position, slice):
+            return SameQueries(self._query, len(range(*position.indices(self._count))))
+        return self._query
+
+    def take(self, rows: Array) -> SameQueries:
+        """Some of them (int64[k])."""
+        return SameQueries(self._query, len(rows))
+
+    def clauses(self) -> ClauseColumns:
+        """The FROM-WHERE parts of all."""
+        return ClauseColumns(self._count, (), self._query.factors)
+
+    @property
+    def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
+        """None: it is over one stream."""
+        return ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes for each of them: none."""
+        return 0
+
+
+ManyQueries = BoundBlock | SameQueries

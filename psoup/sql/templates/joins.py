@@ -21,7 +21,7 @@ from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList
 from psoup.sql.source import StatementText
 from psoup.sql.splitting import filled, side_text, split
-from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.block import BoundBlock, ManyQueries, SameQueries
 from psoup.sql.templates.holes import Holes
 from psoup.sql.templates.prepared import Prepared, named
 from psoup.sql.templates.values import Columns
@@ -64,8 +64,22 @@ class JoinTemplate(Prepared):
         return StandingQuery(text, selections, self.plan, sides)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """None: the queries are bound one by one."""
-        return None
+        """The queries of columns of values, as `Prepared.block` says; None unless each side can be a block."""
+        if self._sides is None or not columns or not self.is_short(columns):
+            return None
+        for side, numbers in self._sides:
+            if isinstance(side, Prepared) and side.block(tuple([columns[number] for number in numbers])) is None:
+                return None
+        return BoundBlock(self, columns)
+
+    def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
+        """See Prepared."""
+        return tuple(
+            SameQueries(side, len(columns[0]))
+            if isinstance(side, StandingQuery)
+            else BoundBlock(side, tuple([columns[number] for number in numbers]))
+            for side, numbers in self._sides or ()
+        )
 
 
 def side_texts(

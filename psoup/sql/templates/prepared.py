@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import Literal
 from psoup.model import DataType
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.guards import MAX_BYTES
-from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.block import BoundBlock, ManyQueries
 from psoup.sql.templates.holes import Holes, Wrong, check_columns, in_order, literal_of, texts_between
 from psoup.sql.templates.values import Columns
 
@@ -62,6 +62,14 @@ class Prepared:
     def block(self, columns: Columns) -> BoundBlock | None:
         """The queries of columns of values, one for each parameter, in order; None if they must be bound one by one."""
         raise NotImplementedError
+
+    def clauses(self, columns: Columns) -> ClauseColumns:
+        """The FROM-WHERE parts of the queries of a `block` over one stream."""
+        raise NotImplementedError
+
+    def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
+        """The sides of the queries of a `block`, place by place; none if they are over one stream. O(1)."""
+        return ()
 
     def is_short(self, columns: Columns) -> bool:
         """Whether all texts are surely short enough."""

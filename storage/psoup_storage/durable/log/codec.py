@@ -293,7 +293,7 @@ class Decoder:
     def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
         streams = tuple(facts.get("streams", ())) or (row.stream,)
         query = self._streams.bind(streams, facts["text"])
-        of_sources = self._streams.of_sources(streams, query)
+        of_sources = self._streams.of_sources(streams, query.sources)
         names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
@@ -306,9 +306,7 @@ class Decoder:
         queries, rows, tags = decode_block(facts, row.tuples, self._streams.bind, self._streams.only)
         of_sides = list[StreamIds]()
         if "joins" in facts:
-            of_each = [self._streams.of_sources(tuple(streams), query) for query in queries]
-            streams = [ids[0] for ids in of_each]
-            of_sides = [ids if query.sides else () for ids, query in zip(of_each, queries, strict=True)]
+            streams, of_sides = self._streams.of_joins(tuple(streams), queries)
         return RegisteredMany(
             row.sequence,
             facts["tenant"],

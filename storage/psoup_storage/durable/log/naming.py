@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from psoup.expressions.supplied import signatures
 from psoup.model import StreamSpec
+from psoup.plan.nodes import Source
 from psoup.plan.standing import StandingQuery
+from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import bind_text
 
@@ -37,9 +39,18 @@ class LoggedStreams:
         specs = {self.specs[stream].name.lower(): self.specs[stream] for stream in streams}
         return lambda name: specs.get(name.lower())
 
-    def of_sources(self, streams: StreamIds, query: StandingQuery) -> StreamIds:
+    def of_sources(self, streams: StreamIds, sources: Sequence[Source]) -> StreamIds:
         """The stream of each source of a query, which are among `streams`."""
         if len(streams) == 1:
-            return streams * len(query.selections)
+            return streams * len(sources)
         by_name = {self.specs[stream].name.lower(): stream for stream in streams}
-        return tuple([by_name[selection.source.spec.name.lower()] for selection in query.selections])
+        return tuple([by_name[source.spec.name.lower()] for source in sources])
+
+    def of_joins(self, streams: StreamIds, queries: Sequence[StandingQuery]) -> tuple[list[int], list[StreamIds]]:
+        """The first stream of each query of a block, and the streams of its sides; of a template one for all."""
+        if isinstance(queries, BoundBlock):
+            of_all = self.of_sources(streams, queries.template.sources)
+            return [of_all[0]], [of_all]
+        of_each = [self.of_sources(streams, query.sources) for query in queries]
+        of_sides = [ids if query.sides else () for ids, query in zip(of_each, queries, strict=True)]
+        return [ids[0] for ids in of_each], of_sides
