@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -85,16 +86,22 @@ SYMBOLS: dict[str, str] = {
 """The operators, by the names that bound expressions have for them."""
 
 
-def expr_text(expr: Expr) -> str:
-    """A bound expression as SQL-like text, every conversion shown. Equal trees, and only those, have equal texts."""
+def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
+    """A bound expression as SQL-like text, every conversion shown. Equal trees, and only those, have equal texts.
+
+    `names`: of the sources, to stand before the names of columns; without them those of the first source have nothing
+    before theirs, and others the place of their source.
+    """
     if isinstance(expr, Literal):
         return literal_text(expr)
     if isinstance(expr, AttributeRef):
         name = exact_name(expr.name.lower())
+        if names:
+            return f"{names[expr.source]}.{name}"
         return f"{expr.source}.{name}" if expr.source else name  # no name begins with a digit
     if isinstance(expr, Now):
         return "NOW"
-    texts = [expr_text(arg) for arg in expr.args]
+    texts = [expr_text(arg, names) for arg in expr.args]
     symbol = SYMBOLS.get(expr.name)
     if symbol is not None and (len(texts) == 2 or expr.name in ("and", "or")):
         return f"({f' {symbol} '.join(texts)})"

@@ -12,7 +12,7 @@ No constant of WHERE is in a plan: what a query selects of a source is beside it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now, source_of
@@ -33,8 +33,11 @@ class Output:
         """The column's type."""
         return self.expr.type
 
-    def __str__(self) -> str:
-        expr, text = self.expr, expr_text(self.expr)
+    def text(self, names: Sequence[str] = ()) -> str:
+        """The column as text; `names` as in `expr_text`."""
+        expr, text = self.expr, expr_text(self.expr, names)
+        if names:
+            return f"{text} AS {exact_name(self.name)}"
         same = isinstance(expr, AttributeRef) and expr.name == self.name
         return text if same else f"{text} AS {exact_name(self.name)}"
 
@@ -47,8 +50,9 @@ class OrderKey:
     descending: bool = False
     nulls_first: bool = False
 
-    def __str__(self) -> str:
-        return f"{expr_text(self.expr)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
+    def text(self, names: Sequence[str] = ()) -> str:
+        """The key as text; `names` as in `expr_text`."""
+        return f"{expr_text(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,9 @@ class PairFactor:
         """The places in FROM of the sources that `left` and `right` read."""
         return source_of(self.left), source_of(self.right)
 
-    def __str__(self) -> str:
-        return f"{expr_text(self.left)} {SYMBOLS[self.operator]} {expr_text(self.right)}"
+    def text(self, names: Sequence[str] = ()) -> str:
+        """The comparison as text; `names` as in `expr_text`."""
+        return f"{expr_text(self.left, names)} {SYMBOLS[self.operator]} {expr_text(self.right, names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +169,10 @@ class Join:
     @property
     def label(self) -> str:
         """The node as text, without its inputs."""
-        stated = [str(factor) for factor in (*self.keys, *self.bands) if not factor.implied]
-        return f"Join {' AND '.join([*stated, *map(expr_text, self.rest)])}".rstrip()
+        names = names_of(self)
+        stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
+        rest = [expr_text(condition, names) for condition in self.rest]
+        return f"Join {' AND '.join([*stated, *rest])}".rstrip()
 
 
 class _Above:
@@ -232,7 +239,8 @@ class Project(_Above):
     @property
     def label(self) -> str:
         """The node as text, without its inputs."""
-        return f"Project {', '.join(map(str, self.outputs))}"
+        names = names_of(self)
+        return f"Project {', '.join(output.text(names) for output in self.outputs)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +280,8 @@ class Sort(_Above):
     @property
     def label(self) -> str:
         """The node as text, without its inputs."""
-        return f"Sort {', '.join(map(str, self.keys))}"
+        names = names_of(self)
+        return f"Sort {', '.join(key.text(names) for key in self.keys)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +312,12 @@ class Limit(_Above):
 
 
 Node = Source | Join | Project | Distinct | Sort | Limit
+
+
+def names_of(node: Node) -> tuple[str, ...]:
+    """The names of the sources below, to stand before the names of columns; () if there is only one source."""
+    sources = node.sources
+    return tuple(exact_name(source.alias) for source in sources) if len(sources) > 1 else ()
 
 
 def plan_text(plan: Node) -> str:

@@ -100,7 +100,7 @@ def test_nodes_know_what_is_below() -> None:
     (source,) = plan.sources
     assert [output.name for output in plan.schema] == ["a", "c"]
     assert [output.name for output in source.schema] == ["a", "b", "s"]
-    assert [str(key) for key in plan.order] == ["a DESC", "_id"]
+    assert [key.text() for key in plan.order] == ["a DESC", "_id"]
     keeps = [node.keeps_rows for _, node in walk(plan)]
     assert keeps == [False, False, False, True, True]
     assert plan_text(plan) == f"Limit 7 (Sort a DESC (Distinct (Project a, b AS c (Source kept {window}))))"

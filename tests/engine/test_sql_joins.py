@@ -48,8 +48,8 @@ def test_conditions_go_to_the_side_that_they_are_about_or_to_the_join() -> None:
         "SELECT * FROM s WHERE ((b < 2 OR b IS NULL)) BEGIN (NOW - 1 HOUR) END (NOW)",
     ]
     join = join_of(query)
-    assert [str(key) for key in join.keys] == ["k = 1.k"]
-    assert [str(band) for band in join.bands] == ["t <= 1.at"]
+    assert [key.text(("r", "s")) for key in join.keys] == ["r.k = s.k"]
+    assert [band.text() for band in join.bands] == ["t <= 1.at"]
     assert len(join.rest) == 1
     assert [output.name for output in query.select] == ["k", "a", "t", "b"]
     assert query.streams == ("r", "s")
@@ -88,9 +88,9 @@ def test_a_side_is_a_statement_that_says_the_same() -> None:
 
 def test_equalities_and_constants_follow_from_others() -> None:
     query = bind("SELECT a FROM r, s, u WHERE r.k = s.k AND s.k = u.k AND u.k = 5")
-    assert {str(key) for key in join_of(query).keys if key.implied} == {"k = 2.k"}
+    assert {key.text() for key in join_of(query).keys if key.implied} == {"k = 2.k"}
     assert [side.clause for side in query.sides] == ["FROM r WHERE k = 5", "FROM s WHERE k = 5", "FROM u WHERE k = 5"]
-    assert "AND k = 2.k" not in plan_text(query.plan)
+    assert "Join r.k = s.k AND s.k = u.k (" in plan_text(query.plan)
 
 
 def test_a_self_join_has_two_sides_of_one_stream() -> None:
