@@ -12,10 +12,10 @@ run has a directory of its own (`attempts`). No row passes through the driver, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ from psoup_client.times import Instant, to_micros
 from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
-from psoup_spark.bound import known
+from psoup_spark.bound import known, lacking, signatures_of
 from psoup_spark.epochs import check_unit
 from psoup_spark.sending import PATIENCE, insist
 from psoup_spark.watching import Tell, Watch
@@ -40,6 +40,16 @@ from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, w
 
 Statements = tuple[tuple[int, str], ...]
 """Standing queries: the number of each, and its statement."""
+
+
+class Evaluated(NamedTuple):
+    """The queries that workers evaluate, and the modules of the functions that these call."""
+
+    queries: Statements = ()
+    functions: tuple[str, ...] = ()
+
+
+NOTHING_EVALUATED = Evaluated()
 _CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a chunk ends although it has fewer rows."""
 _RANGE_CHUNKS = 16
@@ -76,6 +86,7 @@ def backfill(
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     evaluate: bool = True,
+    functions: Sequence[str] = (),
     patience: float = PATIENCE,
     progress: Tell | None = None,
 ) -> BackfillResult:
@@ -87,8 +98,8 @@ def backfill(
     (and texts of them) in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
 
     With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
-    beside the chunks; one that is registered while the job runs is evaluated when a client
-    invokes it.
+    beside the chunks; one that is registered while the job runs, or calls functions of the operator that are not in the
+    modules `functions`, is evaluated when a client invokes it.
 
     The service's folder must be reachable, under the same path, by driver and workers. `progress` is told of how far
     it is. A service that is away when the history is to be attached is waited for, `patience` seconds. Raises
@@ -97,6 +108,7 @@ def backfill(
     """
     _check_arguments(frame, chunk_rows)
     check_unit(time_unit)
+    signatures = signatures_of(functions)
     with Client(address) as client:
         site = client.begin_attach(stream, job)
         if site.attached:
@@ -114,9 +126,10 @@ def backfill(
             place = quarantine if bad and quarantine else ""
             if not mapped.count:
                 return BackfillResult(job, bad=bad, quarantine=place)
-            queries = insist(patience, lambda: standing_queries(client, site)) if evaluate else ()
+            queries = insist(patience, lambda: standing_queries(client, site, signatures)) if evaluate else ()
             chunks = -(-mapped.count // chunk_rows)
-            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, queries, chunks)
+            statements = Evaluated(queries, tuple(functions))
+            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, statements, chunks)
             assert written is not None, "there were rows"
             watch.phase = "attaching"
             result = insist(patience, lambda: client.attach(site, directory.name))
@@ -144,10 +157,14 @@ def _written(directory: Path) -> tuple[int, int]:
     return sum(map(int, rows_of_chunk.values())), len(rows_of_chunk)
 
 
-def standing_queries(client: Client, site: AttachSite) -> Statements:
-    """Ask for the queries, and sides of joins, that stand on the stream: their numbers here, and their statements."""
+def standing_queries(client: Client, site: AttachSite, signatures: frozenset[str]) -> Statements:
+    """Ask for the queries, and sides of joins, that stand on the stream: their numbers here, and their statements.
+
+    Those are left out whose functions are not among `signatures`.
+    """
     infos = [query.info for query in client.queries(site.stream, include_sides=True)]
-    return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
+    mine = (info for info in infos if not lacking(info.clause, signatures))
+    return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in mine)
 
 
 def incarnation(identity: str) -> str:
@@ -192,7 +209,7 @@ def write_directory(
     directory: Path,
     time: str,
     chunk_rows: int,
-    queries: Statements,
+    evaluated: Evaluated,
     most: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
@@ -200,14 +217,14 @@ def write_directory(
 
     They are cut into ranges of time, each a task: one for a core, or more, so that one can be sorted in memory.
 
-    `others`: incarnations of further services, whose queries are among the `queries`; see `write_chunk`.
+    `others`: incarnations of further services, whose queries are among those `evaluated`; see `write_chunk`.
     """
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
     cores = rows.sparkSession.sparkContext.defaultParallelism
     ranges = min(most, max(cores, -(-most // _RANGE_CHUNKS))) if most else None
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
-    writer = ChunkWriter(site.statement, str(directory), chunk_rows, queries, others)
+    writer = ChunkWriter(site.statement, str(directory), chunk_rows, evaluated, others)
     facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
     if not chunks:
@@ -224,14 +241,14 @@ class ChunkWriter:
     statement: str
     directory: str
     chunk_rows: int = CHUNK_ROWS
-    queries: Statements = ()
+    evaluated: Evaluated = NOTHING_EVALUATED
     others: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write chunks, and give a row of facts for each."""
         context = TaskContext.get()
         place, number_of_try = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        spec, queries = create_stream(self.statement), known(self.statement, self.queries)
+        spec, queries = create_stream(self.statement), known(self.statement, *self.evaluated)
         for number, table in enumerate(cut(batches, self.chunk_rows)):
             name = f"{place:05}.{number:05}-{table.num_rows}-{number_of_try}"
             chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), queries, self.others)

@@ -1,14 +1,41 @@
-"""Queries bound once in each of Spark's worker processes, for all tasks that it runs."""
+"""Queries bound once in each of Spark's worker processes, for all tasks that it runs; and which of them a job can bind.
+
+A job calls functions of the operator in its own processes, from the modules that it is told to load. A service may have
+others under the same names, so only queries are evaluated whose functions are those of the job, to the letter of their
+signatures; the canonical text of a query's WHERE has these. All others are evaluated by the service when it is asked.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 
+from psoup.errors import InvalidInput
+from psoup.functions import load
 from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
+from psoup.sql.supplied_names import make_known
+from psoup_client import InvalidData
+
+_CALLED = re.compile(r"[a-z][a-z0-9_]*@[0-9]+\[[^\]]*\]")
+
+
+def signatures_of(functions: Sequence[str]) -> frozenset[str]:
+    """The texts of the signatures that modules of functions declare. Raises InvalidData for one that is not right."""
+    try:
+        return frozenset(str(function.signature) for function in load(functions))
+    except InvalidInput as problem:
+        raise InvalidData(problem.message) from problem
+
+
+def lacking(clause: str, signatures: frozenset[str]) -> list[str]:
+    """The signatures of functions that a canonical WHERE needs and that are not among those of the job."""
+    return sorted({*_CALLED.findall(clause)} - signatures)
 
 
 @lru_cache(maxsize=1)
-def known(statement: str, queries: tuple[tuple[int, str], ...]) -> Beforehand:
+def known(statement: str, queries: tuple[tuple[int, str], ...], functions: tuple[str, ...] = ()) -> Beforehand:
     """The queries (number, statement) of the stream that `statement` makes. One task at a time uses it."""
+    make_known(load(functions))
     return Beforehand(create_stream(statement), queries)

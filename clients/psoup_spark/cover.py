@@ -9,6 +9,7 @@ has been covered is not evaluated again. A job is for one stream: of joins it ev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from pyspark.sql import SparkSession
 from psoup.sql import create_stream
 from psoup_client import Client, CoverSite, InvalidData, QueryInfo
 from psoup_spark.attempts import attempt, prefix
-from psoup_spark.bound import known
+from psoup_spark.bound import known, lacking, signatures_of
 from psoup_spark.sending import insist
 from psoup_spark.watching import Tell, Watch
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
@@ -54,6 +55,7 @@ def cover(
     keys: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
     address: str | None = None,
+    functions: Sequence[str] = (),
     patience: float = 600.0,
     progress: Tell | None = None,
 ) -> CoverResult:
@@ -63,18 +65,36 @@ def cover(
     of their streams, or for `stream` only; what a join selects of a stream is evaluated with the queries on it.
     Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
     must be reachable, under the same path, by driver and workers. A service that is away when a job hands in what it
-    found is waited for, `patience` seconds. Raises NotFound; Conflict, reason JOB_RUNS, if the same job is running.
+    found is waited for, `patience` seconds. `functions`: modules with functions of the operator, as the service has
+    them. Raises NotFound; InvalidData for a query whose functions are not in these; Conflict, reason JOB_RUNS, if the
+    same job is running.
     """
+    signatures = signatures_of(functions)
     with Client(address) as client:
         named = [client.query(query) for query in dict.fromkeys(queries)] + [client.query(key=key) for key in keys]
         listed = [] if stream is None and labels is None else client.queries(stream, labels=labels)
         wanted = {query.id: query.info for query in [*named, *listed]}
         if not wanted:
             raise InvalidData("no query was named; name some, or a stream that has queries")
+        _check_functions(client, wanted.values(), signatures)
         done = CoverResult(len(wanted))
         for name, infos in _by_stream(wanted.values(), stream).items():
-            done = _both(done, _cover(spark, client, name, infos, patience, progress))
+            done = _both(done, _cover(spark, client, name, infos, tuple(functions), patience, progress))
         return done
+
+
+def _check_functions(client: Client, infos: Iterable[QueryInfo], signatures: frozenset[str]) -> None:
+    """Raise InvalidData for a query that calls functions which the job does not have."""
+    mine = {signature.partition("@")[0] for signature in signatures}
+    others = [each.name for each in client.info().functions if each.name not in mine]
+    called = re.compile(rf"\b(?:{'|'.join(others) or '(?!)'})(?=\s*\()", re.IGNORECASE)
+    for info in infos:
+        needed = lacking(info.clause, signatures) or called.findall(info.sql)
+        if needed:
+            raise InvalidData(
+                f"query {info.query_id} calls {needed[0]}, a function that this job does not have; name the module from"
+                " which the service has it with --functions"
+            )
 
 
 def _by_stream(infos: Iterable[QueryInfo], stream: str | None) -> dict[str, list[QueryInfo]]:
@@ -92,6 +112,7 @@ def _cover(
     client: Client,
     stream: str,
     infos: Sequence[QueryInfo],
+    functions: tuple[str, ...],
     patience: float,
     progress: Tell | None,
 ) -> CoverResult:
@@ -109,7 +130,7 @@ def _cover(
         sizes = {Path(chunk.path).name + SUFFIX: chunk.rows for chunk in site.chunks}
         watch.written = lambda: _written(directory, sizes)
         with watch.running():
-            evaluated = _evaluate(spark, site, directory, tuple(statements))
+            evaluated = _evaluate(spark, site, directory, tuple(statements), functions)
             watch.phase = "attaching"
             files = tuple(Path(site.chunks[place].path).name for place, _, _ in evaluated)
             numbers = np.array([number for number, _ in statements], np.int64)
@@ -134,12 +155,16 @@ def _written(directory: Path, sizes: dict[str, int]) -> tuple[int, int]:
 
 
 def _evaluate(
-    spark: SparkSession, site: CoverSite, directory: Path, statements: tuple[tuple[int, str], ...]
+    spark: SparkSession,
+    site: CoverSite,
+    directory: Path,
+    statements: tuple[tuple[int, str], ...],
+    functions: tuple[str, ...],
 ) -> list[tuple[int, int, int]]:
     """Place, rows and matches of each chunk that was there; a row for each on the driver, none of data."""
     files = tuple(StoredFile(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in site.chunks)
     tasks = min(len(files), _TASKS * spark.sparkContext.defaultParallelism)
-    worker = CoverWorker(site.statement, str(directory), statements, files)
+    worker = CoverWorker(site.statement, str(directory), statements, files, functions)
     rows = spark.range(0, len(files), 1, tasks).mapInArrow(worker, _FACTS).collect()
     return sorted((row[0], row[1], row[2]) for row in rows)
 
@@ -152,10 +177,11 @@ class CoverWorker:
     directory: str
     queries: tuple[tuple[int, str], ...]
     files: Sequence[StoredFile]
+    functions: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row of facts for each chunk; none for one that has expired."""
-        spec, queries = create_stream(self.statement), known(self.statement, self.queries)
+        spec, queries = create_stream(self.statement), known(self.statement, self.queries, self.functions)
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 file = self.files[place]

@@ -35,6 +35,7 @@ from psoup_client import AttachSite, Client, InvalidData, PSoupError
 from psoup_client.times import to_micros
 from psoup_spark import mapping as mappings
 from psoup_spark.backfill import (
+    Evaluated,
     Statements,
     incarnation,
     set_aside,
@@ -42,6 +43,7 @@ from psoup_spark.backfill import (
     time_column,
     write_directory,
 )
+from psoup_spark.bound import signatures_of
 from psoup_spark.epochs import check_unit
 from psoup_spark.failures import refused_values
 from psoup_spark.running import QUERY_ID, Running
@@ -97,6 +99,7 @@ def stand(
     mapping: Mapping[str, str] | None = None,
     quarantine: str | None = None,
     time_unit: str | None = None,
+    functions: Sequence[str] = (),
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     progress: Progress | None = None,
@@ -106,7 +109,8 @@ def stand(
     `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
     service looks. `mapping`, `quarantine` and `time_unit` are those of `backfill`; rows of a stream in system time have
     the time of their batch. The services have the same CREATE STREAM, and queries of their own, all of which are
-    evaluated here; one that is registered meanwhile is evaluated when a client invokes it.
+    evaluated here; one that is registered meanwhile, or calls functions of the operator that are not in the modules
+    `functions`, is evaluated when a client invokes it.
 
     Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable. A
     service that lacks batches which others have ends the job with InvalidData.
@@ -121,9 +125,9 @@ def stand(
             sites.append((client.address, client.begin_attach(stream, "stand", 0)))
     specs = {address: create_stream(site.statement) for address, site in sites}
     _check_alike(specs)
-    target = BatchTarget(
-        tuple(specs), stream, Path(shared or sites[0][1].folder), dict(mapping or {}), quarantine, patience, time_unit
-    )
+    folder = Path(shared or sites[0][1].folder)
+    called = tuple(functions), signatures_of(functions)
+    target = BatchTarget(tuple(specs), stream, folder, dict(mapping or {}), quarantine, patience, time_unit, *called)
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
@@ -132,7 +136,7 @@ def stand(
 
 @dataclass(frozen=True, slots=True)
 class BatchTarget:
-    """Services and folder that batches go to, and how rows become those of the stream."""
+    """Services and folder that batches go to, how rows become those of the stream, and functions that queries call."""
 
     addresses: tuple[str, ...]
     stream: str
@@ -141,6 +145,8 @@ class BatchTarget:
     quarantine: str | None
     patience: float
     time_unit: str | None = None
+    functions: tuple[str, ...] = ()
+    signatures: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -186,7 +192,7 @@ class _StandingBatches:
                 extent = read_manifest(place.path).extent
                 result = StandResult(extent.rows, extent.chunks)
             else:
-                queries = self.known.now(clients, sites, target.patience)
+                queries = self.known.now(clients, sites, target.patience, target.signatures)
                 result = release(frame, place, sites, target, queries)
             for client, site in lacking if place.whole else []:
                 place.offer(site.folder)
@@ -207,7 +213,13 @@ class _Queries:
     asked: float = 0.0
     took: float = 0.0
 
-    def now(self, clients: Sequence[Client], sites: Sequence[AttachSite], patience: float) -> Statements:
+    def now(
+        self,
+        clients: Sequence[Client],
+        sites: Sequence[AttachSite],
+        patience: float,
+        signatures: frozenset[str] = frozenset(),
+    ) -> Statements:
         """Return the queries of all services; the numbers of each service begin at a multiple of SERVICE_IDS."""
         stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
@@ -216,7 +228,7 @@ class _Queries:
         if start - self.asked >= pause or streams != self.streams:  # numbers are those of one life of the data
             statements = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
-                numbered = insist(patience, partial(standing_queries, client, site))
+                numbered = insist(patience, partial(standing_queries, client, site, signatures))
                 statements += [(place * SERVICE_IDS + number, text) for number, text in numbered]
             self.queries, self.counts, self.streams = tuple(statements), counts, streams
             self.asked = time.monotonic()
@@ -255,8 +267,9 @@ def release(
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
         attempt = place.begin()
         ready, count = rows.where(good & (at <= F.lit(mark))), seen[0] - seen[2] - seen[3]
+        evaluated = Evaluated(queries, target.functions)
         ranges, others = -(-count // CHUNK_ROWS), tuple(incarnation(other.stream_id) for other in sites[1:])
-        written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, ranges, others)
+        written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, evaluated, ranges, others)
         if written is None:
             attempt.rmdir()
             return StandResult(late=seen[2], ahead=seen[3], bad=bad, held=count)

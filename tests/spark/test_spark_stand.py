@@ -216,8 +216,10 @@ def test_queries_are_asked_for_again_where_a_backup_was_restored() -> None:
     from psoup_spark.standing import _Queries
 
     def now(incarnation: str) -> tuple[tuple[int, str], ...]:
-        query = SimpleNamespace(info=SimpleNamespace(query_id=f"q-{incarnation}-7", sql=f"of {incarnation}"))
-        client = SimpleNamespace(describe=lambda stream: SimpleNamespace(queries=1), queries=lambda stream: [query])
+        query = SimpleNamespace(info=SimpleNamespace(query_id=f"q-{incarnation}-7", sql=f"of {incarnation}", clause=""))
+        client = SimpleNamespace(
+            describe=lambda stream: SimpleNamespace(queries=1), queries=lambda stream, **_: [query]
+        )
         return known.now([client], [SimpleNamespace(stream="s", stream_id=f"s-{incarnation}-1")], 0.0)  # type: ignore[list-item]
 
     known = _Queries()

@@ -9,6 +9,7 @@ import typer
 
 from psoup_cli.commands.spark.options import (
     Conf,
+    Functions,
     Mapping,
     Master,
     Options,
@@ -52,6 +53,7 @@ def backfill(
     until: Until = None,
     job: Job = None,
     quarantine: Quarantine = None,
+    functions: Functions = None,
     time_unit: TimeUnit = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
@@ -80,6 +82,7 @@ def backfill(
         rows = psoup_spark.nanoseconds.marked(spark.read.format(format).options(**options).load(input))
         bounds: dict[str, Any] = {"since": since, "until": until, "time_unit": unit}
         told: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
+        told["functions"] = functions or ()
         result = psoup_spark.backfill(rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **told)
     _tell(name, result, as_json)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.commands.spark.options import Conf, Master, PatienceSeconds
+from psoup_cli.commands.spark.options import Conf, Functions, Master, PatienceSeconds
 from psoup_cli.commands.spark.progress import job_meter
 from psoup_cli.commands.spark.running import open_session, spark_module
 from psoup_cli.common import Address, AsJson, Labels, connect, labels_of, message
@@ -29,6 +29,7 @@ def cover(
         list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
     ] = None,
     label: Labels = None,
+    functions: Functions = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -57,6 +58,7 @@ def cover(
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream or "cover") as progress:
         wanted = query_ids or ()
+        which["functions"] = functions or ()
         result = psoup_spark.cover(spark, wanted, **which, address=where, patience=patience, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))

@@ -42,6 +42,10 @@ Once = Annotated[bool, typer.Option("--once", help="Take what is there, then end
 PatienceSeconds = Annotated[
     float, typer.Option("--patience", metavar="SECONDS", help="Wait this long for a service that is away.", min=0)
 ]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--functions", metavar="MODULE", help="Load the service's own functions; may be given again."),
+]
 Mapping = Annotated[
     list[str] | None,
     typer.Option(

@@ -15,6 +15,7 @@ from psoup_cli.commands.spark.options import (
     Every,
     Folder,
     Format,
+    Functions,
     Mapping,
     Master,
     Once,
@@ -56,6 +57,7 @@ def stand(
     time_unit: TimeUnit = None,
     every: Every = None,
     once: Once = False,
+    functions: Functions = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -78,6 +80,8 @@ def stand(
     first, others = attach[0] if attach else address, (attach or [])[1:]
     settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
     settings["time_unit"] = unit
+
+    settings["functions"] = functions or ()
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
