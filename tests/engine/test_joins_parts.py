@@ -1,0 +1,147 @@
+"""Parts of joins: order, thinning, policies that follow selectivities, keys of texts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psoup.columns import Column
+from psoup.config import JoinLimits
+from psoup.joins.builds import Builds, all_rows, hashed
+from psoup.joins.eddy import Routes
+from psoup.joins.joined import joined
+from psoup.joins.keys import Edge
+from psoup.joins.ordered import in_from_order
+from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
+from psoup.joins.room import Room
+from psoup.joins.steps import Step
+from psoup.joins.thinned import thinned
+from psoup.model import BIGINT
+from psoup.reading import UNBOUNDED
+from psoup_testing.joined_sides import Side, factor, node_of, ref, tuples_of
+
+ROOM = Room(JoinLimits(), UNBOUNDED)
+
+
+def edge(left: int, right: int, *keys: np.ndarray, implied: bool = False) -> Edge:
+    return Edge("eq", left, right, *keys, implied, f"{left} = {right}", f"l{left}", f"r{right}")
+
+
+@given(st.integers(1, 8), st.sampled_from([3, 2**20, 2**31]), st.integers(0, 30))
+def test_tuples_are_sorted_by_all_their_rows(sources: int, size: int, count: int) -> None:
+    """Up to 248 bits of them."""
+    rng = np.random.default_rng(count)
+    places = [np.where(rng.random(count) < 0.5, 1, rng.integers(0, size, count)) for _ in range(sources)]
+    found = in_from_order(places, [size] * sources)
+    wanted = sorted(zip(*(own.tolist() for own in places), strict=True))
+    assert list(zip(*(own.tolist() for own in found), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_thinned_sides_have_every_row_that_joins(first: int) -> None:
+    """A small side thins the next one, and that one the next."""
+    rng = np.random.default_rng(2)
+    keys = [rng.integers(0, 10**6, rows) for rows in (50, 40_000, 200_000)]
+    keys[1][:30] = keys[0][:30]
+    keys[2][-100:] = keys[1][:100]
+    edges = [edge(0, 1, keys[0], keys[1]), edge(1, 2, keys[1], keys[2])]
+    rows = [all_rows(len(own)) for own in keys]
+    kept = thinned(rows, edges, ROOM, first)
+    for before, after in itertools.pairwise(range(3)):
+        joins = np.isin(keys[after], keys[before][kept[before]])
+        assert set(np.flatnonzero(joins).tolist()) <= set(kept[after].tolist())
+        assert (np.diff(kept[after]) > 0).all()
+    assert len(kept[0]) == 50
+    assert len(kept[1]) < 8_000
+    assert len(kept[2]) < 40_000
+    assert (rows[2] == np.arange(200_000)).all()
+
+
+def test_a_hash_of_several_keys_tells_their_order() -> None:
+    one, other = np.array([1, 2, -1]), np.array([2, 1, -1])
+    assert (hashed([one, other])[:2] != hashed([other, one])[:2]).all()
+    assert hashed([one]) is one
+
+
+def steps(shares: list[float]) -> list[Step]:
+    """Steps from source 0 to sides with so large a part of the largest."""
+    keys = np.arange(1_000)
+    rows = [all_rows(1_000), *(all_rows(int(1_000 * share)) for share in shares)]
+    edges = [edge(0, place, keys, keys) for place in range(1, len(rows))]
+    return Routes(edges, Builds(rows, ROOM)).left(1)
+
+
+def test_greedy_takes_the_smallest_side_first_and_then_what_it_saw() -> None:
+    policy, (large, small) = Greedy(), steps([1.0, 0.1])
+    assert policy.choose([large, small], 8_192) is small
+    policy.told(small, 1_000, 3_000, 4_000)
+    policy.told(large, 1_000, 10, 1_010)
+    assert policy.choose([large, small], 8_192) is large
+
+
+def test_greedy_tries_what_it_does_not_know_with_few_tuples() -> None:
+    policy, (large, small) = Greedy(), steps([1.0, 0.1])
+    policy.told(small, 1_000, 0, 1_000)
+    assert policy.choose([large, small], 100) is large
+    assert policy.choose([large, small], 8_192) is small
+
+
+def test_greedy_is_back_within_32_pieces_when_selectivities_change_places() -> None:
+    """Only the step that is taken tells of itself: the other one is known anew when it is tried."""
+    policy, both = Greedy(), steps([1.0, 1.0])
+    growth = {both[0].name: 0.1, both[1].name: 0.9}
+
+    def piece() -> Step:
+        step = policy.choose(both, 8_192)
+        out = int(8_192 * growth[step.name])
+        policy.told(step, 8_192, out, 8_192 + out)
+        return step
+
+    for step in both:
+        policy.told(step, 8_192, 8_000, 16_192)
+    for _ in range(32):
+        piece()
+    assert [piece() for _ in range(20)].count(both[0]) >= 19
+    growth = {both[0].name: 0.9, both[1].name: 0.1}
+    assert both[1] in [piece() for _ in range(32)]
+    assert [piece() for _ in range(20)].count(both[1]) >= 19
+
+
+def test_the_lottery_is_won_by_steps_that_drop_tuples_and_repeats_itself() -> None:
+    both = steps([1.0, 1.0])
+
+    def drawn() -> list[Step]:
+        policy = Lottery(7)
+        policy.told(both[1], 8_192, 100, 8_292)
+        policy.told(both[0], 8_192, 9_000, 17_192)
+        return [policy.choose(both, 8_192) for _ in range(200)]
+
+    assert drawn().count(both[1]) > 190
+    assert drawn() == drawn()
+
+
+@pytest.mark.parametrize("policy", [Greedy(), Lottery(), Fixed((3, 1, 2))], ids=["greedy", "lottery", "fixed"])
+def test_sources_in_any_order_have_the_same_tuples(policy: Policy) -> None:
+    """A policy may serve one join after another."""
+    rng = np.random.default_rng(4)
+    sides = [
+        Side([Column(BIGINT, rng.integers(0, 40, rows)), Column(BIGINT, rng.integers(0, 9, rows))])
+        for rows in (90, 60, 70, 50)
+    ]
+    wanted: set[tuple[int, ...]] = set()
+    for order in itertools.permutations(range(4)):
+        own = [sides[source] for source in order]
+        places = {source: place for place, source in enumerate(order)}
+        columns = [(0, 1, 0), (1, 2, 0), (1, 3, 1)]
+        factors = [factor("eq", ref(own, places[a], c), ref(own, places[b], c)) for a, b, c in columns]
+        node = node_of(own, [*factors, factor("lt", ref(own, places[0], 1), ref(own, places[3], 1))])
+        found = tuples_of(joined(node, own, policy=policy))
+        assert found == sorted(found)
+        told = {tuple(row[places[source]] for source in range(4)) for row in found}
+        assert len(told) == len(found) > 0
+        assert told == (wanted or told)
+        wanted = told
