@@ -37,7 +37,8 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - Integer constants are BIGINT (DuckDB: INTEGER), so 2000000000 + 2000000000 does not overflow.
 - The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
   zones other than UTC are errors. For a DATE both are read and do not count, as in DuckDB. There are no infinite times.
-- TIMESTAMP - TIMESTAMP (an interval) is refused; DATE plus or minus a BIGINT attribute is allowed.
+- TIMESTAMP - TIMESTAMP is an interval, and not a value; the binder makes numbers of what may be done with it. DATE
+  plus or minus a BIGINT attribute is allowed.
 - A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
 - round of a DECIMAL(18,0) to tens that carries into a 19th digit is an error.

@@ -86,8 +86,7 @@ def additive(name: str, args: Sequence[Expr]) -> Expr:
         return Call(BIGINT, name, (left, right))
     if name == "sub" and set(kinds) <= {Kind.DATE, Kind.TIMESTAMP}:
         raise mismatch(
-            f"{left.type} - {right.type} is an interval, which PSoup does not have; compare with one of them plus an "
-            "INTERVAL, or use date_diff('second', a, b)"
+            f"{left.type} - {right.type} is an interval, which is not a value here; use date_diff('microsecond', b, a)"
         )
     return _arithmetic(name, left, right, _sum_type)
 

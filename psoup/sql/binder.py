@@ -19,10 +19,12 @@ from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, TEXT, TIMESTAMP
+from psoup.sql import spans
 from psoup.sql.names import Names
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import StatementText
-from psoup.sql.spelled import SPELLED, position_arguments
+from psoup.sql.spans import Operand, Span
+from psoup.sql.spelled import SPANNED, SPELLED, position_arguments, spanned
 from psoup.sql.types import bits_of, data_type, interval, number
 
 MAX_LIST = 10_000
@@ -100,19 +102,43 @@ class Binder:
             return outputs[node.name.lower()]
         self._outputs = outputs
         try:
-            return self.bind(node)
+            return self._key(node)
         finally:
             self._outputs = {}
+
+    def _key(self, node: exp.Expr) -> Expr:
+        """Bind what is put in order, or may be NULL: of an INTERVAL its microseconds."""
+        key = self.operand_of(node)
+        return key.micros if isinstance(key, Span) else key
 
     def bind(self, node: exp.Expr) -> Expr:
         """Bind one expression to its typed tree. Raises SqlError with the place."""
         name = _BINARY.get(type(node))
         if name is not None:
-            return self._binary(name, node)
+            bound = self._binary(name, node)
+            if isinstance(bound, Span):
+                raise spans.refused(self.source, node)
+            return bound
         rule = _RULES.get(type(node))
         if rule is None:
             raise refuse_node(self.source, node)
         return rule(self, node)
+
+    def operand_of(self, node: exp.Expr) -> Operand:
+        """Bind what may be an INTERVAL besides."""
+        kind = type(node)
+        if kind is exp.Paren:
+            return self.operand_of(node.this)
+        if kind is exp.Sub or kind is exp.Add:
+            return self._binary(_BINARY[kind], node)
+        if kind is exp.Interval:
+            return spans.constant(self.source, node)
+        if kind is exp.Neg and type(node.this) in (exp.Paren, exp.Interval):
+            value = self.operand_of(node.this)
+            if isinstance(value, Span):
+                return spans.negative(self, node, value)
+            return self.call("neg", node, [value])
+        return self.bind(node)
 
     # Leaves ------------------------------------------------------------------------------------------------
 
@@ -155,7 +181,7 @@ class Binder:
 
     # Operators ---------------------------------------------------------------------------------------------
 
-    def _binary(self, name: str, node: exp.Expr) -> Expr:
+    def _binary(self, name: str, node: exp.Expr) -> Operand:
         self._refuse_bare(node.this, node.expression)
         if isinstance(node.expression, exp.BitwiseNot):
             hint = "put parentheses around ~ and what it is for"
@@ -163,8 +189,19 @@ class Binder:
         if isinstance(node, exp.Add | exp.Sub):
             for shift, other in ((node.expression, node.this), (node.this, node.expression)):
                 if isinstance(shift, exp.Interval) and (shift is node.expression or isinstance(node, exp.Add)):
-                    return self._shift(node, other, shift)
-        return self.call(name, node, [self.bind(node.this), self.bind(node.expression)])
+                    return self._shift(name, node, other, shift)
+        return self._combined(name, node, self.operand_of(node.this), self.operand_of(node.expression))
+
+    def _combined(self, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
+        if isinstance(left, Span) or isinstance(right, Span):
+            return spans.combined(self, name, node, left, right)
+        span = spans.difference(self, node, left, right) if name == "sub" else None
+        return span or self.call(name, node, [left, right])
+
+    def _compared(self, name: str, node: exp.Expr, left: Operand, right: Operand) -> Expr:
+        condition = self._combined(name, node, left, right)
+        assert not isinstance(condition, Span)
+        return condition
 
     def _refuse_bare(self, *operands: exp.Expr | None) -> None:
         """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
@@ -174,11 +211,12 @@ class Binder:
                     "it is not clear what belongs together here", operand, hint="put parentheses around a condition"
                 )
 
-    def _shift(self, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Expr:
+    def _shift(self, name: str, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Operand:
+        value, sign = self.operand_of(time), -1 if name == "sub" else 1
+        if isinstance(value, Span):
+            return spans.combined(self, name, node, value, spans.constant(self.source, shift))
         months, micros = interval(self.source, shift)
-        sign = -1 if isinstance(node, exp.Sub) else 1
-        args = [self.bind(time), Literal(BIGINT, sign * months), Literal(BIGINT, sign * micros)]
-        return self.call("add_interval", node, args)
+        return self.call("add_interval", node, [value, *(Literal(BIGINT, sign * part) for part in (months, micros))])
 
     def _connective(self, node: exp.Expr) -> Expr:
         """Bind AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
@@ -193,19 +231,20 @@ class Binder:
     def _not(self, node: exp.Expr) -> Expr:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
             self._refuse_bare(node.this.this)
-            return self.call("is_not_null", node, [self.bind(node.this.this)])
+            return self.call("is_not_null", node, [self._key(node.this.this)])
         return self.call("not", node, [self.bind(node.this)])
 
     def _distinct(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this, node.expression)
-        distinct = self.call("is_distinct", node, [self.bind(node.this), self.bind(node.expression)])
+        sides = self.operand_of(node.this), self.operand_of(node.expression)
+        distinct = self._compared("is_distinct", node, *sides)
         return distinct if isinstance(node, exp.NullSafeNEQ) else self.call("not", node, [distinct])
 
     def _is(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this)
         right = node.expression
         if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
-            return self.call("is_not_null", node, [self.bind(node.this)])
+            return self.call("is_not_null", node, [self._key(node.this)])
         if isinstance(right, exp.Boolean):
             with self.source.placed(node):
                 condition = truth(self.bind(node.this), "IS")
@@ -213,13 +252,13 @@ class Binder:
             return self.call("not", node, [distinct])
         if not isinstance(right, exp.Null):
             raise self.source.unsupported(f"IS {self.source.written(right)}", node, hint="use =, or IS [NOT] NULL")
-        return self.call("is_null", node, [self.bind(node.this)])
+        return self.call("is_null", node, [self._key(node.this)])
 
     def _between(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this)
-        value = self.bind(node.this)
-        low = self.call("ge", node, [value, self.bind(node.args["low"])])
-        high = self.call("le", node, [value, self.bind(node.args["high"])])
+        value = self.operand_of(node.this)
+        low = self._compared("ge", node, value, self.operand_of(node.args["low"]))
+        high = self._compared("le", node, value, self.operand_of(node.args["high"]))
         return self.call("and", node, [low, high])
 
     def _in(self, node: exp.Expr) -> Expr:
@@ -301,6 +340,8 @@ class Binder:
             return self.call(name, node, [*width, self.bind(node.expressions[1])])
         if name == "position":
             return self.call(name, node, [self.bind(arg) for arg in position_arguments(node)])
+        if name in SPANNED and node.expressions:
+            return spanned(self, name, node)
         return self.call(name, node, [self.bind(arg) for arg in node.expressions])
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:

@@ -130,6 +130,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset({"this", "expressions"}),
     exp.CurrentTimestamp: frozenset(),
     exp.Interval: frozenset({"this", "unit"}),
+    exp.AtTimeZone: frozenset({"this", "zone"}),
     BoundNode: frozenset({"this", "back", "at"}),
     Duration: frozenset({"this", "unit"}),
 }
@@ -148,7 +149,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Distinct: "DISTINCT in a function (aggregates)",
     exp.Placeholder: "a parameter",
     exp.Parameter: "a parameter",
-    exp.Interval: "an INTERVAL by itself",
     exp.Bracket: "[...]",
     exp.Array: "a list",
     exp.Struct: "a struct",
@@ -172,7 +172,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Glob: "GLOB",
     exp.BitwiseXor: "the operator ^ (use power)",
     exp.Collate: "COLLATE",
-    exp.AtTimeZone: "AT TIME ZONE",
     exp.CurrentDate: "current_date",
     exp.CurrentTime: "current_time",
     exp.CurrentUser: "current_user",
@@ -230,6 +229,12 @@ _INSTEAD = {
     "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
 }
 """What to do instead of a statement that PSoup does not take."""
+
+_INSTEAD = {
+    "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
+    " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
+}
+"""Functions that are left out, and what does the same."""
 
 _OURS = {
     "SELECT": "register the query instead",
@@ -344,6 +349,8 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         raise source.unsupported(f"the aggregate or window function {name}", at, hint=_WAYS_OUT["GROUP BY"])
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
+    if name in _INSTEAD:
+        raise source.unsupported(f"{name}()", at, hint=_INSTEAD[name])
     names = functions.names()
     if name not in names:
         hint = nearest(name, names) or f"the functions are {', '.join(names)}"

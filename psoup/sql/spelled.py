@@ -1,18 +1,22 @@
-"""Functions that have a syntax of their own: CASE, EXTRACT, TRIM, SUBSTRING, POSITION.
+"""Functions that have a syntax of their own: CASE, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
 
 extract(year FROM t)   ->   extract('year', t)          trim(LEADING 'x' FROM t)   ->   ltrim(t, 'x')
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from sqlglot import exp
 
+from psoup.expressions.civil import PART_ALIASES
+from psoup.expressions.conversion import is_null_literal, is_text_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import BIGINT, TEXT
+from psoup.model import BIGINT, TEXT, TIMESTAMP
 from psoup.sql.source import StatementText
+from psoup.sql.spans import PARTS, Operand, Span, counted, refused
 
 
 class Binding(Protocol):
@@ -22,6 +26,9 @@ class Binding(Protocol):
 
     def bind(self, node: exp.Expr) -> Expr:
         """Bind an expression."""
+
+    def operand_of(self, node: exp.Expr) -> Operand:
+        """Bind what may be an INTERVAL besides."""
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
         """Apply a function; errors are placed at `node`."""
@@ -40,7 +47,10 @@ def _case(binder: Binding, node: exp.Expr) -> Expr:
 
 
 def _extract(binder: Binding, node: exp.Expr) -> Expr:
-    return binder.call("extract", node, [Literal(TEXT, node.this.name.lower()), binder.bind(node.expression)])
+    part, time = node.this.name.lower(), binder.operand_of(node.expression)
+    if isinstance(time, Span):
+        return counted(binder, PART_ALIASES.get(part, part), node, time)
+    return binder.call("extract", node, [Literal(TEXT, part), time])
 
 
 def _trim(binder: Binding, node: exp.Expr) -> Expr:
@@ -64,8 +74,71 @@ def position_arguments(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if whole is None else [whole, first.this]
 
 
+_ZONE = re.compile(
+    r"(?P<utc>UTC|GMT|Etc/UTC|Etc/GMT)|(?P<etc>Etc/GMT)(?P<way>[+-])(?P<count>[0-9]{1,2})"
+    r"|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-5][0-9]))?",
+    re.IGNORECASE,
+)
+_FARTHEST = 18 * 60
+"""Minutes that a zone is away from UTC at most."""
+
+
+def _at_zone(binder: Binding, node: exp.Expr) -> Expr:
+    """`t AT TIME ZONE 'zone'`: the time on the clock of a zone, of an instant."""
+    micros, time = _offset(binder.source, node), binder.bind(node.this)
+    if time.type != TIMESTAMP and not is_null_literal(time):
+        raise binder.source.error(f"AT TIME ZONE needs a TIMESTAMP, not {time.type}", node, reason="TYPE_MISMATCH")
+    return binder.call("add_interval", node, [time, Literal(BIGINT, 0), Literal(BIGINT, micros)])
+
+
+def _offset(source: StatementText, node: exp.Expr) -> int:
+    """The microseconds that the clock of a zone is before UTC's; only zones whose offset is fixed."""
+    zone, time = node.args["zone"], node.this
+    if time.find(exp.AtTimeZone) is not None:
+        hint = "an instant goes in; the clock of a zone comes out: subtract an INTERVAL to go back"
+        raise source.error("AT TIME ZONE of what has been given a zone already", node, hint=hint)
+    if isinstance(time.unnest(), exp.Cast) and time.unnest().args["to"].this is not exp.DType.TIMESTAMPTZ:
+        raise source.error("AT TIME ZONE needs an instant", node, hint="write TIMESTAMPTZ for TIMESTAMP, in UTC")
+    written = _ZONE.fullmatch(zone.name) if isinstance(zone, exp.Literal) and zone.is_string else None
+    if written is None:
+        hint = "give its offset, as in '+02:00', or 'UTC': what is kept must not depend on tables of zones"
+        named = repr(zone.name[:40]) if isinstance(zone, exp.Literal) else source.written(zone)
+        raise source.unsupported(f"the zone {named}", zone, hint=hint)
+    if written["utc"]:
+        return 0
+    hours, minutes = int(written["count"] or written["hours"]), int(written["minutes"] or 0)
+    if hours * 60 + minutes > _FARTHEST:
+        raise source.error("a zone is at most 18 hours away from UTC", zone)
+    east = written["way"] == "-" if written["etc"] else written["sign"] == "+"  # Etc/GMT-2 is east of UTC
+    return (hours * 60 + minutes) * (60_000_000 if east else -60_000_000)
+
+
+SPANNED = frozenset({"epoch", "epoch_ms", "epoch_us", "extract", "date_part", "datepart", *PARTS})
+"""Functions of a time that are functions of what is between two times, too."""
+
+
+def spanned(binder: Binding, name: str, node: exp.Expr) -> Expr:
+    """A function of `SPANNED`, of a time or of what is between two of them."""
+    *parts, last = node.expressions
+    bound, time = [binder.bind(part) for part in parts], binder.operand_of(last)
+    if not isinstance(time, Span):
+        return binder.call(name, node, [*bound, time])
+    if name in ("extract", "date_part", "datepart") and len(bound) == 1 and is_text_literal(bound[0]):
+        part = str(bound[0].value).lower() if isinstance(bound[0], Literal) else ""
+        name, bound = PART_ALIASES.get(part, part), []
+    if bound:
+        raise refused(binder.source, node)
+    return counted(binder, name, node, time)
+
+
+def _alone(binder: Binding, node: exp.Expr) -> Expr:
+    raise refused(binder.source, node)
+
+
 SPELLED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.Case: _case,
+    exp.AtTimeZone: _at_zone,
+    exp.Interval: _alone,
     exp.Extract: _extract,
     exp.Trim: _trim,
     exp.Substring: _substring,

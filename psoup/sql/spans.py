@@ -1,0 +1,134 @@
+"""What lies between two times: an INTERVAL that is compared, counted or added to a time, and never is a value.
+
+    shipped - ordered > INTERVAL '2' DAY      ->   date_diff('microsecond', ordered, shipped) > 172800000000
+    epoch(shipped - ordered) / 60             ->   date_diff(…) / 1e6 / 60
+    t + (shipped - ordered)                   ->   make_timestamp(epoch_us(t) + date_diff(…))
+
+There is no type of it: a difference of times is a number of microseconds, which is exact, and after binding nothing
+else is left. DuckDB compares INTERVALs as if a month had 30 days, so that is what a constant has here; nothing is added
+to one of months, which have no length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from psoup.expressions.conversion import TIMES, is_null_literal
+from psoup.expressions.tree import Expr, Literal
+from psoup.model import BIGINT, DATE, DOUBLE, TEXT
+from psoup.sql.source import StatementText
+from psoup.sql.types import interval
+
+_DAY = 86_400_000_000
+_MONTH = 30 * _DAY
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_distinct"})
+_HINT = "compare it with an INTERVAL, or take epoch(a - b), which is its seconds"
+
+PARTS: dict[str, tuple[int, int]] = {
+    "day": (0, _DAY),
+    "hour": (_DAY, 3_600_000_000),
+    "minute": (3_600_000_000, 60_000_000),
+    "second": (60_000_000, 1_000_000),
+    "millisecond": (60_000_000, 1_000),
+    "microsecond": (60_000_000, 1),
+}
+"""What a part counts: the rest after so many microseconds (0: all of them), in units of so many."""
+_COUNTS = {"epoch_us": 1, "epoch_ms": 1_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An INTERVAL: `micros` is a BIGINT; `exact`: the difference of two times, which alone has hours and days."""
+
+    micros: Expr
+    exact: bool = False
+    months: bool = False
+
+
+Operand = Expr | Span
+
+
+class Binding(Protocol):
+    """A binder, as far as it is needed here."""
+
+    source: StatementText
+
+    def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
+        """Apply a function; errors are placed at `node`."""
+
+
+def constant(source: StatementText, node: exp.Expr) -> Span:
+    """The INTERVAL that is written at `node`."""
+    months, micros = interval(source, node)
+    return Span(Literal(BIGINT, months * _MONTH + micros), months=months != 0)
+
+
+def difference(binder: Binding, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
+    """What is between two times; None for what is not that: two DATEs are so many days apart."""
+    if left.type.kind not in TIMES or right.type.kind not in TIMES or left.type == right.type == DATE:
+        return None
+    return Span(binder.call("date_diff", node, [Literal(TEXT, "microsecond"), right, left]), exact=True)
+
+
+def negative(binder: Binding, node: exp.Expr, span: Span) -> Span:
+    """The same, backwards."""
+    return Span(binder.call("neg", node, [span.micros]), span.exact, span.months)
+
+
+def combined(binder: Binding, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
+    """An operator, at least one of whose operands is an INTERVAL."""
+    if name in _COMPARISONS:
+        sides = [_compared(binder, node, side) for side in (left, right)]
+        return binder.call(name, node, sides)
+    if name not in ("add", "sub"):
+        raise binder.source.error("an INTERVAL can only be compared, added and subtracted", node, hint=_HINT)
+    for side in (left, right):
+        if isinstance(side, Span) and side.months:
+            raise binder.source.error("months have no fixed length, so nothing is added to them", node, hint=_HINT)
+    if isinstance(left, Span) and isinstance(right, Span):
+        return Span(binder.call(name, node, [left.micros, right.micros]))
+    time, span = (right, left) if isinstance(left, Span) else (left, right)
+    assert isinstance(span, Span)
+    if isinstance(time, Span) or time.type.kind not in TIMES or (name == "sub" and time is right):
+        raise refused(binder.source, node)
+    micros = binder.call(name, node, [binder.call("epoch_us", node, [time]), span.micros])
+    return binder.call("make_timestamp", node, [micros])
+
+
+def _compared(binder: Binding, node: exp.Expr, side: Operand) -> Expr:
+    if isinstance(side, Span):
+        return side.micros
+    if is_null_literal(side):
+        return Literal(BIGINT, None)
+    raise binder.source.error(
+        f"an INTERVAL is compared with an INTERVAL, not with {side.type}", node, hint="write INTERVAL '5' MINUTE"
+    )
+
+
+def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
+    """epoch, epoch_ms, epoch_us, or a part such as hour, of what is between two times."""
+    if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
+        raise refused(binder.source, node)
+    if name == "epoch":
+        return binder.call("div", node, [span.micros, Literal(DOUBLE, 1e6)])
+    if name in _COUNTS:
+        return _whole(binder, node, span.micros, _COUNTS[name])
+    if name not in PARTS:
+        raise binder.source.error(
+            f"what is between two times has no {name}", node, hint=f"it has {', '.join(['epoch', *PARTS])}"
+        )
+    rest, unit = PARTS[name]
+    micros = span.micros if not rest else binder.call("mod", node, [span.micros, Literal(BIGINT, rest)])
+    return _whole(binder, node, micros, unit)
+
+
+def _whole(binder: Binding, node: exp.Expr, micros: Expr, unit: int) -> Expr:
+    return micros if unit == 1 else binder.call("intdiv", node, [micros, Literal(BIGINT, unit)])
+
+
+def refused(source: StatementText, node: exp.Expr) -> Exception:
+    """The error for an INTERVAL where a value is needed."""
+    return source.unsupported("an INTERVAL as a value", node, hint=_HINT)
