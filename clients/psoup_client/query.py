@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from psoup_client import html
@@ -109,6 +109,7 @@ class Query:
         *,
         as_of: Instant | None = None,
         window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         timeout: float | None = None,
@@ -116,14 +117,15 @@ class Query:
         """Return the answer now, or with NOW set to `as_of`, as a whole in memory.
 
         No tuple after `as_of` is in it: a window that ends later is cut there. `window` ("BEGIN … END …") replaces the
-        query's own. `wait_for` is a sequence that the answer must reflect; without it, what this client itself pushed
-        and was told is in. Raises OutOfRange where window or `as_of` lie outside what is kept (see `accept_truncation`)
-        or known.
+        query's own, `windows` those of some sources of a join, by their names in the statement. `wait_for` is a
+        sequence that the answer must reflect; without it, what this client itself pushed and was told is in. Raises
+        OutOfRange where window or `as_of` lie outside what is kept (see `accept_truncation`) or known.
         """
         request = queries_pb2.InvokeRequest(
             query_id=self._id,
             key=self._key,
             window=window,
+            windows=windows,
             accept_truncation=accept_truncation,
             max_bytes=ONE_MESSAGE_BYTES,
         )
@@ -141,7 +143,12 @@ class Query:
         if not reply.too_large:
             return answer_of(reply, self._id)
         with self.stream(
-            as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
+            as_of=as_of,
+            window=window,
+            windows=windows,
+            accept_truncation=accept_truncation,
+            wait_for=wait_for,
+            timeout=timeout,
         ) as pieces:
             answer = pieces.read_all()
         answer.query_id, answer.key = self._id, reply.key
@@ -152,13 +159,14 @@ class Query:
         *,
         as_of: Instant | None = None,
         window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
         request = queries_pb2.InvokeStreamRequest(
-            query_id=self._id, key=self._key, window=window, accept_truncation=accept_truncation
+            query_id=self._id, key=self._key, window=window, windows=windows, accept_truncation=accept_truncation
         )
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))

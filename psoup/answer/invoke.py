@@ -17,7 +17,7 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.matches import Matches, matches_in, matches_together, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.rows import Arrivals, Reading, rows_of
-from psoup.answer.window import WindowChoice, instant, reach, reaches, windows_of
+from psoup.answer.window import Ranges, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
@@ -40,9 +40,14 @@ class Answer:
     """The answer of one invocation; holds its snapshot until it is dropped."""
 
     def __init__(
-        self, record: QueryRecord, completeness: Completeness, reading: Reading, streams: Sequence[int]
+        self,
+        record: QueryRecord,
+        completeness: Completeness,
+        reading: Reading,
+        streams: Sequence[int],
+        ranges: Ranges = (),
     ) -> None:
-        """`streams`: the ID of the stream of each source."""
+        """`streams`: the ID of the stream of each source; `ranges`: of a join, the tuples that it was made of."""
         self.record = record
         self.completeness = completeness
         self.budget = reading.budget
@@ -50,12 +55,13 @@ class Answer:
         self._select = self._plan.schema
         self._reading = reading
         self._streams = streams
+        self.ranges = ranges
 
     def lean(self) -> Answer:
         """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
         reading = self._reading
         matches = [[packed(match) for match in found if match.count] for found in reading.matches]
-        return Answer(self.record, self.completeness, replace(reading, matches=matches), self._streams)
+        return Answer(self.record, self.completeness, replace(reading, matches=matches), self._streams, self.ranges)
 
     @property
     def errors(self) -> int:
@@ -162,10 +168,13 @@ def invoke(
     window: WindowChoice | None = None,
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
+    ranges: Ranges | None = None,
 ) -> Answer:
     """Answer a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one, or some of them.
 
     No tuple after `as_of` is in it: a window that ends later is cut there, and is final once the watermark has passed.
+
+    `ranges`: those of an answer of the same join at `as_of`, which is given once more, whatever has come since.
 
     Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
     `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
@@ -182,6 +191,7 @@ def invoke(
             window=window,
             accept_truncation=accept_truncation,
             budget=budget,
+            ranges=ranges,
         )
     return answer_of(
         snapshot,
@@ -235,11 +245,12 @@ def join_answer(
     window: WindowChoice | None,
     accept_truncation: bool,
     budget: ReadBudget | None,
+    ranges: Ranges | None = None,
 ) -> Answer:
     """Answer a query over several streams, whose `sides` are in the order of FROM. Arguments and errors as `invoke`."""
     views = [view for view, _ in sides]
-    seen = reaches(views, windows_of(record.query, window), now, as_of)
-    if not accept_truncation:
+    seen = reaches(views, windows_of(record.query, window), now, as_of, ranges)
+    if not accept_truncation and ranges is None:
         for part in seen:
             refuse_truncation(part.view.spec.name, part.range)
     config, budget = snapshot.config, budget or ReadBudget()
@@ -250,7 +261,8 @@ def join_answer(
     errors = sum(match.errors for matches in found for match in matches)
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
     reading = Reading(found, seen[0].now, config.texts, budget, config.sort_rows, config.joins)
-    return Answer(record, told, reading, [view.stream_id for view in views])
+    made_of = [(part.range.low, part.range.high) for part in seen]
+    return Answer(record, told, reading, [view.stream_id for view in views], made_of)
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from psoup.data.windows import WindowRange, apply_window, as_of_window
-from psoup.errors import InvalidInput, OutOfRange
+from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE, QueryRecord
@@ -103,14 +103,42 @@ def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[Window
     return tuple([given.get(name, source.window) for name, source in zip(names, sources, strict=True)])
 
 
+Ranges = Sequence[tuple[int, int]]
+"""The tuple IDs of each source, [low, high), that an answer was made of."""
+
+
 def reaches(
-    views: Sequence[StreamView], windows: Sequence[WindowClause], clock: int, as_of: int | None = None
+    views: Sequence[StreamView],
+    windows: Sequence[WindowClause],
+    clock: int,
+    as_of: int | None = None,
+    ranges: Ranges | None = None,
 ) -> list[Reach]:
-    """The part of each source of a join, by its own window, at the instant that they have in common. As `reach`."""
+    """The part of each source of a join, by its own window, at the instant that they have in common. As `reach`.
+
+    With `ranges` these tuples, which an answer at `as_of` was made of before: no matter what has come since.
+    """
+    if ranges is not None and len(ranges) != len(views):
+        raise InvalidInput(f"tuples of {len(ranges)} sources, and the query has {len(views)}", reason="PAGE_TOKEN")
     out = left_out(views, clock)
-    now = instant(joint_now(views, out, clock), as_of)
+    now = as_of if ranges is not None else instant(joint_now(views, out, clock), as_of)
     sources = zip(views, windows, out, strict=True)
-    return [reach(view, window, view.now(clock), now, as_of)._replace(idle=idle) for view, window, idle in sources]
+    seen = [reach(view, window, view.now(clock), now, as_of)._replace(idle=idle) for view, window, idle in sources]
+    return seen if ranges is None else [_again(part, *of) for part, of in zip(seen, ranges, strict=True)]
+
+
+def _again(part: Reach, low: int, high: int) -> Reach:
+    """A source with the tuples that an answer saw before. Raises FailedPrecondition if some are not kept any more."""
+    view = part.view
+    if not low <= high <= view.next_id:
+        raise InvalidInput(f"stream {view.spec.name!r} has no tuples {low} to {high}", reason="PAGE_TOKEN")
+    if low < min(view.first_id, high):
+        raise FailedPrecondition(
+            f"tuples of stream {view.spec.name!r} that the first page was made of are not kept any more; start again"
+            " without page_token",
+            reason="PAGE_EXPIRED",
+        )
+    return part._replace(range=part.range._replace(low=low, high=high, truncated=False))
 
 
 def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:

@@ -42,7 +42,7 @@ class Room:
         if self.held + size > self.limits.bytes:
             raise ResourceExhausted(
                 f"this join would hold {self.held + size:,} bytes with {what}, and one invocation may hold"
-                f" {self.limits.bytes:,} (join_bytes); it found {self.found:,} tuples so far; narrow the windows or the"
+                f" {self.limits.bytes:,} (join_mib); it found {self.found:,} tuples so far; narrow the windows or the"
                 " WHERE clause of a stream",
                 reason="JOIN_BUDGET",
                 used=self.held + size,

@@ -98,6 +98,12 @@ class Settings(BaseModel):
     sort_mib: int = Field(default=256, ge=0)
     """memory that ORDER BY or DISTINCT may hold in one invocation"""
 
+    join_pairs: int = Field(default=268_435_456, ge=1)
+    """pairs of tuples that one invocation of a join may look at"""
+
+    join_mib: int = Field(default=256, ge=1)
+    """memory that one invocation of a join may hold for keys, sorted sides and tuples not yet given out"""
+
     sorts_mib: int = Field(default=512, ge=0)
     """memory that ORDER BY and DISTINCT may hold in all invocations together"""
 
@@ -195,6 +201,8 @@ class Settings(BaseModel):
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
             sort_rows=self.sort_rows,
+            join_pairs=self.join_pairs,
+            join_bytes=self.join_mib * _MIB,
             archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
             streams=self.streams,

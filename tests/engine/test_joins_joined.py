@@ -214,7 +214,7 @@ def test_tuples_that_are_too_many_to_be_sorted_come_in_order_all_the_same() -> N
 
 
 @pytest.mark.parametrize(
-    ("bounds", "word"), [(JoinLimits(pairs=1_000_000), "join_pairs"), (JoinLimits(bytes=99), "join_bytes")]
+    ("bounds", "word"), [(JoinLimits(pairs=1_000_000), "join_pairs"), (JoinLimits(bytes=99), "join_mib")]
 )
 def test_bounds_end_a_join_with_what_to_narrow(bounds: JoinLimits, word: str) -> None:
     sides, node = hot(4_000)

@@ -25,6 +25,7 @@ DOCUMENTS = (
     "benchmarks/README.md",
     "docs/files.md",
     "docs/functions.md",
+    "docs/joins.md",
     "docs/operations.md",
     "docs/saved-searches.md",
     "docs/spark.md",
@@ -61,7 +62,7 @@ def address() -> Iterator[str]:
         yield where
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/saved-searches.md", "docs/windows.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"])
 def test_python_session_prints_what_the_document_shows(
     document: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

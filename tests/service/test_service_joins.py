@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
+import duckdb
+import grpc
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
 from psoup_client import Client, InvalidRequest, NotFound, Query
+from psoup_proto.v1 import queries_pb2
+from psoup_service.ids import page_token
+from psoup_service.servicers.paging import _fingerprint
 from psoup_storage import open_store
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import ranges_of
@@ -111,3 +118,124 @@ def test_the_sides_of_a_join_are_covered_by_jobs_of_their_streams(tmp_path: Path
             write_cover(folder, Cover(site.incarnation, ranges_of(numbers), files))
             assert client.cover(site, folder.name)[0] == 1
             assert client.begin_cover([join.id], stream=name).covered == 1
+
+
+def test_all_ways_to_an_answer_agree(client: Client) -> None:
+    sql = (
+        "SELECT f.id, w.wind, w._id AS hour FROM departures f JOIN weather w ON f.origin = w.origin AND w.at <= f.at"
+        " WHERE f.delay > 10 AND w.wind > 5"
+    )
+    query = client.register(sql, key="windy")
+    answer = query.invoke()
+    pairs = duckdb_rows(
+        "SELECT f.id, w.wind, w.n AS hour FROM departures f JOIN weather w ON f.origin = w.origin AND w.at <= f.at"
+        " WHERE f.delay > 10 AND w.wind > 5 AND f.at <= $now AND w.at <= $now ORDER BY f.id, w.n",
+        now=answer.completeness.now,
+    )
+    assert answer.rows() == pairs and len(pairs) > 50
+    assert client.ask(sql).rows() == pairs
+    with query.stream() as pieces:
+        assert pieces.read_all().rows() == pairs
+    with client.ask_stream(sql) as pieces:
+        assert pieces.read_all().rows() == pairs
+    assert [answer.rows() for answer in client.invoke_many(keys=["windy", "windy"])] == [pairs, pairs]
+    assert client.ask(sql.replace("> 10", "> ?"), [10]).rows() == pairs
+    assert client.register(sql.replace("> 5", "> $least"), {"least": 5}).invoke().rows() == pairs
+    explained = query.explain()
+    assert [(node.operator, node.inputs) for node in explained.nodes] == [
+        ("project", (1,)),
+        ("join", (2, 3)),
+        ("source", ()),
+        ("source", ()),
+    ]
+    assert [node.facts["alias"] for node in explained.nodes[2:]] == ["f", "w"]
+    assert explained.nodes[2].figures["matches_in_window"] == sum(
+        row["delay"] > 10 for row in DEPARTURES.to_pylist()[:56]
+    )
+    assert "source 2 weather AS w (event time)" in str(explained)
+    client.unregister(key="windy")
+
+
+def test_a_join_says_how_complete_each_of_its_sources_is(client: Client) -> None:
+    names = joined_streams(client, "_told")
+    query = client.register(f"SELECT f.id FROM {names[0]} [RANGE 10 MINUTES] f, {names[1]} w WHERE f.origin = w.origin")
+    told = query.invoke().completeness
+    first, second = told.sources
+    assert (first.alias, first.stream, second.alias, second.stream) == ("f", names[0], "w", names[1])
+    at = [dt.datetime.fromtimestamp(seconds, dt.UTC) for seconds in (2_700, 3_300, 3_540)]
+    assert (told.now, told.watermark, told.end) == (at[1], at[1], at[1]), "the weather holds NOW"
+    assert (first.watermark, first.begin, second.watermark, second.begin) == (at[2], at[0], at[1], None)
+    assert (first.final, second.final, told.final) == (True, False, False)
+    assert (first.window_kind, second.window_kind, told.window_kind) == ("sliding", "landmark", "sliding")
+    client.push(names[1], WEATHER.slice(0, 3))
+    told = query.invoke().completeness
+    assert (told.late, [source.late for source in told.sources]) == (3, [0, 3])
+    assert (
+        told.sentence()
+        == "May still grow; w: 3 tuples of the stream came too late and were refused, all in this window."
+    )
+
+
+def test_a_source_is_given_another_window_by_its_name(client: Client) -> None:
+    sql = "SELECT f.id, w.wind FROM departures f, weather w WHERE f.origin = w.origin"
+    query = client.register(sql)
+    whole = query.invoke().rows()
+    hour = {"W": "BEGIN (NOW - 0 SECONDS)", "f": "BEGIN (NOW - 5 MINUTES)"}
+    few = query.invoke(windows=hour)
+    assert 0 < len(few) < len(whole) and set(few.rows()) < set(whole)
+    assert [source.window_kind for source in few.completeness.sources] == ["sliding", "sliding"]
+    assert query.invoke(windows={"w": "BEGIN (NOW - 0)"}).rows() != whole
+    assert client.ask(sql, windows=hour).rows() == few.rows()
+    assert client.invoke(query.id, windows=hour).rows() == few.rows()
+    assert [answer.rows() for answer in client.invoke_many([query], windows=hour)] == [few.rows()]
+    with query.stream(windows=hour) as pieces, client.ask_stream(sql, windows=hour) as others:
+        assert pieces.read_all().rows() == others.read_all().rows() == few.rows()
+    assert query.invoke(window="BEGIN (NOW - 5 MINUTES)").rows() != few.rows()
+    for options, message in (
+        ({"windows": {"x": "BEGIN (NOW)"}}, "has no source 'x'; its sources are called f, w"),
+        ({"windows": {"f": "BEGIN (NOW)"}, "window": "BEGIN (NOW)"}, "window or windows, not both"),
+        ({"windows": {"f": "x" * 1_001}}, "windows has 1,001 characters"),
+        ({"windows": {f"f{n}": "BEGIN (NOW)" for n in range(9)}}, "windows has 9 names; 8 is the most"),
+        ({"windows": {"f": "START NOW"}}, "BEGIN"),
+    ):
+        with pytest.raises(InvalidRequest, match=message):
+            query.invoke(**options)  # type: ignore[arg-type]
+    client.unregister(query.id)
+
+
+def test_pages_of_a_join_are_of_the_first_pages_tuples(client: Client) -> None:
+    names = joined_streams(client, "_paged")
+    sql = f"SELECT f.id, w.wind FROM {names[0]} f, {names[1]} w WHERE f.origin = w.origin{{}}"
+    plain, ordered = client.register(sql.format("")), client.register(sql.format(" ORDER BY wind DESC, f.id"))
+    wanted = [query.invoke().rows() for query in (plain, ordered)]
+    requests = [queries_pb2.InvokeRowsRequest(query_id=query.id, page_size=50) for query in (plain, ordered)]
+    pages = [client.connection.queries.InvokeRows(request) for request in requests]
+    rows = [_rows(page) for page in pages]
+    while pages[0].next_page_token:
+        client.push(
+            names[0], [{"at": f"1970-01-01T00:59:{len(rows[0]) % 60:02}Z", "id": 99, "origin": "JFK", "delay": 0}]
+        )
+        client.push(names[1], [{"at": "1970-01-01T01:00:00Z", "origin": "JFK", "wind": 1}])
+        for request, page in zip(requests, pages, strict=True):
+            request.page_token = page.next_page_token
+        pages = [client.connection.queries.InvokeRows(request) for request in requests]
+        for seen, page in zip(rows, pages, strict=True):
+            seen += _rows(page)
+    assert rows == wanted
+    for token in ({"ranges": [[0, 2**62], [0, 1]]}, {"ranges": [[0, 1]]}, {"ranges": [[0, 1, 2], [0]]}):
+        state = {"now": 0, "offset": 0, "request": _fingerprint(requests[0]), "answer": "", **token}
+        requests[0].page_token = page_token("rows", **state)
+        with pytest.raises(grpc.RpcError) as refused:
+            client.connection.queries.InvokeRows(requests[0])
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def _rows(page: queries_pb2.InvokeRowsResponse) -> list[tuple[int, ...]]:
+    return [tuple(value.bigint_value for value in row.values) for row in page.rows]
+
+
+def duckdb_rows(sql: str, **parameters: object) -> list[tuple[object, ...]]:
+    """The same of DuckDB; `n` is the tuple ID."""
+    departures, weather = (rows.append_column("n", pa.array(range(rows.num_rows))) for rows in (DEPARTURES, WEATHER))
+    assert departures.num_rows and weather.num_rows
+    return duckdb.execute(sql, parameters).fetchall()

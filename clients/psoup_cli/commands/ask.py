@@ -14,10 +14,11 @@ from psoup_cli.commands.invoke import (
     Format,
     JsonRows,
     ShownRows,
-    Window,
+    Windows,
     chosen_form,
     instant_of,
     print_answer,
+    windows_of,
 )
 from psoup_cli.common import Address, Timeout, WaitFor, connect
 from psoup_cli.parameters import Param, values_of
@@ -27,7 +28,7 @@ def ask(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ..., or - for standard input.", show_default=False)],
     param: Param = None,
     as_of: AsOf = None,
-    window: Window = "",
+    window: Windows = None,
     accept_truncation: AcceptTruncation = False,
     format: Annotated[
         Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
@@ -42,6 +43,7 @@ def ask(
     Examples:
       psoup ask "SELECT * FROM flights WHERE origin = 'JFK' BEGIN (NOW - 1 HOUR)"
       psoup ask "SELECT * FROM flights WHERE origin = ?" --param JFK --as-of 2013-07-04T12:00:00Z
+      psoup ask "SELECT f.flight, w.visib FROM flights f, weather w WHERE w.origin = f.origin AND w.visib < 1 LIMIT 9"
       psoup ask - --format csv < query.sql > rows.csv
 
     Print the answer of a SELECT, once: it is not registered, and nothing of it is kept. How complete the answer is goes
@@ -56,9 +58,9 @@ def ask(
             text,
             values,
             as_of=instant,
-            window=window,
             accept_truncation=accept_truncation,
             wait_for=wait_for,
+            **windows_of(window or []),
         ) as answer,
     ):
         print_answer(answer, form, rows)

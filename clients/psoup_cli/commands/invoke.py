@@ -32,9 +32,13 @@ AsOf = Annotated[
     str | None,
     typer.Option("--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."),
 ]
-Window = Annotated[
-    str,
-    typer.Option("--window", metavar="'BEGIN ... END ...'", help="Answer over this window instead of the query's own."),
+Windows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--window",
+        metavar="'BEGIN ... END ...'",
+        help="Answer over this window, not the query's own; ALIAS='BEGIN ...' for a source of a join, repeatable.",
+    ),
 ]
 
 
@@ -57,7 +61,7 @@ def invoke(
     ] = None,
     label: Labels = None,
     as_of: AsOf = None,
-    window: Window = "",
+    window: Windows = None,
     accept_truncation: AcceptTruncation = False,
     format: Annotated[
         Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
@@ -73,6 +77,7 @@ def invoke(
       psoup invoke ID
       psoup invoke ID --as-of 2013-07-04T12:00:00Z
       psoup invoke ID --window "BEGIN (NOW - 7 DAYS)" --format csv > week.csv
+      psoup invoke ID --window "f=BEGIN (NOW - 1 HOUR)" --window "w=BEGIN (NOW - 2 HOURS)"
       psoup invoke --file ids.txt --json
       psoup invoke --key search-42
       psoup invoke --label user=u3
@@ -86,13 +91,14 @@ def invoke(
     names = _names(query_ids or [], file, key or [], label or [])
     single = len(names) == 1 and file is None and not label
     form = chosen_form(single, format, as_json)
-    if not single and (window or form in (Format.csv, Format.arrow)):
-        raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
+    if not single and form in (Format.csv, Format.arrow):
+        raise typer.BadParameter("several queries go with --format json or table")
     wanted: dict[str, Any] = {"as_of": instant_of(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
+    wanted |= windows_of(window or [])
     with connect(address, timeout) as client:
         if single:
             query = Query(client, "", key=key[0]) if key else Query(client, names[0])
-            with query.stream(window=window, **wanted) as answer:
+            with query.stream(**wanted) as answer:
                 print_answer(answer, form, rows)
             return
         if label:
@@ -116,6 +122,16 @@ def _names(query_ids: list[str], file: str | None, keys: list[str], labels: list
     if not names:
         raise typer.BadParameter(f"{file} holds no IDs; write one on each line")
     return names
+
+
+def windows_of(texts: list[str]) -> dict[str, Any]:
+    """Read --window: a window for all sources, or windows by their names in the statement."""
+    named = [text.partition("=") for text in texts if "=" in text]
+    if len(named) < len(texts) > 1 or len({alias.strip() for alias, _, _ in named}) < len(named):
+        raise typer.BadParameter("give --window once, or as ALIAS='BEGIN ... END ...' once for each source")
+    if named:
+        return {"windows": {alias.strip(): window for alias, _, window in named}}
+    return {"window": texts[0]} if texts else {}
 
 
 def chosen_form(single: bool, asked: Format | None, as_json: bool) -> Format:

@@ -28,13 +28,19 @@ def _tags(query: Query) -> tuple[str, str]:
     return query.key, " ".join(f"{name}={value}" for name, value in query.labels.items())
 
 
+def _streams(query: Query) -> str:
+    """Name the streams of a join; "" for another query, whose text has its only one."""
+    return ", ".join(query.streams) if len(query.sources) > 1 else ""
+
+
 def _expires(query: Query) -> str:
     return "" if query.info.expires is None else f"{query.info.expires:%Y-%m-%d}"
 
 
 def queries(
     stream: Annotated[
-        str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
+        str | None,
+        typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream, joins among them."),
     ] = None,
     label: Labels = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the query with this key.")] = None,
@@ -83,9 +89,9 @@ def queries(
         else:
             message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    rows = [(q.id, *_tags(q), _expires(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
-    heads = ["id", "key", "labels", "expires", "window", "query"]
-    kept = [place for place in range(len(heads)) if place not in (1, 2, 3) or any(row[place] for row in rows)]
+    rows = [(q.id, *_tags(q), _expires(q), _streams(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
+    heads = ["id", "key", "labels", "expires", "joins", "window", "query"]
+    kept = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]
     print_list([heads[place] for place in kept], [[row[place] for place in kept] for row in rows], map(facts, shown))
     if more:
         message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

@@ -40,6 +40,7 @@ class AnswerCalls(Session):
         key: str | None = None,
         as_of: Instant | None = None,
         window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         timeout: float | None = None,
@@ -49,7 +50,12 @@ class AnswerCalls(Session):
         if (query is None) == (key is None):
             raise ValueError("give the query's ID, or its key")
         return (query if isinstance(query, Query) else Query(self, query or "", key=key or "")).invoke(
-            as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
+            as_of=as_of,
+            window=window,
+            windows=windows,
+            accept_truncation=accept_truncation,
+            wait_for=wait_for,
+            timeout=timeout,
         )
 
     @overload
@@ -60,6 +66,8 @@ class AnswerCalls(Session):
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
+        window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         return_errors: Literal[False] = False,
@@ -73,6 +81,8 @@ class AnswerCalls(Session):
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
+        window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         return_errors: bool,
@@ -86,6 +96,8 @@ class AnswerCalls(Session):
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
+        window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         return_errors: bool = False,
@@ -101,7 +113,9 @@ class AnswerCalls(Session):
         with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
         """
         names = self._names(queries, keys, labels)
-        request = queries_pb2.InvokeManyRequest(accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES)
+        request = queries_pb2.InvokeManyRequest(
+            window=window, windows=windows, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+        )
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
         asked = request.query_ids if keys is None else request.keys
@@ -118,7 +132,13 @@ class AnswerCalls(Session):
             elif not reply.too_large:
                 answer = answer_of(reply, query_id)
             else:
-                stream = partial(Query(self, query_id).stream, as_of=as_of, accept_truncation=accept_truncation)
+                stream = partial(
+                    Query(self, query_id).stream,
+                    as_of=as_of,
+                    window=window,
+                    windows=windows,
+                    accept_truncation=accept_truncation,
+                )
                 answer = _large(partial(stream, wait_for=wait_for, timeout=timeout), query_id, reply.key)
             if isinstance(answer, PSoupError) and not return_errors:
                 raise answer

@@ -8,6 +8,8 @@ What is asked again and again is better registered: its results are kept up to d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import parameters_of_one
@@ -32,6 +34,7 @@ class StatementCalls(StreamCalls):
         *,
         as_of: Instant | None = None,
         window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         timeout: float | None = None,
@@ -39,10 +42,15 @@ class StatementCalls(StreamCalls):
         """Return the answer of a SELECT now, without registering it, as a whole in memory.
 
         `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`. `window` replaces the
-        statement's own; the other arguments are those of `Query.invoke`. Raises what `register` and `invoke` raise.
+        statement's own, `windows` those of some sources of a join; the other arguments are those of `Query.invoke`.
+        Raises what `register` and `invoke` raise.
         """
         request = statements_pb2.AskRequest(
-            statement=sql, window=window, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+            statement=sql,
+            window=window,
+            windows=windows,
+            accept_truncation=accept_truncation,
+            max_bytes=ONE_MESSAGE_BYTES,
         )
         _fill(request, params, as_of)
         reply = self._read(self.connection.statements.Ask, request, wait_for, timeout)
@@ -53,6 +61,7 @@ class StatementCalls(StreamCalls):
             params,
             as_of=as_of,
             window=window,
+            windows=windows,
             accept_truncation=accept_truncation,
             wait_for=wait_for,
             timeout=timeout,
@@ -66,12 +75,15 @@ class StatementCalls(StreamCalls):
         *,
         as_of: Instant | None = None,
         window: str = "",
+        windows: Mapping[str, str] | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = statements_pb2.AskStreamRequest(statement=sql, window=window, accept_truncation=accept_truncation)
+        request = statements_pb2.AskStreamRequest(
+            statement=sql, window=window, windows=windows, accept_truncation=accept_truncation
+        )
         _fill(request, params, as_of)
         connection = self.connection
 

@@ -996,6 +996,26 @@ class InvokeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUERY_ID_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
@@ -1003,6 +1023,7 @@ class InvokeRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -1025,6 +1046,10 @@ class InvokeRequest(_message.Message):
         later is cut there. Unset: NOW. After NOW: OUT_OF_RANGE. Parts of a microsecond are cut off.
         """
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Instead of the windows of some sources of a join, by their names in the statement. Not with `window`. At most 8."""
+
     def __init__(
         self,
         *,
@@ -1035,10 +1060,11 @@ class InvokeRequest(_message.Message):
         min_sequence: _builtins.int = ...,
         max_bytes: _builtins.int = ...,
         key: _builtins.str = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1094,18 +1120,42 @@ class InvokeManyRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUERY_IDS_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     accept_truncation: _builtins.bool
     """As in InvokeRequest."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
     max_bytes: _builtins.int
     """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
+    window: _builtins.str
+    """As in InvokeRequest, for all of them."""
     @_builtins.property
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The queries, 10,000 at most. An ID may come twice, as may a key."""
@@ -1118,6 +1168,10 @@ class InvokeManyRequest(_message.Message):
     def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Instead of `query_ids`: the queries that have these keys."""
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest, for all of them: each query must have these sources."""
+
     def __init__(
         self,
         *,
@@ -1127,10 +1181,12 @@ class InvokeManyRequest(_message.Message):
         min_sequence: _builtins.int = ...,
         max_bytes: _builtins.int = ...,
         keys: _abc.Iterable[_builtins.str] | None = ...,
+        window: _builtins.str = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "keys", b"keys", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_ids", b"query_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "keys", b"keys", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_ids", b"query_ids", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1254,12 +1310,33 @@ class InvokeStreamRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUERY_ID_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -1274,6 +1351,10 @@ class InvokeStreamRequest(_message.Message):
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest."""
+
     def __init__(
         self,
         *,
@@ -1283,10 +1364,11 @@ class InvokeStreamRequest(_message.Message):
         accept_truncation: _builtins.bool = ...,
         min_sequence: _builtins.int = ...,
         key: _builtins.str = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1332,6 +1414,26 @@ class InvokeRowsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUERY_ID_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
@@ -1340,6 +1442,7 @@ class InvokeRowsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -1358,6 +1461,10 @@ class InvokeRowsRequest(_message.Message):
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest."""
+
     def __init__(
         self,
         *,
@@ -1369,10 +1476,11 @@ class InvokeRowsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         key: _builtins.str = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,9 +3,11 @@
 isort:skip_file
 Statements that stand for nothing: a question that is asked once, and any statement by one door."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from psoup_proto.v1 import streams_pb2 as _streams_pb2
 from psoup_proto.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
@@ -25,6 +27,26 @@ class AskRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STATEMENT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
@@ -33,6 +55,7 @@ class AskRequest(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
     BY_NAME_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT …, as in RegisterRequest; at most 64 KiB."""
     window: _builtins.str
@@ -51,6 +74,10 @@ class AskRequest(_message.Message):
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest."""
+
     def __init__(
         self,
         *,
@@ -62,10 +89,11 @@ class AskRequest(_message.Message):
         max_bytes: _builtins.int = ...,
         parameters: _builtins.bytes = ...,
         by_name: _builtins.bool = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -113,6 +141,26 @@ class AskStreamRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STATEMENT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
@@ -120,6 +168,7 @@ class AskStreamRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
     BY_NAME_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """As in AskRequest."""
     window: _builtins.str
@@ -136,6 +185,10 @@ class AskStreamRequest(_message.Message):
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
 
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest."""
+
     def __init__(
         self,
         *,
@@ -146,10 +199,11 @@ class AskStreamRequest(_message.Message):
         min_sequence: _builtins.int = ...,
         parameters: _builtins.bytes = ...,
         by_name: _builtins.bool = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

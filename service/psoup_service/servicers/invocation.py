@@ -13,7 +13,6 @@ left.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -21,19 +20,20 @@ from dataclasses import dataclass, replace
 
 from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.window import all_in_memory
-from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
+from psoup.answer.window import Ranges, WindowChoice, all_in_memory
+from psoup.errors import Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.events.tags import NO_TAG
 from psoup.expressions import supplied
 from psoup.model import WindowClause
-from psoup.plan.sides import FIRST_SIDE
+from psoup.plan.sides import FIRST_SIDE, MOST_SOURCES
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
-from psoup_service.ids import Ids, page_size, page_token, read_page_token
+from psoup_service.ids import Ids
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.paging import made_page, wanted_page
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import ender
 from psoup_service.wire.limits import Limits
@@ -42,7 +42,6 @@ _MANY, _MANY_S = 10_000, 0.25
 """Most IDs of an InvokeMany, and seconds after which it replies with what it has."""
 
 _DEFAULT_BYTES = 1024 * 1024
-_ROWS, _MAX_ROWS = 100, 10_000
 
 _MAX_WINDOW = 1_000
 
@@ -60,7 +59,7 @@ class _Wanted:
     tenant: str
     now: int
     as_of: int | None
-    window: WindowClause | None
+    window: WindowChoice | None
     accept_truncation: bool
 
     @property
@@ -76,8 +75,8 @@ class _Wanted:
         waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
         return not waits and all_in_memory(snapshot, record, self.now)
 
-    def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
-        """Evaluate up to the matches; errors name the query as the client did."""
+    def answer(self, snapshot: Snapshot, budget: ReadBudget, ranges: Ranges | None = None) -> Answer:
+        """Evaluate up to the matches; errors name the query as the client did. `ranges`: those of its first page."""
         try:
             return invoke(
                 snapshot,
@@ -88,6 +87,7 @@ class _Wanted:
                 window=self.window,
                 accept_truncation=self.accept_truncation,
                 budget=budget,
+                ranges=ranges,
             )
         except NotFound as problem:
             raise self.ids.named(problem, self.name) from None
@@ -144,7 +144,7 @@ class Invocation:
                 field=field,
             )
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
-        as_of = await instant(self._backend, request)
+        window, as_of = other_window(request), await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
@@ -152,10 +152,10 @@ class Invocation:
 
             def make(name: str, room: int) -> queries_pb2.InvokeResponse:
                 if not request.keys:
-                    wanted = _Wanted(ids, ids.read_query(name), name, tenant, now, as_of, None, accept)
+                    wanted = _Wanted(ids, ids.read_query(name), name, tenant, now, as_of, window, accept)
                     return _whole(wanted.answer(snapshot, budget), room)
                 query_id = snapshot.query_with(name, tenant).query_id
-                wanted = _Wanted(ids, query_id, ids.query(query_id), tenant, now, as_of, None, accept)
+                wanted = _Wanted(ids, query_id, ids.query(query_id), tenant, now, as_of, window, accept)
                 response = _whole(wanted.answer(snapshot, budget), room)
                 response.query_id = wanted.name
                 return response
@@ -180,21 +180,14 @@ class Invocation:
         self, request: queries_pb2.InvokeRowsRequest, context: Context
     ) -> queries_pb2.InvokeRowsResponse:
         """A page of rows."""
-        size = page_size(request.page_size, _ROWS, _MAX_ROWS)
-        state = read_page_token("rows", request.page_token, now=int, offset=int, request=str, answer=str)
+        page = wanted_page(request, self._backend.limits.answer_bytes)
         wanted = await self._wanted(request, context)
-        page = _Page(size, self._backend.limits.answer_bytes)
-        if state is not None:
-            if state["request"] != _fingerprint(request) or not -(2**63) <= state["now"] < 2**63:
-                raise InvalidInput(
-                    "page_token belongs to another invocation; repeat all fields but page_size, or leave it empty",
-                    reason="PAGE_TOKEN",
-                    field="page_token",
-                )
-            wanted = replace(wanted, as_of=state["now"])
-            page = replace(page, offset=max(state["offset"], 0), expected=state["answer"])
+        if page.now is not None:
+            wanted = replace(wanted, as_of=page.now)
         response = await self._backend.host.evaluate(
-            lambda snapshot, budget: _page(wanted.answer(snapshot, budget), wanted.name, request, page),
+            lambda snapshot, budget: made_page(
+                wanted.answer(snapshot, budget, page.ranges), wanted.name, request, page
+            ),
             tenant=wanted.tenant,
         )
         self._backend.metrics.answered(len(response.rows))
@@ -203,7 +196,7 @@ class Invocation:
     async def _wanted(self, request: Request, context: Context) -> _Wanted:
         """Read the request, and wait for `min_sequence`."""
         backend, tenant = self._backend, self._backend.tenant(context)
-        window = other_window(request.window)
+        window = other_window(request)
         as_of = await instant(backend, request)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
         return _Wanted(
@@ -232,11 +225,22 @@ class Invocation:
             return None
 
 
-def other_window(text: str) -> WindowClause | None:
-    """The window of a request, if it has one."""
+def other_window(request: Request | queries_pb2.InvokeManyRequest | Question) -> WindowChoice | None:
+    """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
+    if not request.windows:
+        return _window(request.window, "window") if request.window else None
+    if request.window:
+        raise InvalidInput("give window or windows, not both", field="windows")
+    if len(request.windows) > MOST_SOURCES:
+        raise InvalidInput(f"windows has {len(request.windows):,} names; {MOST_SOURCES} is the most", field="windows")
+    return {alias: _window(text, "windows") for alias, text in request.windows.items()}
+
+
+def _window(text: str, field: str) -> WindowClause:
+    """Read the text of a window."""
     if len(text) > _MAX_WINDOW:  # it is parsed on the loop
-        raise InvalidInput(f"window has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field="window")
-    return window_clause(text) if text else None
+        raise InvalidInput(f"{field} has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field=field)
+    return window_clause(text)
 
 
 async def instant(backend: Backend, request: Request | queries_pb2.InvokeManyRequest | Question) -> int | None:
@@ -306,52 +310,3 @@ def _some(
         if room <= 0 or time.perf_counter() > end:
             break
     return response
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """The rows of a page; `expected`: the likeness of the answer on the first page."""
-
-    rows: int
-    max_bytes: int
-    offset: int = 0
-    expected: str | None = None
-
-
-def _page(
-    answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: _Page
-) -> queries_pb2.InvokeRowsResponse:
-    likeness = answer.likeness
-    if page.expected is not None and likeness != page.expected:
-        raise FailedPrecondition(
-            f"the answer of {name!r} has changed since its first page; start again without page_token",
-            reason="PAGE_EXPIRED",
-        )
-    contents = answer.completeness
-    response = queries_pb2.InvokeRowsResponse(
-        completeness=convert.completeness(contents, answer.record.query),
-        columns=convert.query_columns(answer.record),
-    )
-    batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
-    response.completeness.errors, response.completeness.select_errors = answer.errors, answer.select_errors
-    if batch is not None:
-        response.rows.extend(convert.rows(batch, answer.record))
-        if more and contents.now is not None:
-            response.next_page_token = page_token(
-                "rows",
-                now=contents.now,
-                offset=page.offset + batch.num_rows,
-                request=_fingerprint(request),
-                answer=likeness,
-            )
-    return response
-
-
-def _fingerprint(request: queries_pb2.InvokeRowsRequest) -> str:
-    """A digest of all fields of a request that shape the answer."""
-    same = queries_pb2.InvokeRowsRequest()
-    same.CopyFrom(request)
-    same.ClearField("page_size")
-    same.ClearField("page_token")
-    same.ClearField("min_sequence")
-    return hashlib.blake2b(same.SerializeToString(deterministic=True), digest_size=9).hexdigest()

@@ -21,8 +21,8 @@ import pyarrow as pa
 from psoup.admission.binding import LONG_TEXT
 from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
+from psoup.answer.window import WindowChoice
 from psoup.errors import FailedPrecondition
-from psoup.model import WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
@@ -52,7 +52,7 @@ class _Asked:
     tenant: str
     now: int
     as_of: int | None
-    window: WindowClause | None
+    window: WindowChoice | None
     accept_truncation: bool
     query: StandingQuery | None = None
 
@@ -135,7 +135,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
     async def _asked(self, request: Question, context: Context) -> _Asked:
         """Read a request and bind its statement; waits for `min_sequence`."""
         backend = self._backend
-        window, tenant = other_window(request.window), backend.tenant(context)
+        window, tenant = other_window(request), backend.tenant(context)
         values = await self._values(request, context) if request.parameters else None
         as_of = await instant(backend, request)
         asked = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)

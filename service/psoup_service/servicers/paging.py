@@ -1,0 +1,100 @@
+"""Pages of rows: what a token remembers of the first page, so that the following ones belong to the same answer.
+
+one stream   NOW, the rows before, and what the answer was like: it must be the same again, else PAGE_EXPIRED
+a join       NOW, the rows before, and the tuples of each source that it was made of: these are joined once more,
+             whatever has come since; PAGE_EXPIRED only if some of them are not kept any more
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from psoup.answer.invoke import Answer
+from psoup.answer.window import Ranges
+from psoup.errors import FailedPrecondition, InvalidInput
+from psoup_proto.v1 import queries_pb2
+from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.wire import answers, convert
+
+_ROWS, _MAX_ROWS = 100, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The rows of a page. `now`, `expected`, `ranges`: NOW, likeness and tuples of the first one; None there."""
+
+    rows: int
+    max_bytes: int
+    offset: int = 0
+    now: int | None = None
+    expected: str | None = None
+    ranges: Ranges | None = None
+
+
+def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> Page:
+    """The page that a request asks for. Raises InvalidInput for a token of another list or another request."""
+    size = page_size(request.page_size, _ROWS, _MAX_ROWS)
+    state = read_page_token("rows", request.page_token, now=int, offset=int, request=str, answer=str, ranges=list)
+    if state is None:
+        return Page(size, max_bytes)
+    ranges = state["ranges"]
+    if state["request"] != _fingerprint(request) or not _is_time(state["now"]) or not all(map(_is_range, ranges)):
+        raise InvalidInput(
+            "page_token belongs to another invocation; repeat all fields but page_size, or leave it empty",
+            reason="PAGE_TOKEN",
+            field="page_token",
+        )
+    made_of = [(low, high) for low, high in ranges] if ranges else None
+    return Page(size, max_bytes, max(state["offset"], 0), state["now"], state["answer"], made_of)
+
+
+def made_page(
+    answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: Page
+) -> queries_pb2.InvokeRowsResponse:
+    """The page of an answer; `name`: the query's. Raises FailedPrecondition if the answer has changed."""
+    likeness = "" if answer.ranges else answer.likeness
+    if page.expected is not None and likeness != page.expected:
+        raise FailedPrecondition(
+            f"the answer of {name!r} has changed since its first page; start again without page_token",
+            reason="PAGE_EXPIRED",
+        )
+    contents = answer.completeness
+    response = queries_pb2.InvokeRowsResponse(
+        completeness=convert.completeness(contents, answer.record.query),
+        columns=convert.query_columns(answer.record),
+    )
+    batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
+    response.completeness.errors, response.completeness.select_errors = answer.errors, answer.select_errors
+    if batch is not None:
+        response.rows.extend(convert.rows(batch, answer.record))
+        if more and contents.now is not None:
+            response.next_page_token = page_token(
+                "rows",
+                now=contents.now,
+                offset=page.offset + batch.num_rows,
+                request=_fingerprint(request),
+                answer=likeness,
+                ranges=answer.ranges,
+            )
+    return response
+
+
+def _is_time(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
+def _is_range(value: Any) -> bool:
+    """Whether it is a range of tuple IDs: it comes from a client."""
+    return isinstance(value, list) and len(value) == 2 and all(type(end) is int and _is_time(end) for end in value)
+
+
+def _fingerprint(request: queries_pb2.InvokeRowsRequest) -> str:
+    """A digest of all fields of a request that shape the answer."""
+    same = queries_pb2.InvokeRowsRequest()
+    same.CopyFrom(request)
+    same.ClearField("page_size")
+    same.ClearField("page_token")
+    same.ClearField("min_sequence")
+    return hashlib.blake2b(same.SerializeToString(deterministic=True), digest_size=9).hexdigest()

@@ -1,0 +1,37 @@
+"""Joins on the command line: registered, listed, explained, asked with windows of their sources."""
+
+from __future__ import annotations
+
+from psoup_client import Client
+from psoup_testing.command import Psoup
+from psoup_testing.fixtures import numbers
+from psoup_testing.joins_served import joined_streams
+
+
+def test_a_join_from_the_shell(psoup: Psoup, client: Client) -> None:
+    departures, weather = joined_streams(client, f"_cli{next(numbers)}")
+    sql = f"SELECT f.id, w.wind FROM {departures} f JOIN {weather} w USING (origin) WHERE f.delay > 100 AND w.wind > 20"
+    query = psoup("register", sql).out.strip()
+    answer = psoup("invoke", query)
+    rows = answer.out.splitlines()[1:]
+    assert len(rows) > 4 and "nothing late" in answer.err
+    assert psoup("ask", sql).out == answer.out
+    early = ("--window", "f=BEGIN (NOW - 10 MINUTES)", "--window", "w=BEGIN (NOW)")
+    few = psoup("invoke", query, *early)
+    assert set(few.out.splitlines()[1:]) < set(rows)
+    assert psoup("ask", sql, *early).out == few.out
+    assert psoup("invoke", query, "--window", "BEGIN (NOW)").out.splitlines()[1:] == []
+    assert len(psoup("invoke", query, query, *early, "--json").rows[0]["rows"]) == len(few.out.splitlines()) - 1
+    for wrong in (("BEGIN (NOW)", "w=BEGIN (NOW)"), ("w=BEGIN (NOW)", "w = BEGIN (NOW)")):
+        refused = psoup("invoke", query, "--window", wrong[0], "--window", wrong[1])
+        assert (refused.code, "once for each source" in refused.err) == (2, True)
+    unknown = psoup("invoke", query, "--window", "x=BEGIN (NOW)")
+    assert "has no source 'x'" in unknown.err
+    listed = psoup("queries", "--stream", weather, "--json").rows
+    assert [(row["query_id"], row["streams"]) for row in listed] == [(query, [departures, weather])]
+    assert [source["alias"] for source in listed[0]["sources"]] == ["f", "w"]
+    explained = psoup("explain", query).out
+    assert f"source 1 {departures} AS f (event time)" in explained and f"source 2 {weather} AS w" in explained
+    client.push(departures, [{"at": "1970-01-01", "id": 1, "origin": "JFK", "delay": 1}])
+    assert "f: 1 tuple of the stream came too late" in psoup("invoke", query).err
+    assert psoup("unregister", query).code == 0
