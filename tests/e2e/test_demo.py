@@ -16,17 +16,17 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load
+from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, DURING
+from psoup_cli.flights.questions import AFTER, BEFORE, DURING, JOINS
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
 from psoup_client import Client, OutOfRange, Unavailable
-from psoup_testing.flights import WINDOWS, ask_duckdb
+from psoup_testing.flights import JOINED, WINDOWS, ask_duckdb
 from psoup_testing.serving import serving
 from psoup_testing.zygote import Zygote
 
 UTC = dt.UTC
-QUESTIONS = (*BEFORE, *DURING, *AFTER)
+QUESTIONS = (*BEFORE, *DURING, *JOINS, *AFTER)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,13 @@ def test_flights_are_in_order_and_of_one_year(flights: pa.Table) -> None:
     assert departures[0].as_py() == dt.datetime(2013, 1, 1, 10, 17, tzinfo=UTC)  # UA 1545, at 5:17
     assert departures[0].as_py() > dt.datetime.fromisoformat(YEAR_START)
     assert departures[-1].as_py() < dt.datetime.fromisoformat(LAST_HEARTBEAT)
+
+
+def test_the_weather_has_each_hour_and_airport_once() -> None:
+    weather = load_weather()
+    rows = duckdb.sql("SELECT count(*), count(DISTINCT (hour, origin)), count(DISTINCT origin) FROM weather").fetchall()
+    assert rows == [(26_115, 26_115, 3)]
+    assert pc.all(pc.less_equal(weather["hour"][:-1], weather["hour"][1:])).as_py()
 
 
 # The story -----------------------------------------------------------------------------------------------
@@ -109,7 +116,7 @@ def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
     if shown.as_of is not None:
         return shown.as_of
     pauses = (MARCH, JULY)
-    pause = pauses[0] if position < 5 else pauses[1] if position < 10 else None
+    pause = pauses[0] if position < 7 else pauses[1] if position < 13 else None
     if pause is None:
         return dt.datetime.fromisoformat(LAST_HEARTBEAT)
     departures = flights["departure"]
@@ -117,13 +124,13 @@ def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
 
 
 def test_every_question_is_asked_and_named_once(story: Story) -> None:
-    assert {shown.question.name for shown in story.shown} == set(WINDOWS) == {q.name for q in QUESTIONS}
-    assert len(QUESTIONS) == 12
+    assert {shown.question.name for shown in story.shown} == {*WINDOWS, *JOINED} == {q.name for q in QUESTIONS}
+    assert len(QUESTIONS) == 14
     assert story.stream == "flights_2"
 
 
 def test_answers_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
-    assert len(story.shown) == 18
+    assert len(story.shown) == 21
     for position, shown in enumerate(story.shown):
         now = expected_now(shown, position, flights)
         assert shown.answer.completeness.now == now, shown.question.name

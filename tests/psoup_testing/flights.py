@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from psoup_cli.flights.dataset import load_weather
 from psoup_cli.flights.story import Shown
 
 
@@ -22,6 +23,9 @@ def fixed(begin: str | None, end: str | None = None) -> Callable[[dt.datetime], 
     first = dt.datetime.fromisoformat(begin) if begin else None
     return lambda now: (first, dt.datetime.fromisoformat(end) if end else now)
 
+
+JOINED = {"storm": {"f": 6, "w": 7}, "turnaround": {"a": 9, "b": 3}}
+"""Of joins the hours before NOW that each source sees."""
 
 WINDOWS = {
     "jfk": hours(1),
@@ -42,6 +46,8 @@ WINDOWS = {
 
 def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
     """The rows of an answer that was shown, when NOW was `now`."""
+    if shown.question.name in JOINED:
+        return _joined(shown, now, flights)
     begin, end = WINDOWS[shown.question.name](now)
     if "15 MINUTES" in shown.window:
         begin = now - dt.timedelta(minutes=15)
@@ -55,3 +61,17 @@ def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[
     sql = shown.question.sql.partition(" BEGIN ")[0].format(flights=f"({rows})")
     parameters = {"end": end} | ({"begin": begin} if begin is not None else {})
     return connection.execute(sql, parameters).fetchall()
+
+
+def _joined(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of a join: each source is cut to its own window."""
+    weather, sql = load_weather(), shown.question.sql
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for alias, hours_before in JOINED[shown.question.name].items():
+        name, time = ("weather", "hour") if alias == "w" else ("flights", "departure")
+        rows = f"(SELECT * FROM {name} WHERE {time} BETWEEN $now - INTERVAL {hours_before} HOURS AND $now)"
+        sql = sql.replace(f"{{{name}}} [RANGE {hours_before} HOURS] AS {alias}", f"{rows} AS {alias}")
+    connection.register("weather", weather)
+    connection.register("flights", flights)
+    return connection.execute(sql, {"now": now}).fetchall()

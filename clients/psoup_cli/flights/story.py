@@ -1,7 +1,8 @@
 """The order of things: register, replay, go away, come back, ask.
 
     before      five queries wait for flights
-    March       three more are registered, over what has already flown
+    March       three more are registered, over what has already flown, and two joins: with the weather, and of flights
+                with flights
     April       the client goes away; flights go on
     10 July     a new client comes back with nothing but the keys of its queries
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
@@ -19,10 +20,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from rich.console import Console
 
-from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement
+from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement, create_weather_statement, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, DURING, Question
-from psoup_cli.flights.replay import Replay
+from psoup_cli.flights.questions import AFTER, BEFORE, DURING, JOINS, Question
+from psoup_cli.flights.replay import Replay, Stations
 from psoup_cli.flights.show import clock, print_answer, say
 from psoup_cli.picture import Room, picture
 from psoup_client import Answer, Client, Query
@@ -53,7 +54,8 @@ class Story:
         self._speed = speed
         self._ctrl_c = ctrl_c
         self._sequence = 0
-        self.stream = ""
+        self._stations: Stations | None = None
+        self.stream = self.weather = ""
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
         self.shown: list[Shown] = []
@@ -62,6 +64,8 @@ class Story:
         """Run the whole story; raises PSoupError when the service fails."""
         with Client(self._address) as airports:
             self.stream = self._create(airports)
+            self.weather = self._create_weather(airports)
+            self._stations = Stations(airports, self.weather, load_weather())
             asking = Client(self._address)
             try:
                 self._register(asking, BEFORE, "Five standing queries are registered before the first flight.")
@@ -87,12 +91,22 @@ class Story:
         say(self._console, "the time when it was due. Times are shown as New York's clocks show them.")
         return name
 
+    def _create_weather(self, client: Client) -> str:
+        """The stream of the weather, named after that of the flights."""
+        name = self.stream.replace("flights", "weather", 1)
+        client.create_stream(create_weather_statement(name))
+        say(self._console, f"Created the stream {name}: each hour an event from each of the three airports.")
+        return name
+
     def _until_july(self, client: Client, replay: Replay) -> None:
         self._replay(replay, MARCH, f"Replaying 2013 from January to {clock(MARCH)}.")
         self._ask(client, BEFORE[0])
         self._ask(client, BEFORE[1])
         self._register(client, DURING, "Three more queries, answered at once over flights that left before them.")
         for question in DURING:
+            self._ask(client, question)
+        self._register(client, JOINS, "Two joins: of flights with the weather, and of flights with flights.")
+        for question in JOINS:
             self._ask(client, question)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
 
@@ -104,7 +118,7 @@ class Story:
             self._console, "\nA new client comes back, with nothing but the keys that it gave to its queries.", "yellow"
         )
         client = Client(self._address)
-        for question in BEFORE:
+        for question in (*BEFORE, JOINS[1]):
             self._ask(client, question)
         return client
 
@@ -129,7 +143,7 @@ class Story:
         self.longest = worst[0]["_id"]
         matched = client.matches(self.stream, self.longest, keys=True)
         say(self._console, "\nAnd the other way round: which queries did the longest delay match?", "bold cyan")
-        for question in (*BEFORE, *DURING, *AFTER):
+        for question in (*BEFORE, *DURING, *AFTER):  # joins match pairs, not a tuple
             if self.key(question) in matched:
                 say(self._console, f"  {self.key(question):20}  {question.title}")
         say(self._console, f"\nWhy is it not in the answer of {self.key(BEFORE[1])} now?", "bold cyan")
@@ -143,13 +157,15 @@ class Story:
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
+        if self._stations is not None:
+            self._stations.until(moment)
         self._sequence = replay.until(moment).sequence
 
     def _register(self, client: Client, questions: Sequence[Question], text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
         for question in questions:
             query = client.register(
-                question.sql.format(flights=self.stream),
+                question.sql.format(flights=self.stream, weather=self.weather),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
             )
