@@ -282,6 +282,9 @@ _TAKEN = {
 }
 """What to do with a value of that Python type for a column of that type."""
 
+_COUNT = re.compile(r"[+-]?\d{9,19}(\.\d*)?")
+"""A text that looks like a number of seconds since 1970, or of less."""
+
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 """A part of a second below a microsecond."""
 
@@ -293,6 +296,8 @@ def _unfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
     place = "" if row is None else f"row {row}: "
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
+    if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
+        return InvalidData(f"{place}{shown} in column {column.name!r} is not a valid TIMESTAMP{_COUNTS}", facts=facts)
     if isinstance(value, str) and column.type in _WRITTEN:
         written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
         way = f"is not a valid {column.type}; {written}"
@@ -311,7 +316,7 @@ def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
         if small:
             return f"; round it to {column.arrow.scale} digits, or give text or Decimal"
     if column.type == "TIMESTAMP" and isinstance(value, dt.datetime):
-        return "; it has microseconds: round it"
+        return "; a TIMESTAMP has microseconds: round it"
     if column.type == "TIMESTAMP" and number:
         return f", as {times.unit} since 1970" if times.unit else _COUNTS
     if pa.types.is_decimal(column.arrow) and number:

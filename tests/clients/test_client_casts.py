@@ -91,7 +91,7 @@ def test_nanoseconds_are_taken_where_they_lose_nothing() -> None:
     whole = pa.array([EPOCH * 10**9 + 1_000], pa.timestamp("ns"))
     assert values(whole, AT) == [NOON + dt.timedelta(microseconds=1)]
     assert values(pa.array(pd.Series(pd.to_datetime([EPOCH * 10**9]))), AT) == [NOON]
-    assert "it has microseconds: round it" in refusal(pa.array([1], pa.timestamp("ns", "UTC")), AT)
+    assert "a TIMESTAMP has microseconds: round it" in refusal(pa.array([1], pa.timestamp("ns", "UTC")), AT)
     assert values(["2024-05-01T12:00:00.000000000Z"], AT) == [NOON]
     for given in (["2024-05-01T12:00:00.000000001Z"], pa.array(["2024-05-01T12:00:00.000000001Z"])):
         assert "is not a valid TIMESTAMP" in refusal(given, AT)

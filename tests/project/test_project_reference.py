@@ -1,4 +1,4 @@
-"""docs/python.md is made of the SDK's docstrings: `make golden` writes it anew."""
+"""docs/python.md is made of the SDK's docstrings, the table of settings of their descriptions: `make golden`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import psoup_client
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.client import Client
 from psoup_client.session import Session
+from psoup_service.settings import load
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+OPERATIONS = PAGE.parent / "operations.md"
 INTRODUCTION = """# The Python SDK
 
 All that `import psoup_client` gives, from its docstrings. How it is used: README.md and docs/saved-searches.md.
@@ -122,6 +126,25 @@ def test_the_page_of_the_sdk_is_made_of_its_docstrings() -> None:
     if os.environ.get("PSOUP_TEST_WRITE"):
         PAGE.write_text(page)
     assert page == PAGE.read_text(), "if the change is meant: make golden"
+
+
+def settings() -> str:
+    """The table of the service's settings, as the operator's document has it."""
+    lines = ["| setting | default | what it is |", "|---|---|---|"]
+    for setting in load({}, environ={}).show():
+        value = {"": "", "()": "", "None": ""}.get(f"{setting.value}", f"`{setting.value}`")
+        lines.append(f"| `{setting.name}` | {value} | {setting.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_of_settings_is_made_of_their_descriptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = OPERATIONS.read_text()
+    begin, end = page.index("\n", page.index("<!-- made by")) + 1, page.index("<!-- end -->")
+    if os.environ.get("PSOUP_TEST_WRITE"):
+        OPERATIONS.write_text(page[:begin] + settings() + page[end:])
+        return
+    assert page[begin:end] == settings(), "if the change is meant: make golden"
 
 
 def test_every_public_name_says_what_it_is() -> None:

@@ -73,12 +73,16 @@ def _dialects() -> list[Dirty]:
         _text(
             "wrong_delimiter.csv",
             "id;name\n1;x\n",
-            "line 1: 'id;name' names none of the columns",
+            "line 1: 'id;name' names none of the columns of stream 's', which are id, name, price, unit price,"
+            " day, at, ok; if the first line is a row, say --no-header",
             0,
             delimiter=",",
         ),
         _text(
-            "comma.csv", "id;price\n1;2,50\n", "line 2, column 'price', '2,50': it is not a valid DECIMAL(9,2); write a"
+            "comma.csv",
+            "id;price\n1;2,50\n",
+            "line 2, column 'price', '2,50': it is not a valid DECIMAL(9,2); write a point for the decimal"
+            " comma, and no thousands",
         ),
     ]
 
@@ -87,26 +91,47 @@ def _headers() -> list[Dirty]:
     return [
         _text("shouting.csv", " ID ,NAME, Unit-Price\n1,x,2.5\n", rows=1),
         _text("no_header.csv", "1,x,1.5,2,2026-07-01,2026-07-01,true\n", rows=1, no_header=True),
-        _text("headless.csv", "1,x\n2,y\n", "line 1: '1, x' names none of the columns of stream"),
+        _text(
+            "headless.csv",
+            "1,x\n2,y\n",
+            "line 1: '1, x' names none of the columns of stream 's', which are id, name, price, unit price,"
+            " day, at, ok; if the first line is a row, say --no-header",
+        ),
         _text(
             "short.csv",
             "1,x\n",
-            "line 1: it has 2 values, and stream 's' 7 columns; without a header",
+            "line 1: it has 2 values, and stream 's' 7 columns; without a header they have to be as many",
             0,
             no_header=True,
         ),
         _text(
-            "twice.csv", "id,name,Name\n1,x,y\n", "line 1: fields 2 and 3, 'name' and 'Name', are both column 'name'"
+            "twice.csv",
+            "id,name,Name\n1,x,y\n",
+            "line 1: fields 2 and 3, 'name' and 'Name', are both column 'name'; rename one",
         ),
         _text(
-            "nameless.csv", "id,name,\n1,x,\n", "line 1: field 3 has no name; name it, or leave it out with --ignore"
+            "nameless.csv",
+            "id,name,\n1,x,\n",
+            "line 1: field 3 has no name; name it, or leave it out with --ignore-extra",
         ),
         _text("nameless_too.csv", "id,name,\n1,x,\n", "", 1, ignore_extra=True),
-        _text("extra.csv", "id,nmae\n1,x\n", "line 1: stream 's' has no column 'nmae'; did you mean 'name'?"),
+        _text(
+            "extra.csv",
+            "id,nmae\n1,x\n",
+            "line 1: stream 's' has no column 'nmae'; did you mean 'name'? its columns: id, name, price, unit"
+            " price, day, at, ok; --ignore-extra leaves others out",
+        ),
         _text("extra_too.csv", "id,other,other\n1,x,\xff\n", "", 1, ignore_extra=True, written="latin-1"),
         _text("missing.csv", "name\nx\n", "column 'id' is missing, and stream 's' says NOT NULL"),
+    ]
+
+
+def _empties() -> list[Dirty]:
+    return [
         _text("empty.csv", "", "the file is empty: its first line has to name the columns, or say --no-header"),
-        _text("blank.csv", "\n\r\n  \n", "the file is empty"),
+        _text(
+            "blank.csv", "\n\r\n  \n", "the file is empty: its first line has to name the columns, or say --no-header"
+        ),
         _text("only_header.csv", "id,name\n"),
     ]
 
@@ -118,26 +143,35 @@ def _encodings() -> list[Dirty]:
         _text(
             "latin.csv",
             "id,name\n1,x\n2,Zürich\n",
-            "line 3, column 'name', 'Z\\xfcrich': byte fc is not utf-8; say what the file is in with --encoding",
+            "line 3, column 'name', 'Z\\xfcrich': byte fc is not utf-8; say what the file is in with"
+            " --encoding, latin-1 for instance",
             written="latin-1",
         ),
         _text("latin_too.csv", "id,name\n1,Zürich\n", "", 1, encoding="latin-1", written="latin-1"),
         _text(
             "utf16_unmarked.csv",
             "id,name\n1,x\n",
-            "line 1: it has NUL bytes; if the file is UTF-16",
+            "line 1: it has NUL bytes; if the file is UTF-16, say --encoding utf-16-le or utf-16-be",
             written="utf-16-le",
         ),
         Dirty(
             "cp1252.csv",
             b"id,name\n1,x\n2,\x81\n",
-            "line 3: byte 81 is not cp1252; say what the file is in with --encoding",
+            "line 3: byte 81 is not cp1252; say what the file is in with --encoding, latin-1 for instance",
             0,
             {"encoding": "cp1252"},
         ),
-        Dirty("half.csv", "id,name\n1,é".encode("utf-16")[:-1], "line 2: byte e9 is not utf-16"),
+        Dirty(
+            "half.csv",
+            "id,name\n1,é".encode("utf-16")[:-1],
+            "line 2: byte e9 is not utf-16; say what the file is in with --encoding, latin-1 for instance",
+        ),
         Dirty("nul.csv", b"id,name\n1,a\0b\n", "", 1),
-        Dirty("nul_number.csv", b"id,name\n1\x00,a\n", r"line 2, column 'id', '1\x00': it is not a valid BIGINT"),
+        Dirty(
+            "nul_number.csv",
+            b"id,name\n1\x00,a\n",
+            "line 2, column 'id', '1\\x00': it is not a valid BIGINT; if that stands for NULL, name it with --null",
+        ),
     ]
 
 
@@ -146,26 +180,26 @@ def _values() -> list[Dirty]:
         _text(
             "ragged.csv",
             "id,name\n1,x\n2\n",
-            "line 3: it has 1 value, and the first line 2 names; they are separated by",
+            "line 3: it has 1 value, and the first line 2 names; they are separated by commas",
         ),
         _text("wide.csv", "id,name\n1,x,y,z\n", "line 2: it has 4 values, and the first line 2 names"),
         _text(
             "null_text.csv",
             "id,price\n1,NA\n",
-            "line 2, column 'price', 'NA': it is not a valid DECIMAL(9,2); if that "
-            "stands for NULL, name it with --null",
+            "line 2, column 'price', 'NA': it is not a valid DECIMAL(9,2); if that stands for NULL, name it"
+            " with --null",
         ),
         _text("null_texts.csv", "id,price,name\n1,NA,\n2,-,\n", "", 2, null=["NA", "-"]),
         _text("plus.csv", "id\n+1\n", "line 2, column 'id', '+1': it is not a valid BIGINT; leave its sign out"),
         _text(
             "large.csv",
             "id\n9223372036854775808\n",
-            "line 2, column 'id', '9223372036854775808': it is not a valid BIG",
+            "line 2, column 'id', '9223372036854775808': it is not a valid BIGINT; it is out of the range of 64 bits",
         ),
         _text(
             "cents.csv",
             "id,price\n1,1.005\n",
-            "line 2, column 'price', '1.005': it has more digits than DECIMAL(9,2) h",
+            "line 2, column 'price', '1.005': it has more digits than DECIMAL(9,2) holds; round it",
         ),
     ]
 
@@ -173,7 +207,10 @@ def _values() -> list[Dirty]:
 def _times() -> list[Dirty]:
     return [
         _text(
-            "german.csv", "id,day\n1,30.06.2026\n", "line 2, column 'day', '30.06.2026': it is not a valid DATE; name"
+            "german.csv",
+            "id,day\n1,30.06.2026\n",
+            "line 2, column 'day', '30.06.2026': it is not a valid DATE; name its form with --date-format,"
+            " %d.%m.%Y for instance",
         ),
         _text(
             "german_too.csv",
@@ -185,7 +222,8 @@ def _times() -> list[Dirty]:
         _text(
             "february.csv",
             "id,day\n1,30.02.2026\n",
-            "line 2: '30.02.2026' in column 'day' is not a valid DATE",
+            "line 2: '30.02.2026' in column 'day' is not a valid DATE; write it as 2013-07-04, or name its form"
+            " (psoup push --date-format)",
             0,
             date_format=["%d.%m.%Y"],
         ),
@@ -193,16 +231,20 @@ def _times() -> list[Dirty]:
         _text(
             "epoch_without.csv",
             "id,at\n1,1782907200000\n",
-            "line 2: '1782907200000' in column 'at' is not a valid TIME",
+            "line 2: '1782907200000' in column 'at' is not a valid TIMESTAMP; if it counts from 1970, say what:"
+            ' time_unit="s" (--time-unit s), or "ms", "us", "ns"',
         ),
         _text("not_null.csv", "id,name\n,x\n", "line 2: 'id' is NULL, but the stream says NOT NULL"),
         _text(
-            "open.csv", 'id,name\n1,"x\n2,y\n', "line 2: the quote that opens here is not closed before the end of the"
+            "open.csv",
+            'id,name\n1,"x\n2,y\n',
+            "line 2: the quote that opens here is not closed before the end of the file; close it, double a"
+            " quote that is text, or say what quotes are with --quote",
         ),
     ]
 
 
-def _others() -> list[Dirty]:
+def _compressed() -> list[Dirty]:
     rows = b"id,name\n1,x\n2,y\n"
     return [
         Dirty("rows.csv.gz", _gzip(rows), rows=2),
@@ -211,28 +253,58 @@ def _others() -> list[Dirty]:
         Dirty("rows.csv.lz4", _arrow("lz4", rows), rows=2),
         Dirty("misnamed.csv", bz2.compress(rows), rows=2),
         Dirty("cut.csv.gz", _gzip(rows)[:-9], "it cannot be decompressed as gzip: Truncated compressed stream"),
-        Dirty("crushed.csv.gz", _gzip(rows)[:10] + b"\xff" * 9, "it cannot be decompressed as gzip: "),
+        Dirty(
+            "crushed.csv.gz",
+            _gzip(rows)[:10] + b"\xff" * 9,
+            "it cannot be decompressed as gzip: zlib inflate failed: invalid block type",
+        ),
+    ]
+
+
+def _others() -> list[Dirty]:
+    return [
         _text(
             "rows.jsonl",
             '{"id": 1}\n{"id": 2, "price": 0.30000000000000004}\n',
-            "line 2: 0.30000000000000004 in column "
-            "'price' does not fit DECIMAL(9,2) without loss; round it to 2 digits",
+            "line 2: 0.30000000000000004 in column 'price' does not fit DECIMAL(9,2) without loss; round it to"
+            " 2 digits, or give text or Decimal",
         ),
-        _text("cut.jsonl", '{"id": 1}\n{"id": 2', "line 2: it is not valid JSON: Expecting ',' delimiter at column 9"),
         _text(
-            "deep.jsonl", '{"id": 1, "name": ' + "[" * 100_000 + "\n", "line 1: it is not valid JSON: it is nested too"
+            "cut.jsonl",
+            '{"id": 1}\n{"id": 2',
+            "line 2: it is not valid JSON: Expecting ',' delimiter at column 9; write one object on each line",
+        ),
+        _text(
+            "deep.jsonl",
+            '{"id": 1, "name": ' + "[" * 100_000 + "\n",
+            "line 1: it is not valid JSON: it is nested too deeply; write one object on each line",
         ),
         Dirty("nanoseconds.parquet", _parquet(id=pa.array([1]), at=pa.array([1_000], pa.timestamp("ns"))), rows=1),
         Dirty(
             "finer.parquet",
             _parquet(id=pa.array([1]), at=pa.array([1], pa.timestamp("ns"))),
-            "row 1: Timestamp('1970-01-01 00:00:00.000000001') in column 'at' does not fit TIMESTAMP without loss",
+            "row 1: Timestamp('1970-01-01 00:00:00.000000001') in column 'at' does not fit TIMESTAMP without"
+            " loss; a TIMESTAMP has microseconds: round it",
         ),
-        Dirty("no.parquet", rows, "this cannot be read as parquet: Parquet magic bytes not found"),
+        Dirty(
+            "no.parquet",
+            b"id,name\n1,x\n",
+            "this cannot be read as parquet: Parquet magic bytes not found in footer. Either the file is"
+            " corrupted or this is not a parquet file.",
+        ),
     ]
 
 
-CORPUS: Sequence[Dirty] = [*_dialects(), *_headers(), *_encodings(), *_values(), *_times(), *_others()]
+CORPUS: Sequence[Dirty] = [
+    *_dialects(),
+    *_headers(),
+    *_empties(),
+    *_encodings(),
+    *_values(),
+    *_times(),
+    *_compressed(),
+    *_others(),
+]
 
 
 def endless(line: bytes) -> tuple[Callable[[int], bytes], list[int]]:

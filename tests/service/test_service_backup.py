@@ -23,7 +23,7 @@ from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SEED
-from psoup_testing.serving import Serving
+from psoup_testing.serving import Serving, serving
 from psoup_testing.zygote import Zygote
 
 FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "format-4" / "data"
@@ -125,6 +125,28 @@ def test_a_restored_directory_keeps_its_new_incarnation(tmp_path: Path) -> None:
         store.close()
     assert found[0] == found[2] and found[3] == old
     assert len(set(found)) == 3
+
+
+def test_what_changes_at_a_restore_and_what_stays(tmp_path: Path) -> None:
+    sql = "SELECT x, _id FROM s WHERE x > 1"
+    with serving(store=DurableStore(tmp_path / "data")) as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM s (x BIGINT)")
+        keyed = client.register(sql, key="large", labels={"user": "u1"})
+        asked = client.register(sql, request_id="nightly")
+        with client.producer("s", name="p", epoch=3) as producer:
+            producer.push({"x": [1, 2, 3]})
+        position, rows, last = client.position("s", "p"), keyed.invoke().rows(), client.last_sequence
+    restore(tmp_path / "data", tmp_path / "restored")
+    with serving(store=DurableStore(tmp_path / "restored")) as service, Client(service.address) as client:
+        with pytest.raises(NotFound, match="another"):
+            client.query(keyed.id)
+        found = client.query(key="large")
+        assert (found.id != keyed.id, found.id.split("-")[2]) == (True, keyed.id.split("-")[2])
+        assert (found.info.labels, found.info.sql) == ({"user": "u1"}, sql)
+        assert found.invoke().rows() == rows == [(2, 1), (3, 2)]
+        again = client.register(sql, request_id="nightly")
+        assert (again.id.split("-")[2], len(client.queries("s"))) == (asked.id.split("-")[2], 2)
+        assert (client.position("s", "p"), client.info().sequence) == (position, last)
 
 
 def test_restore_refuses_what_would_do_harm(tmp_path: Path) -> None:
