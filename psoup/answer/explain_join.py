@@ -29,7 +29,7 @@ def explain_join(
     node: Join, matches: Sequence[Sequence[Matches]], now: int | None, config: EngineConfig, budget: ReadBudget
 ) -> Findings:
     """Evaluate a join over the matches of its sources, and tell what it did. O(candidates, up to some millions)."""
-    sides = [MatchedSide(found, config.texts, budget) for found in matches]
+    sides = [MatchedSide(found, config.texts, budget, config.join_bytes) for found in matches]
     limits = replace(config.joins, pairs=min(config.joins.pairs, _MOST))
     join = joined(node, sides, now=now, texts=config.texts, budget=budget, limits=limits)
     rows, whole = 0, True

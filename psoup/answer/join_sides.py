@@ -12,7 +12,7 @@ A side lives as long as one reading of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import accumulate
 
 import numpy as np
@@ -25,9 +25,9 @@ from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of
 from psoup.model import Kind
-from psoup.reading import ReadBudget
+from psoup.reading import NO_LIMIT, ReadBudget
 
-_WHOLE_FROM = 65_536
+_WHOLE_FROM = 4_096
 """Rows up to which a column is gathered whole, whatever is taken of it."""
 _WHOLE_SHARE = 64
 """Rows for each one that is taken up to which that is worth while: they will be taken again, piece by piece."""
@@ -38,26 +38,37 @@ _GROUP_ROWS = 65_536
 class MatchedSide:
     """The matches of one source, by position. `rows`: how many. `close` gives back what it holds."""
 
-    def __init__(self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget) -> None:
+    def __init__(
+        self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget, most: int = NO_LIMIT
+    ) -> None:
+        """`most`: bytes of all columns that `columns` computes at once."""
         self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
         stops = list(accumulate(len(offsets) for _, offsets in self._group))
         self.rows = stops[-1] if stops else 0
         self._starts: Array = np.array([0, *stops[:-1]], np.int64)
         self._in_memory = all(data.in_memory for data, _ in self._group)
-        self._texts, self._budget = texts, budget
+        self._texts, self._budget, self._most = texts, budget, most
         self._whole: dict[int, Column | None] = {}
         """Columns that are kept; None: too large for that."""
         self._held = 0
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:
-        """Compute expressions over all rows. O(rows)."""
+        """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""
         if not self.rows:
             return [empty_column(expr.type) for expr in exprs]
-        wanted, pieces = list(exprs), list[list[Column]]()
+        wanted, pieces, size = list(exprs), list[list[Column]](), 0
         for group in self._groups():
             self._budget.check()
-            pieces.extend(computed(wanted, group, None, self._texts, self._budget))
-        return [concat_columns(parts) for parts in zip(*pieces, strict=True)]
+            for piece in computed(wanted, group, None, self._texts, self._budget):
+                size += sum(column.nbytes for column in piece)
+                if size > self._most:
+                    raise _too_large(size, self._most)
+                pieces.append(piece)
+        columns = [concat_columns(parts) for parts in zip(*pieces, strict=True)]
+        if self.rows <= _WHOLE_FROM:
+            read = zip(wanted, columns, strict=True)
+            self._whole |= {expr.index: column for expr, column in read if isinstance(expr, AttributeRef)}
+        return columns
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
         """Compute expressions over the rows at `positions` (integers, any order, also repeated).
@@ -72,7 +83,8 @@ class MatchedSide:
         types = {ref.index: ref.type for ref in refs}
         if not len(positions):
             return {index: empty_column(data_type) for index, data_type in types.items()}
-        columns = {index: column for index in types if (column := self._kept(index, len(positions))) is not None}
+        self._keep(types.keys() - self._whole.keys(), len(positions))
+        columns = {index: column for index in types if (column := self._whole.get(index)) is not None}
         self._refuse_texts(columns.values(), positions)
         taken = {index: column.take(positions) for index, column in columns.items()}
         return taken | self._by_chunks(frozenset(types.keys() - columns.keys()), positions)
@@ -83,21 +95,19 @@ class MatchedSide:
         self._budget.give_back(self._held)
         self._held = 0
 
-    def _kept(self, index: int, wanted: int) -> Column | None:
-        """A column of all rows; None if it is not worth its memory."""
-        if index in self._whole:
-            return self._whole[index]
-        if not self._in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
-            return None
-        column: Column | None
+    def _keep(self, indices: Set[int], wanted: int) -> None:
+        """Keep some columns of all rows, if that is worth their memory for so many rows that are wanted."""
+        if not indices or not self._in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
+            return
         try:
-            column = gathered(frozenset({index}), self._group, self._texts)[0][index]
-            self._budget.hold(column.nbytes)
-            self._held += column.nbytes
+            columns = gathered(frozenset(indices), self._group, self._texts)[0]
+            size = sum(column.nbytes for column in columns.values())
+            self._budget.hold(size)
         except (TooMuchText, ResourceExhausted):
-            column = None
-        self._whole[index] = column
-        return column
+            self._whole |= dict.fromkeys(indices)
+        else:
+            self._held += size
+            self._whole |= columns
 
     def _by_chunks(self, indices: frozenset[int], positions: Array) -> dict[int, Column]:
         """Columns of rows, each row read once and repeated."""
@@ -139,3 +149,13 @@ class MatchedSide:
                 size += int((column.values[1:][positions] - column.values[:-1][positions]).sum())
         if size > self._texts.together and len(positions) > 1:
             raise TooMuchText(2)
+
+
+def _too_large(size: int, most: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the keys of one stream of this join take {size:,} bytes and more, and one invocation may hold {most:,}"
+        " (join_bytes); narrow the windows or the WHERE clause of a stream",
+        reason="JOIN_BUDGET",
+        used=size,
+        limit=most,
+    )

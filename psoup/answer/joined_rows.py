@@ -76,7 +76,8 @@ class JoinRows:
     def _pieces(self, most: int) -> Iterator[Piece]:
         """The rows that are not cut, at most so many in each piece."""
         reading, skip, left = self.reading, self.skip, self.limit
-        self._sides = [MatchedSide(matches, reading.texts, reading.budget) for matches in reading.matches]
+        limits = (reading.texts, reading.budget, reading.joins.bytes)
+        self._sides = [MatchedSide(matches, *limits) for matches in reading.matches]
         if left == 0 or not all(side.rows for side in self._sides):
             return
         found = joined(

@@ -210,6 +210,11 @@ def test_the_read_of_a_join_is_bounded(soup: LocalPSoup) -> None:
     with pytest.raises(ResourceExhausted, match="join_pairs") as caught:
         few.ask("SELECT x.k FROM r x, r y WHERE x.k = y.k").to_table()
     assert caught.value.reason == "JOIN_BUDGET"
+    small = LocalPSoup(EngineConfig(chunk_rows=64, join_bytes=10_000), VirtualClock(100))
+    small.execute("CREATE STREAM r (t TEXT)")
+    small.push("r", pa.table({"t": ["x" * 1_000] * 60}))
+    with pytest.raises(ResourceExhausted, match="join_bytes"):
+        small.ask("SELECT x._id FROM r x, r y WHERE x.t || '' = y.t").to_table()
 
     class Left(Exception):
         pass
