@@ -38,9 +38,7 @@ _GROUP_ROWS = 65_536
 class MatchedSide:
     """The matches of one source, by position. `rows`: how many. `close` gives back what it holds."""
 
-    def __init__(
-        self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget, most: int = NO_LIMIT
-    ) -> None:
+    def __init__(self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget, most: int = NO_LIMIT) -> None:
         """`most`: bytes of all columns that `columns` computes at once."""
         self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
         stops = list(accumulate(len(offsets) for _, offsets in self._group))

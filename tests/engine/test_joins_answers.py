@@ -80,6 +80,30 @@ def test_batches_are_as_small_as_they_are_wanted(soup: LocalPSoup) -> None:
     assert pa.Table.from_batches(list(answer.batches(3))).equals(answer.to_table())
 
 
+def test_pages_of_many_rows_follow_one_another() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
+    soup.execute("CREATE STREAM r (k BIGINT)")
+    soup.push("r", pa.table({"k": [1] * 70}))
+    sql = "SELECT x._id AS i, y._id AS j FROM r x, r y WHERE x.k = y.k"
+    every = [(i, j) for i in range(70) for j in range(70)]
+    assert rows(soup.ask(sql)) == every
+    for skip in (1_000, 2_100, 4_880):
+        assert rows(soup.ask(f"{sql} LIMIT 1100 OFFSET {skip}")) == every[skip : skip + 1_100]
+    assert rows(soup.ask(f"{sql} ORDER BY j LIMIT 2 OFFSET 75")) == [(5, 1), (6, 1)]
+
+
+def test_few_rows_of_a_long_side_are_gathered_from_their_chunks() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
+    soup.execute("CREATE STREAM long (k BIGINT, t TEXT)")
+    soup.execute("CREATE STREAM few (k BIGINT)")
+    soup.push("long", pa.table({"k": range(5_000), "t": [f"t{i}" for i in range(5_000)]}))
+    soup.push("few", pa.table({"k": [4_900, 70, 4_900, 3]}))
+    answer = soup.ask("SELECT few._id, t, long.k, long._time FROM few, long WHERE few.k = long.k")
+    assert [row[:3] for row in rows(answer)] == [
+        (0, "t4900", 4_900), (1, "t70", 70), (2, "t4900", 4_900), (3, "t3", 3)
+    ]  # fmt: skip
+
+
 def test_a_plain_query_takes_windows_by_the_name_of_its_stream(soup: LocalPSoup) -> None:
     query = soup.register("SELECT a FROM r WHERE k = 9")
     assert rows(soup.invoke(query, window={"R": "BEGIN (NOW - 5 ROWS)"})) == [(19,)]
