@@ -15,9 +15,9 @@ from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFou
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
-from psoup.model import StreamSpec
+from psoup.model import Attribute, StreamSpec
 from psoup.plan.canonical import describe_duration
-from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
+from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup.wording import counted
 
 _EXAMPLES = 3
@@ -67,43 +67,38 @@ def decide_alter(
     """
     asked = alter_stream(command.sql, new=True)
     stream = tenant.stream(asked.stream)
+    asked = replace(asked, attributes=_missing_columns(stream.spec, asked))
+    spec = asked.of(stream.spec)
     if asked.ahead is not None:
-        spec = asked.of(stream.spec)
         _check_ahead(spec, config)
-        text = alter_statement(spec.name, (), asked.ahead)
-        event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
-        return stream.stream_id, None if spec == stream.spec else event
-    schema = stream.spec.schema
-    added = []
-    for attribute in asked.attributes:
-        position = schema.index(attribute.name)
-        if position is None:
-            added.append(attribute)
-            continue
-        column = schema.attributes[position]
-        if attribute.name in asked.lenient and column.type == attribute.type:
-            continue
-        raise AlreadyExists(
-            f"stream {stream.spec.name!r} has a column {column.name!r} of type {column.type} already; "
-            + "choose another name"
-            + ("" if attribute.name in asked.lenient else ", or say IF NOT EXISTS"),
-            reason="COLUMN_EXISTS",
-            stream=stream.spec.name,
-            column=column.name,
-        )
-    if not added:
+    if spec == stream.spec:
         return stream.stream_id, None
-    if len(schema.attributes) + len(added) > MAX_ATTRIBUTES:
+    text = alter_statement(spec.name, asked.attributes, asked.ahead)
+    event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
+    return stream.stream_id, event
+
+
+def _missing_columns(spec: StreamSpec, asked: Alteration) -> tuple[Attribute, ...]:
+    """Return the columns that are asked for and not there; raises AlreadyExists, and InvalidInput for too many."""
+    there = {attribute.name.lower(): attribute for attribute in spec.schema.attributes}
+    missing = tuple(attribute for attribute in asked.attributes if attribute.name.lower() not in there)
+    for attribute in asked.attributes:
+        column, lenient = there.get(attribute.name.lower()), attribute.name in asked.lenient
+        if column is not None and not (lenient and column.type == attribute.type):
+            raise AlreadyExists(
+                f"stream {spec.name!r} has a column {column.name!r} of type {column.type} already; choose another name"
+                + ("" if lenient else ", or say IF NOT EXISTS"),
+                reason="COLUMN_EXISTS",
+                stream=spec.name,
+                column=column.name,
+            )
+    if missing and len(there) + len(missing) > MAX_ATTRIBUTES:
         raise InvalidInput(
-            f"stream {stream.spec.name!r} has {len(schema.attributes):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
-            f" {len(added)} more do not fit",
+            f"stream {spec.name!r} has {len(there):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
+            f" {len(missing)} more do not fit",
             reason="TOO_MANY_COLUMNS",
         )
-    spec = stream.spec.with_columns(tuple(added))
-    text = alter_statement(spec.name, tuple(added))
-    return stream.stream_id, StreamAltered(
-        sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now
-    )
+    return missing
 
 
 def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,18 @@ from psoup_client import Query
 _MOST = 1_000
 """Rows of a table that one may still want to look at."""
 
+Stream = Annotated[
+    str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream, joins among them.")
+]
+Key = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the query with this key.")]
+Expiring = Annotated[
+    str | None, typer.Option("--expiring", metavar="TIME", help="Only queries that expire within this time: '7 days'.")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", min=1, metavar="N", help="List at most so many; without --json 1,000 by default."),
+]
+
 
 def facts(query: Query) -> dict[str, Any]:
     """Describe a query as a JSON object."""
@@ -24,36 +37,12 @@ def facts(query: Query) -> dict[str, Any]:
     return row
 
 
-def _tags(query: Query) -> tuple[str, str]:
-    return query.key, " ".join(f"{name}={value}" for name, value in query.labels.items())
-
-
-def _streams(query: Query) -> str:
-    """Name the streams of a join; "" for another query, whose text has its only one."""
-    return ", ".join(query.streams) if len(query.sources) > 1 else ""
-
-
-def _expires(query: Query) -> str:
-    return "" if query.info.expires is None else f"{query.info.expires:%Y-%m-%d}"
-
-
 def queries(
-    stream: Annotated[
-        str | None,
-        typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream, joins among them."),
-    ] = None,
+    stream: Stream = None,
     label: Labels = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the query with this key.")] = None,
-    expiring: Annotated[
-        str | None,
-        typer.Option("--expiring", metavar="TIME", help="Only queries that expire within this time: '7 days'."),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", "-n", min=1, metavar="N", help="List at most so many; without --json 1,000 by default."
-        ),
-    ] = None,
+    key: Key = None,
+    expiring: Expiring = None,
+    limit: Limit = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -81,17 +70,38 @@ def queries(
         for query in shown:
             print_json(facts(query))
         return
-    if not shown:
-        if expiring:
-            message("No query expires within that time. List all: psoup queries")
-        elif stream or label:
-            message("No query is on that stream or has those labels. List all: psoup queries")
-        else:
-            message('There are no queries yet. Register one: psoup register "SELECT ..."')
-        return
+    if shown:
+        _print_table(shown)
+    else:
+        message(_why_none(bool(stream or label), bool(expiring)))
+    if more:
+        message(f"These are the first {len(shown):,}. There are more: --limit says how many to list, --json lists all.")
+
+
+def _print_table(shown: Sequence[Query]) -> None:
+    """Print a line for each query; a column that is empty for all of them is left out."""
     rows = [(q.id, *_tags(q), _expires(q), _streams(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     heads = ["id", "key", "labels", "expires", "joins", "window", "query"]
     kept = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]
     print_list([heads[place] for place in kept], [[row[place] for place in kept] for row in rows], map(facts, shown))
-    if more:
-        message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")
+
+
+def _why_none(narrowed: bool, expiring: bool) -> str:
+    if expiring:
+        return "No query expires within that time. List all: psoup queries"
+    if narrowed:
+        return "No query is on that stream or has those labels. List all: psoup queries"
+    return 'There are no queries yet. Register one: psoup register "SELECT ..."'
+
+
+def _tags(query: Query) -> tuple[str, str]:
+    return query.key, " ".join(f"{name}={value}" for name, value in query.labels.items())
+
+
+def _streams(query: Query) -> str:
+    """Name the streams of a join; "" for another query, whose text has its only one."""
+    return ", ".join(query.streams) if len(query.sources) > 1 else ""
+
+
+def _expires(query: Query) -> str:
+    return "" if query.info.expires is None else f"{query.info.expires:%Y-%m-%d}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 from rich.console import Console
@@ -13,9 +13,16 @@ from psoup_cli.commands.queries import facts
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json
 from psoup_cli.parameters import Param, ParameterFile, read_parameters, read_statements, values_of
-from psoup_client import Client, PSoupError
+from psoup_client import Client, PSoupError, Queries
 from psoup_client.wording import counted, verb
 
+Statement = Annotated[
+    str | None, typer.Argument(metavar="[SQL]", help="SELECT ..., or - for standard input.", show_default=False)
+]
+File = Annotated[
+    str | None,
+    typer.Option("--file", metavar="FILE", help="Read statements, one on each line; or the one for --params."),
+]
 Params = Annotated[
     str | None,
     typer.Option(
@@ -41,15 +48,10 @@ ExpiresAfter = Annotated[
 
 
 def register(
-    sql: Annotated[
-        str | None, typer.Argument(metavar="[SQL]", help="SELECT ..., or - for standard input.", show_default=False)
-    ] = None,
+    sql: Statement = None,
     param: Param = None,
     params: Params = None,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="FILE", help="Read statements, one on each line; or the one for --params."),
-    ] = None,
+    file: File = None,
     key: Key = None,
     label: Labels = None,
     replace: Replace = False,
@@ -76,6 +78,34 @@ def register(
     taken as what the parameter needs; columns are found by name for $name, and go in order for ? and $1. --key and
     --label name columns of the file then, which are not parameters unless the statement names them.
     """
+    _check(sql, file, params, param, key, label, replace)
+    given: _Given = {"key": key, "replace": replace, "expires_after": expires_after, "request_id": request_id}
+    with connect(address, timeout) as client:
+        if params is None and file is None:
+            _register_one(client, sys.stdin.read() if sql == "-" else str(sql), param, label, given, as_json)
+        else:
+            _register_many(client, sql, params, file, label, given, as_json)
+
+
+class _Given(TypedDict):
+    """Options of a query that is registered, or of each of many."""
+
+    key: str | None
+    replace: bool
+    expires_after: str | None
+    request_id: str | None
+
+
+def _check(
+    sql: str | None,
+    file: str | None,
+    params: str | None,
+    param: list[str] | None,
+    key: str | None,
+    label: list[str] | None,
+    replace: bool,
+) -> None:
+    """Raise BadParameter for options that do not go together."""
     if (sql is None) == (file is None):
         raise typer.BadParameter("give a statement, or --file")
     if param and (params or file):
@@ -84,21 +114,12 @@ def register(
         raise typer.BadParameter("--replace is for queries with a --key")
     if (key is not None or label) and file and not params:
         raise typer.BadParameter("--key and --label are for one statement, or for one with --params")
-    if params or file:
-        tags = {"key": key, "labels": label or [], "replace": replace, "expires_after": expires_after}
-        _register_many(sql, params, file, {"request_id": request_id, **tags}, as_json, (address, timeout))
-        return
-    text = sys.stdin.read() if sql == "-" else str(sql)
-    with connect(address, timeout) as client:
-        query = client.register(
-            text,
-            values_of(text, param),
-            key=key,
-            labels=labels_of(label),
-            replace=replace,
-            expires_after=expires_after,
-            request_id=request_id,
-        )
+
+
+def _register_one(
+    client: Client, text: str, param: list[str] | None, label: list[str] | None, given: _Given, as_json: bool
+) -> None:
+    query = client.register(text, values_of(text, param), labels=labels_of(label), **given)
     if as_json:
         print_json(facts(query))
         return
@@ -107,19 +128,20 @@ def register(
 
 
 def _register_many(
+    client: Client,
     sql: str | None,
     params: str | None,
     file: str | None,
-    options: dict[str, Any],
+    label: list[str] | None,
+    given: _Given,
     as_json: bool,
-    where: tuple[str | None, float | None],
 ) -> None:
     try:
-        statement, given = _what(sql, params, file)
+        statement, read = _what(sql, params, file)
     except (OSError, ValueError) as problem:
         raise typer.BadParameter(unreadable(problem)) from None
     done = 0
-    with connect(*where) as client, _bar() as bar:
+    with _bar() as bar:
         task = bar.add_task("registered", total=None)
 
         def progress(count: int, total: int) -> None:
@@ -127,25 +149,23 @@ def _register_many(
             done = count
             bar.update(task, completed=count, total=total)
 
+        statements, rows = (read.rows, None) if statement is None else (statement, read.rows)
         try:
-            rows = None if statement is None else given.rows
-            _print_parts(client, given.rows if statement is None else statement, rows, options, as_json, progress)
+            for part in client.register_parts(statements, rows, labels=label or [], **given, progress=progress):
+                _print_ids(part, as_json)
         except PSoupError as problem:
             source = "standard input" if file == "-" and not params else str(params or file)
-            raise _after(given.placed(problem, source), done, options["request_id"]) from None
+            raise _after(read.placed(problem, source), done, given["request_id"]) from None
     message(f"{counted(done, 'query')} registered.")
 
 
-def _print_parts(
-    client: Client, statement: Any, rows: Any, options: dict[str, Any], as_json: bool, progress: Any
-) -> None:
+def _print_ids(queries: Queries, as_json: bool) -> None:
     """Print IDs as soon as they are there: those before an error are registered."""
-    for part in client.register_parts(statement, rows, **options, progress=progress):
-        for query in part:
-            if as_json:
-                print_json({"query_id": query.id})
-            else:
-                print(query.id)
+    for query in queries:
+        if as_json:
+            print_json({"query_id": query.id})
+        else:
+            print(query.id)
 
 
 def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError:

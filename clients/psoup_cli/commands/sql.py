@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -57,27 +59,24 @@ def sql(
     form = chosen_form(True, format, as_json)
     name = "standard input" if file == "-" else file
     statements = list(statements_of(_read(file)))
-    selects = sum(statement.word == "SELECT" for statement in statements)
     if not statements:
         raise typer.BadParameter(f"{name} holds no statements")
     values = _values(statements, param, params)
-    if selects * len(values) > 1 and form is Format.arrow:
+    steps = [(each, value) for each in statements for value in (values if each.word == "SELECT" else [None])]
+    if form is Format.arrow and sum(each.word == "SELECT" for each, _ in steps) > 1:
         raise typer.BadParameter("several answers go with --format table, csv or json")
     answers = 0
     with connect(address, timeout) as client:
-        for statement in statements:
-            try:
+        for statement, value in steps:
+            with _placing(statement, name):
                 if statement.word != "SELECT":
                     _carry_out(client, statement, if_not_exists)
                     continue
-                for own in values:
-                    if answers and form is not Format.json:
-                        print()
-                    with client.ask_stream(statement.text, own) as answer:
-                        print_answer(answer, form, rows)
-                    answers += 1
-            except PSoupError as problem:
-                raise _placed(problem, statement, name) from None
+                if answers and form is not Format.json:
+                    print()
+                with client.ask_stream(statement.text, value) as answer:
+                    print_answer(answer, form, rows)
+                answers += 1
 
 
 def _values(statements: list[Statement], param: list[str] | None, params: str | None) -> list[Any]:
@@ -113,6 +112,15 @@ def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> Non
     elif not isinstance(done, Answer):
         way = "Created stream" if statement.word == "CREATE" else "Altered stream"
         message(f"{way} {done.name} with {counted(len(done.columns), 'column')}.")
+
+
+@contextmanager
+def _placing(statement: Statement, file: str) -> Iterator[None]:
+    """Let errors of a statement say where it is."""
+    try:
+        yield
+    except PSoupError as problem:
+        raise _placed(problem, statement, file) from None
 
 
 def _placed(problem: PSoupError, statement: Statement, file: str) -> PSoupError:
