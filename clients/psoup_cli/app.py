@@ -84,7 +84,7 @@ def psoup(
 
 app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
-app.add_typer(stream.app, name="stream", help="Create, list, describe and drop streams.")
+app.add_typer(stream.app, name="stream", short_help="Create, list, describe and drop streams.")
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
@@ -112,5 +112,5 @@ spark.app.command("backfill", short_help="Attach history to a stream.")(spark_ba
 spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, batch after batch.")(spark_stand.stand)
 spark.app.command("join", cls=spark_stand.OldName, hidden=True)(spark_stand.stand)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
-app.add_typer(spark.app, name="spark", help="Feed streams from Spark (the extra psoup[spark], and Java).")
-app.add_typer(config.app, name="config", help="The settings and where each came from.")
+app.add_typer(spark.app, name="spark", short_help="Feed streams from Spark (the extra psoup[spark], and Java).")
+app.add_typer(config.app, name="config", short_help="The settings and where each came from.")

@@ -28,10 +28,12 @@ from psoup_client import (
     Unavailable,
 )
 
+NOT_FOUND = 4
+
 EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
     (Unavailable, 3),
     (DeadlineExceeded, 3),
-    (NotFound, 4),
+    (NotFound, NOT_FOUND),
     (AlreadyExists, 5),
     (Conflict, 5),
     (FailedPrecondition, 5),
@@ -89,7 +91,9 @@ def confirmed(question: str, yes: bool) -> bool:
 
 
 def exit_code(problem: PSoupError) -> int:
-    """Return the exit code of the `psoup` command for an error of the SDK."""
+    """Return the exit code of the `psoup` command for an error of the SDK; a text that is not an ID names nothing."""
+    if problem.reason == "MALFORMED_ID":
+        return NOT_FOUND
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
 
 

@@ -104,12 +104,16 @@ class Ids:
     def _read(self, letter: str, what: str, text: str) -> int:
         field = f"{what}_id"
         if not text:
-            raise InvalidInput(f"{field} is empty; give the ID that came with the {what}", field=field)
+            raise InvalidInput(
+                f"{field} is empty; give the ID that came with the {what}", reason="MALFORMED_ID", field=field
+            )
         match = _FORM.fullmatch(text)
         if match is None or match[1] != letter:
             hint = "; if it is a key, say so (key=, --key)" if what == "query" else ""
             example = f"{letter}-{self.incarnation}-1"
-            raise InvalidInput(f"{text[:_SHOWN]!r} is not a {what} ID, such as {example!r}{hint}", field=field)
+            raise InvalidInput(
+                f"{text[:_SHOWN]!r} is not a {what} ID, such as {example!r}{hint}", reason="MALFORMED_ID", field=field
+            )
         if match[2] != self.incarnation:
             raise NotFound(
                 f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"

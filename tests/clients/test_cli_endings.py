@@ -76,3 +76,12 @@ def test_a_reader_of_the_output_that_leaves_is_no_error(
     with os.fdopen(write, "wb") as left:
         ran = subprocess.run(command, stdout=left, stderr=subprocess.PIPE, text=True, env=environment, check=False)
     assert (ran.returncode, "Broken" in ran.stderr) == (0, False), ran.stderr
+
+
+def test_what_is_not_an_id_is_not_found_as_an_id_of_nothing_is(psoup: Psoup, filled: str) -> None:
+    gone = psoup("register", f"SELECT id FROM {filled}").out.strip()
+    assert psoup("unregister", gone).code == 0
+    for query in ("nonsense", "", gone, gone.replace("q-", "s-")):
+        for arguments in (["invoke", query], ["explain", query], ["unregister", query], ["why", query, "0"]):
+            ran = psoup(*arguments)
+            assert (ran.code, ran.out) == (4, ""), (arguments, ran.err)

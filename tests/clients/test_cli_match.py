@@ -14,7 +14,14 @@ def test_match_prints_rows_and_queries(psoup: Psoup, filled: str, tmp_path: Path
     offered = tmp_path / "offered.json"
     offered.write_text("".join(json.dumps({**ROWS[2], "id": number, "at": at}) + "\n" for number, at in OFFERED))
     matched = psoup("match", filled, str(offered))
-    assert (matched.out, matched.err) == (f"1\t{query}\n", "1 row is too late or too far ahead for a push.\n")
+    assert (matched.out, matched.err) == (f"1\t{query}\n", "1 row is too late: a push would refuse it.\n")
+    assert matched.code == 6
+    offered.write_text(offered.read_text() + json.dumps({**ROWS[2], "at": "2999-01-01T00:00:00Z"}) + "\n")
+    both = psoup("match", filled, str(offered))
+    assert (both.code, both.err) == (6, "1 row is too late and 1 row is too far ahead: a push would refuse them.\n")
+    offered.write_text(json.dumps(ROWS[2] | {"id": 1}) + "\n")
+    assert psoup("match", filled, str(offered)).code == 0
+    offered.write_text("".join(json.dumps({**ROWS[2], "id": number, "at": at}) + "\n" for number, at in OFFERED))
     assert psoup("match", filled, str(offered), "--json").rows == [{"row": 1, "query_id": query}]
     assert psoup("match", "nothing", str(offered)).code == 4
     assert psoup("match", filled, "nothing.json").code == 2

@@ -139,7 +139,7 @@ def test_the_command(running: Serving, queries: list[Query], capfd: pytest.Captu
     ]
     assert "7 rows of 2 queries." in err
     code, out, err = psoup("invoke", queries[1].id, "nonsense", queries[2].id, "--format", "table", "--rows", "2")
-    assert code == 1
+    assert code == 4
     assert out.count("text") == 4
     assert f"{queries[2].id}: 14 rows." in out
     assert "1 query without an answer" in err

@@ -17,7 +17,13 @@ app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, a
 
 @app.callback()
 def config() -> None:
-    """The settings and their order: flag > environment PSOUP_NAME > psoup.toml > default."""
+    """\b
+    Examples:
+      psoup config show
+      psoup config show --config /etc/psoup.toml
+
+    Show the settings and where each came from. Their order: flag > environment PSOUP_NAME > psoup.toml > default.
+    """
 
 
 @app.command("show", short_help="Show every setting and where it came from.")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import typer
 
 from psoup_cli.commands.matches import print_pairs
-from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
+from psoup_cli.common import REFUSED, Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
 from psoup_cli.file_flags import (
     DateFormat,
     Delimiter,
@@ -54,9 +54,9 @@ def match(
 
     Print which standing queries the rows of a file would match if they were pushed now: on each line the row, counted
     from 0, the ID of a query, and its key, if it has one. Nothing is stored. Windows are not applied. Rows that a push
-    would refuse as too late or too far ahead match nothing.
+    would refuse as too late or too far ahead match nothing: they are counted, and the exit code is 6.
     """
-    ((path, kind),), rows, refused = files_of([file], format), 0, 0
+    ((path, kind),), rows, late, ahead = files_of([file], format), 0, 0, 0
     options = file_options(
         delimiter=delimiter,
         quote=quote,
@@ -73,8 +73,16 @@ def match(
             piece.check()
             table = to_table(piece.rows, info, options.times)
             for page in client.match_pages(stream, table, labels=labels_of(label), wait_for=wait_for):
-                refused += page.late + page.ahead
+                late, ahead = late + page.late, ahead + page.ahead
                 print_pairs(page.pairs.set_column(0, "row", pc.add(page.pairs["row"], rows)), as_json)
             rows += len(table)
-    if refused:
-        message(f"{counted(refused, 'row')} {verb(refused, 'is', 'are')} too late or too far ahead for a push.")
+    told = [
+        f"{counted(count, 'row')} {verb(count, 'is', 'are')} too {how}" for count, how in _ways(late, ahead) if count
+    ]
+    if told:
+        message(f"{' and '.join(told)}: a push would refuse {verb(late + ahead, 'it', 'them')}.")
+        raise typer.Exit(REFUSED)
+
+
+def _ways(late: int, ahead: int) -> list[tuple[int, str]]:
+    return [(late, "late"), (ahead, "far ahead")]

@@ -16,6 +16,21 @@ from psoup_client.wording import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
+
+@app.callback()
+def streams() -> None:
+    """\b
+    Examples:
+      psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
+      psoup stream list
+      psoup stream describe clicks
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
+      psoup stream drop clicks --cascade
+
+    Create, list, describe, alter and drop streams.
+    """
+
+
 Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, in any case.", show_default=False)]
 
 

@@ -17,6 +17,19 @@ from psoup_client import PSoupError
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 
+@app.callback()
+def spark() -> None:
+    """\b
+    Examples:
+      psoup spark feed flights --path incoming/ --checkpoint feed-flights
+      psoup spark backfill flights --input 'history/*.parquet'
+      psoup spark stand clicks --path incoming/ --checkpoint stand-clicks
+      psoup spark cover --stream flights
+
+    Feed streams from Spark, attach history, and evaluate queries there. Needs the extra psoup[spark], and Java.
+    """
+
+
 class NoSpark(PSoupError):
     """PySpark is not installed."""
 
