@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.clock import VirtualClock
 from psoup.matching.outside import Beforehand
+from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_client import Client, InvalidRequest, NotFound, Query
 from psoup_proto.v1 import queries_pb2
@@ -46,7 +48,7 @@ def test_a_join_names_its_streams_and_what_it_selects_of_each(client: Client) ->
         ("f", "departures", "FROM departures", WINDOW, "sliding"),
         ("w", "weather", "FROM weather WHERE wind >= 21", "BEGIN (START) END (NOW)", "landmark"),
     ]
-    assert query.info.clause == "FROM departures; FROM weather WHERE wind >= 21; Join origin = 1.origin"
+    assert query.info.clause == "FROM departures; FROM weather WHERE wind >= 21; Join f.origin = w.origin"
     assert query.info.window == f"f {WINDOW}, w BEGIN (START) END (NOW)"
     same = client.register(f"SELECT f.id FROM departures f JOIN weather w USING (origin) {WINDOW}")
     assert same.info.window == WINDOW
@@ -239,3 +241,19 @@ def duckdb_rows(sql: str, **parameters: object) -> list[tuple[object, ...]]:
     departures, weather = (rows.append_column("n", pa.array(range(rows.num_rows))) for rows in (DEPARTURES, WEATHER))
     assert departures.num_rows and weather.num_rows
     return duckdb.execute(sql, parameters).fetchall()
+
+
+def test_an_idle_stream_is_named_and_holds_nothing() -> None:
+    clock = VirtualClock(3_600 * SECOND)
+    with serving(clock=clock) as service, Client(service.address) as client:
+        joined_streams(client, options=" IDLE AFTER 1 MINUTE")
+        query = client.register("SELECT f.id FROM departures f, weather w WHERE f.origin = w.origin AND f.id = 59")
+        told = query.invoke().completeness
+        assert told.now == told.sources[1].watermark and len(query.invoke()) == 0
+        clock.advance(seconds=61)
+        client.push("departures", [{"at": "1970-01-01T01:00:00Z", "id": 60, "origin": "JFK", "delay": 0}])
+        told = query.invoke().completeness
+        assert [source.idle for source in told.sources] == [False, True] and not told.final
+        assert told.now == told.sources[0].watermark and len(query.invoke()) == 4
+        assert "w: the stream is idle, so NOW did not wait for it" in told.sentence()
+        assert "idle" in str(query.explain())

@@ -235,6 +235,7 @@ def _part(part: Part, source: Source) -> types_pb2.SourceCompleteness:
         late_in_window=part.late_inside,
         ahead_in_window=part.ahead_inside,
         pending_in_window=part.pending_inside,
+        idle=part.idle,
     )
 
 
