@@ -190,15 +190,16 @@ class Binding:
                     _name(number + place, problem)
                 raise
             self._count(text_charge(queries[-1]), len(texts))
-            made = _with(made, queries[-1])
+            if made is not None:
+                made = _with(made, queries[-1])
             yield
         self.queries = queries if made is None else made.done(queries)
 
     def _bind(self, sql: str) -> StandingQuery:
         check_budget(sql)
         query = bind_text(self._statements.forms, sql, self._lookup, self._tenant.names())
-        for source in query.sources:
-            check_window(source.window, self._tenant.stream(source.spec.name).spec)
+        for selection in query.selections:
+            check_window(selection.source.window, self._tenant.stream(selection.source.spec.name).spec)
         return query
 
     def _bind_rows(self, command: RegisterMany, rows: Rows | pa.Table) -> Iterator[None]:
@@ -223,7 +224,8 @@ class Binding:
                 taken.append(row)
                 queries.append(query)
                 self._count(text_charge(query), command.count)
-                made = _with(made, query)
+                if made is not None:
+                    made = _with(made, query)
             yield
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
@@ -246,9 +248,9 @@ class Binding:
         self._budget.check_queries(self.charge, count)
 
 
-def _with(made: Preparation | None, query: StandingQuery) -> Preparation | None:
-    """The preparation with one more query; None from the first join on, as its sides are no queries of the block."""
-    if made is None or query.sides:
+def _with(made: Preparation, query: StandingQuery) -> Preparation | None:
+    """The preparation with one more query; None at the first join, as its sides are no queries of the block."""
+    if query.sides:
         return None
     made.add(query)
     return made

@@ -96,7 +96,8 @@ class Owners:
         """Add the queries of an event, and the sides of its joins. O(queries), in pages."""
         if isinstance(event, Registered):
             self.add(event.query_id, 1, event.stream_id)
-            self._add_sides(event.query_id, 1, event.side_streams)
+            if event.side_streams:
+                self._add_sides(event.query_id, 1, event.side_streams)
             return
         count = len(event.queries)
         self.add_block(event.first_id, count, event.stream_ids)

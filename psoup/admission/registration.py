@@ -72,7 +72,7 @@ def decide_register(
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
     query = binding.queries[0]
-    streams = [tenant.stream(source.spec.name).stream_id for source in query.sources]
+    streams = [tenant.stream(selection.source.spec.name).stream_id for selection in query.selections]
     request = "" if keyed else command.request_id
     event = Registered(
         place.sequence,

@@ -14,6 +14,7 @@ from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
 from psoup.answer.costs import ORDERS, query_cost, top_queries
 from psoup.answer.matches import matches_in
+from psoup.clauses.quarantine import Precautions
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange, ResourceExhausted
@@ -25,6 +26,7 @@ from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup_testing.joining import join_of
+from psoup_testing.raising import poison, raising
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
 R, S = "SELECT * FROM r WHERE a > 5", "SELECT * FROM s WHERE b > 7"
@@ -352,3 +354,32 @@ def test_a_join_costs_what_its_sides_cost() -> None:
         assert top[0] == cost
         assert [each.query_id for each in top_queries(soup.seen, tenant=soup.tenant, by=order, stream="s")] == [join]
     assert other == 3
+
+
+def test_sides_that_leave_the_index_are_told_as_their_join() -> None:
+    soup = Recorded()
+    plain = soup.register("SELECT * FROM s WHERE abs(a) > 6")
+    join = soup.register(join_of(OF_R, ("s", "abs(b) > 7")))
+    with raising({"abs": poison(13)}):
+        for _ in range(4):
+            soup.push("s", pa.table({"a": [1, 1], "b": [5, 13]}))
+    (left,) = soup.engine.news()
+    assert (left.stream, left.clauses, left.query_ids) == ("s", 1, (join,))
+    assert soup.matches("s", 1) == [] and soup.match("s", pa.table({"a": [9], "b": [13]})).of(0) == [plain]
+    soup.check()
+    soup.unregister(join)
+    soup.check()
+    assert len(soup.seen.stream("s", soup.tenant).outside.ids) == 0
+
+
+def test_a_join_put_out_by_hand_has_all_sides_put_out() -> None:
+    soup = Recorded()
+    join, plain = soup.register(join_of(OF_R, ("s", "abs(b) > 7"))), soup.register(S)
+    soup.register_many([join_of(OF_S, OF_R), R])
+    engine = Engine(SMALL)
+    engine.take_precautions(Precautions(by_hand=frozenset({join, plain})))
+    engine.apply(soup.events)
+    engine.check()
+    told = {(left.stream, query_id) for left in engine.news() for query_id in left.query_ids}
+    assert told == {("r", 4), ("s", join), ("s", plain)}, "of a clause its first query is named"
+    assert [len(engine.snapshot().stream(name, soup.tenant).outside.ids) for name in "rs"] == [1, 2]
