@@ -36,7 +36,7 @@ def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") 
 
     Raises InvalidData if a single row does not fit.
     """
-    start = 0
+    start, at = 0, table.schema.get_field_index(time_column) if time_column else -1
     while start < table.num_rows:
         rows = min(batch_rows, table.num_rows - start)
         piece = table.slice(start, rows)
@@ -53,7 +53,7 @@ def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") 
                 f"row {start} takes {len(data):,} bytes; a message holds at most {MAX_SEND_BYTES:,}",
                 facts={"row": str(start)},
             )
-        yield Payload(data, rows, piece[time_column] if time_column in table.column_names else None)
+        yield Payload(data, rows, None if at < 0 else piece.column(at))
         start += rows
 
 

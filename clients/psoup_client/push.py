@@ -71,7 +71,7 @@ class PushResult(html.Facts):
             watermark=from_proto(reply.watermark) if reply.HasField("watermark") else self.watermark,
             batches=self.batches + 1,
             duplicates=self.duplicates + int(reply.duplicate),
-            refused=self.refused.plus(refused),
+            refused=self.refused if refused is NONE_REFUSED else self.refused.plus(refused),
         )
 
     def joined(self, later: PushResult) -> PushResult:
