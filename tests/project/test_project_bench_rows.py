@@ -22,6 +22,9 @@ ROWS = """
     tags.register tags.queries tags.unregister
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
+    join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
+    join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
+    join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
