@@ -45,6 +45,9 @@ from psoup.runner import Runner, serial
 
 Side = Literal["left", "right"]
 
+_TEXT_SHOWN = 60
+"""Characters of a statement that an error shows."""
+
 _NAME_COMPARED, _NAMES_COMPARED = 256, 64
 """Characters of a name, and names, that are compared for a suggestion: some milliseconds at most."""
 
@@ -238,7 +241,7 @@ class Snapshot:
             return record
         names = ", ".join(self.by_id[stream_id].spec.name for stream_id in self.streams_of(record))
         raise InvalidInput(
-            f"query {record.query_id} is a join ({names}): this is asked of queries over one stream",
+            f"{_shortened(record.query.text)!r} is a join ({names}): this is asked of queries over one stream",
             reason="JOIN_QUERY",
             query=record.query_id,
         )
@@ -281,3 +284,9 @@ class Snapshot:
         if record is None:
             raise corrupt(self, "a query has no clause", clause=sqc_id)
         return record
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a statement, on one line."""
+    line = " ".join(text[: 2 * _TEXT_SHOWN].split())
+    return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…"

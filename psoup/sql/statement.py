@@ -48,7 +48,7 @@ def drop_stream(text: str) -> Dropping:
 
 
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-    """The standing query of a SELECT over one stream.
+    """The standing query of a SELECT.
 
     `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its
     reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
