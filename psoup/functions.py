@@ -36,7 +36,8 @@ __all__ = ["function", "load"]
 
 MOST_RAISED = 2_048
 """Calls of one batch that may raise: a function that always does must not take seconds of the writer."""
-_MARK = "__psoup_function__"
+MARK = "__psoup_function__"
+"""The attribute of a declared function that has what was declared."""
 _SHOWN = 200
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,7 +73,7 @@ def function(
         if not 1 <= cost <= 10**6:
             raise InvalidInput(f"the cost of {called} is {cost}; give a number from 1 to 10^6")
         about = (inspect.getdoc(declared) or "").partition("\n")[0][:_SHOWN]
-        setattr(declared, _MARK, Supplied(signature, rowwise(signature, declared), cost, about))
+        setattr(declared, MARK, Supplied(signature, rowwise(signature, declared), cost, about))
         return declared
 
     return declare
@@ -170,7 +171,7 @@ def _imported(module: str) -> ModuleType:
 def _declared_in(module: ModuleType) -> Iterator[Supplied]:
     seen: list[Supplied] = []
     for value in vars(module).values():
-        each = getattr(value, _MARK, None) if callable(value) else None
+        each = getattr(value, MARK, None) if callable(value) else None
         if isinstance(each, Supplied) and all(each is not other for other in seen):
             seen.append(each)
             yield each

@@ -139,6 +139,30 @@ def test_what_is_there_again_answers_as_if_it_had_always_been(loaded: None, tmp_
     assert len(soup.invoke(query).to_table()) == 12
 
 
+def test_a_join_calls_it_and_misses_it(loaded: None) -> None:
+    soup, _ = sales()
+    soup.execute("CREATE STREAM land (country TEXT, w BIGINT)")
+    soup.push("land", pa.table({"country": ["XX", "DE"], "w": [4, 6]}))
+    statement = "SELECT n, risk(amount, l.country) AS r FROM sales AS s, land AS l WHERE s.country = l.country"
+    query = soup.register(statement + " AND risk(amount, l.country) > 0.5 AND even(w) > 4")
+    assert soup.invoke(query).to_table().to_pylist() == [{"n": 2, "r": 0.9}] * 2
+    supplied.install(())
+    soup.push("land", pa.table({"country": ["XX", "DE"], "w": [8, 2]}))
+    with pytest.raises(FailedPrecondition, match="which is not loaded"):
+        soup.invoke(query)
+
+
+def test_calls_about_all_queries_are_refused_while_they_need_what_is_missing(loaded: None) -> None:
+    soup, (query,) = sales("SELECT n FROM sales WHERE risk(amount, country) > 0.5")
+    supplied.install(())
+    soup.register("SELECT n FROM sales WHERE n < 3")
+    with pytest.raises(FailedPrecondition, match="which is not loaded"):
+        soup.match("sales", pa.table(ROWS))
+    soup.unregister(query)
+    soup.maintain()
+    assert len(soup.match("sales", pa.table(ROWS)).queries) == 2
+
+
 @pytest.mark.parametrize(
     ("declaration", "told"),
     [
