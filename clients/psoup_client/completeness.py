@@ -114,8 +114,9 @@ class Completeness(html.Facts):
         return f"<Completeness: {self.sentence()}>"
 
     def _repr_html_(self) -> str:
-        """Show the sentence in a notebook, and the facts behind it."""
-        return html.paragraph(self.sentence()) + html.facts(self._facts())
+        """Show the sentence in a notebook, the facts behind it, and those of each source of a join."""
+        known = {name: value for name, value in self._facts().items() if name != "sources"}
+        return html.paragraph(self.sentence()) + html.facts(known) + html.items(self.sources)
 
 
 def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[str]:

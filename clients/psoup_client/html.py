@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 SHOWN_ROWS, SHOWN_COLUMNS = 20, 40
 """How much of a table is shown."""
+_LINES = 100
+"""Lines of an explanation that are shown: one of a join has some for each source."""
 _CHARS = 200
 """Characters of a value that are shown."""
 
@@ -61,10 +63,16 @@ class Facts:
         return facts(self._facts())
 
 
+def items(things: Sequence[Facts]) -> str:
+    """Make a table of things of one kind, a row each; nothing of no things."""
+    rows = [thing._facts() for thing in things[:SHOWN_ROWS]]
+    return table([*rows[0]], [[*row.values()] for row in rows]) if rows else ""
+
+
 def lines(texts: Sequence[str]) -> str:
     """Show the first lines as they are, in letters of one width."""
-    more = [f"… {counted(len(texts) - SHOWN_ROWS, 'more line')}"] if len(texts) > SHOWN_ROWS else []
-    return f"<pre>{chr(10).join(map(_text, [*texts[:SHOWN_ROWS], *more]))}</pre>"
+    more = [f"… {counted(len(texts) - _LINES, 'more line')}"] if len(texts) > _LINES else []
+    return f"<pre>{chr(10).join(map(_text, [*texts[:_LINES], *more]))}</pre>"
 
 
 def paragraph(text: str) -> str:

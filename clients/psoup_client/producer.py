@@ -33,6 +33,7 @@ import grpc
 from psoup_client.casts import TimeOptions
 from psoup_client.connection import naming_stream
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
+from psoup_client.inputs import Rows
 from psoup_client.options import seconds
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
@@ -129,6 +130,9 @@ class Producer:
         self._thread = threading.Thread(target=self._run, name=f"psoup-producer-{stream}", daemon=True)
         self._thread.start()
 
+    def __repr__(self) -> str:
+        return f"<Producer {self.name} of {self.stream}: {counted(self.acknowledged, 'batch')} acknowledged>"
+
     def __enter__(self) -> Producer:
         return self
 
@@ -162,7 +166,7 @@ class Producer:
         connection = self._client.connection
         return Position.of(connection.call(connection.ingest.GetProducer, request, timeout))
 
-    def push(self, data: Any, *, timeout: float | None = None) -> int:
+    def push(self, data: Rows, *, timeout: float | None = None) -> int:
         """Convert, number and queue rows, in any form that `Client.push` takes; returns the next number.
 
         Waits while the window is full, for at most `timeout` seconds (default: until the retries are used up).

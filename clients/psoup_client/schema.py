@@ -192,6 +192,10 @@ class QueryInfo(html.Facts):
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
 
+    def _repr_html_(self) -> str:
+        """Show the facts of the query in a notebook, and the sources of a join."""
+        return html.facts(self._facts()) + (html.items(self.sources) if len(self.sources) > 1 else "")
+
     def _listed(self) -> dict[str, Any]:
         """Give the facts that a list of queries shows."""
         return {"query": self.query_id, "key": self.key, "labels": self.labels, "sql": self.sql}

@@ -180,6 +180,16 @@ def test_what_a_service_holds_is_shown_in_twenty_rows(client: Client) -> None:
         assert [word for word in words.split("|") if escape(word) not in html] == []
 
 
+def test_a_join_shows_its_sources(client: Client) -> None:
+    name = f"joined{next(numbers)}"
+    client.create_stream(f"CREATE STREAM {name} (x BIGINT)")
+    query = client.register(f"SELECT a.x FROM {name} a JOIN {name} b ON a.x = b.x WHERE a.x < 5")
+    rows = [cells.split("<td") for cells in query.invoke().completeness._repr_html_().split("<tr>")]
+    assert [row[1].partition(">")[2].partition("<")[0] for row in rows[-2:]] == ["a", "b"]
+    assert _Cells(query._repr_html_()).cells[-10:-7] == ["a", name, f"FROM {name} WHERE x < 5"]
+    assert "more line" not in query.explain()._repr_html_()
+
+
 def test_slices_keep_their_kind(client: Client) -> None:
     name = f"cut{next(numbers)}"
     client.create_stream(f"CREATE STREAM {name} (x BIGINT)")
