@@ -15,7 +15,6 @@ from typing import Any
 from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
-from psoup.answer.matches import matches_together
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
 from psoup.answer.window import reaches, windows_of
 from psoup.plan.nodes import Join, Node, Source
@@ -79,8 +78,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     def known(node: Node) -> Findings:
         if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
             wanted = [(p.view, clause, p.range.low, p.range.high) for p, clause in zip(seen, clauses, strict=True)]
-            found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
-            return explain_join(node, found, seen[0].now, config, budget)
+            return explain_join(node, wanted, seen[0].now, snapshot, budget)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return Explanation(

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from psoup.answer.join_sides import MatchedSide
-from psoup.answer.matches import Matches
+from psoup.answer.matches import Side, matches_together
 from psoup.answer.plan_nodes import Findings
-from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.joins.joined import joined
+from psoup.joins.joined import Joined, joined
 from psoup.plan.nodes import Join
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 
@@ -26,9 +26,16 @@ _MOST = 4_194_304
 
 
 def explain_join(
-    node: Join, matches: Sequence[Sequence[Matches]], now: int | None, config: EngineConfig, budget: ReadBudget
+    node: Join, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Findings:
-    """Evaluate a join over the matches of its sources, and tell what it did. O(candidates, up to some millions)."""
+    """Evaluate a join of sides at `now`, and tell what it did. O(candidates, up to some millions)."""
+    config = snapshot.config
+    try:
+        matches = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    except ResourceExhausted as problem:
+        if problem.reason != "ARCHIVE_BUDGET":
+            raise
+        return Findings({}, {"problem": problem.message}, [f"an invocation is refused: {problem.message}"])
     sides = [MatchedSide(found, config.texts, budget, config.join_bytes) for found in matches]
     limits = replace(config.joins, pairs=min(config.joins.pairs, _MOST))
     join = joined(node, sides, now=now, texts=config.texts, budget=budget, limits=limits)
@@ -43,6 +50,11 @@ def explain_join(
     finally:
         for side in sides:
             side.close()
+    return _findings(node, join, rows, whole)
+
+
+def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
+    """The figures of a join that gave so many rows; `whole`: these are all."""
     steps = [step for step in join.figures if step.pieces]
     names = [source.alias or source.spec.name for source in node.sources]
     figures: dict[str, float] = {"rows": rows, "candidates": join.candidates, "errors": join.errors, "whole": whole}

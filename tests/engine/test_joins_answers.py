@@ -5,6 +5,7 @@ Random joins are in `tests/oracle/test_oracle_joins.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
+from psoup_testing.restarting import making
 
 SECOND = 1_000_000
 BOTH = "SELECT r.k, a, b FROM r, s WHERE r.k = s.k"
@@ -315,3 +317,28 @@ def test_explain_shows_sides_route_and_steps(soup: LocalPSoup) -> None:
     text = "\n".join(told.lines("q"))
     assert "query q on streams r AS x, s" in text
     assert "| 6 tuples from" in text
+
+
+def test_what_is_on_disk_is_bounded_for_all_sides_together(tmp_path: Path) -> None:
+    with making(tmp_path) as made:
+        soup = made(EngineConfig(chunk_rows=64, archive_rows=700), VirtualClock(100))
+        for name in "rs":
+            soup.execute(f"CREATE STREAM {name} (k BIGINT) RETENTION 64 ROWS ARCHIVE 10000 ROWS")
+            soup.push(name, pa.table({"k": range(640)}))
+        soup.maintain()
+        sql = "SELECT r.k FROM r, s WHERE r.k = s.k AND r.k + 0 > 100 AND s.k + 0 > 200"
+        on_disk = [view.hot_id - view.first_id for view in soup.engine.snapshot().by_id.values()]
+        assert all(350 < count < 700 for count in on_disk)
+        assert len(rows(soup.ask(sql, window="BEGIN (NOW - 300 ROWS)"))) == 300
+        with pytest.raises(
+            ResourceExhausted, match=rf"{on_disk[0]:,} of stream r, {on_disk[1]:,} of stream s"
+        ) as caught:
+            soup.ask(sql)
+        assert caught.value.reason == "ARCHIVE_BUDGET"
+        query = soup.register(sql)
+        with pytest.raises(ResourceExhausted, match="psoup spark cover"):
+            soup.invoke(query)
+        assert [row[0] for row in rows(soup.ask(sql, window={"r": "BEGIN (NOW - 100 ROWS)"}))] == [*range(540, 640)]
+        assert "| an invocation is refused: 1,152 tuples of the windows are on disk" in "\n".join(
+            soup.explain(query).lines()
+        )

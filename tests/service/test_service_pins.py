@@ -76,6 +76,17 @@ def test_a_stream_that_is_dropped_is_gone_and_what_is_on_disk_is_not_held() -> N
     assert rig.settle() == 200
 
 
+def test_an_answer_of_a_join_holds_chunks_of_several_streams() -> None:
+    rig = _Rig()
+    rig.snapshot.by_id[2] = _View(0)
+    parts = [(1, [_Chunk(0)]), (2, [_Chunk(0), _Chunk(10)])]
+    pin = rig.pins.hold_all(parts, lambda _: None)  # type: ignore[arg-type]
+    rig.snapshot.by_id[2].hot_id = 5
+    assert rig.settle(5) == 200, "chunk 0 of both"
+    rig.pins.release(pin)
+    assert rig.settle() == 0
+
+
 def test_those_that_came_first_end_until_the_others_fit() -> None:
     rig = _Rig()
     for number in range(12):
