@@ -197,14 +197,17 @@ def ask(soup: Soup) -> list[Any]:
 
 
 def _joined(soup: Soup) -> Any:
-    """The joins, each with its sides: what stands on which stream."""
+    """The joins, each with its sides (what stands on which stream) and its answer."""
     try:
         soup.query("joined")
     except NotFound as problem:
         return type(problem).__name__
     snapshot = soup.engine.snapshot()
     joins = [record for _, record in snapshot.queries.items(0) if not record.sqc_id]
-    return [[[side.query_id, side.stream_id, side.query.text] for side in snapshot.sides_of(join)] for join in joins]
+    sides = [[[side.query_id, side.stream_id, side.query.text] for side in snapshot.sides_of(join)] for join in joins]
+    answers = [soup.invoke(join.query_id, accept_truncation=True).to_table().to_pylist() for join in joins]
+    rows = [[[str(value) for value in row.values()] for row in answer] for answer in answers]
+    return [[*parts, shown] for parts, shown in zip(sides, rows, strict=True)]
 
 
 def _tagged(soup: Soup) -> Any:
