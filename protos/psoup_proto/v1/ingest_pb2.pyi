@@ -94,9 +94,9 @@ class PushResponse(_message.Message):
     accepted: _builtins.int
     """Tuples taken."""
     late: _builtins.int
-    """Tuples refused because the watermark had passed their time."""
+    """Tuples refused because the watermark had passed their time: of the batch those with the least times."""
     ahead: _builtins.int
-    """Tuples refused because their time is too far past the clock."""
+    """Tuples refused because their time is too far past the clock: of the batch those with the greatest times."""
     duplicate: _builtins.bool
     """The batch had been taken before; the other fields are those of that time."""
     first_row: _builtins.int
