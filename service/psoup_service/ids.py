@@ -56,11 +56,13 @@ class Ids:
 
     @contextmanager
     def naming(self, text: str) -> Iterator[None]:
-        """A context in which NotFound names queries by their IDs on the wire, `text` as the client gave it."""
+        """A context in which errors name queries by their IDs on the wire, `text` as the client gave it."""
         try:
             yield
         except NotFound as problem:
             raise self.named(problem, text) from None
+        except InvalidInput as problem:
+            raise self.named_join(problem) from None
 
     def read_queries(self, texts: Sequence[str]) -> Array:
         """The numbers of some queries, int64[k]; raises as `read_query` at the first that is not an ID from here."""
@@ -78,6 +80,15 @@ class Ids:
         some = ", ".join(self.query(int(number)) for number in numbers.split(", "))
         facts = {**problem.facts, "query_id": some.split(", ")[0], "examples": some}
         return NotFound(problem.message.replace(numbers, some), reason=problem.reason, **facts)
+
+    def named_join(self, problem: InvalidInput) -> InvalidInput:
+        """The error for a join where a query over one stream is meant, with its ID on the wire; others as they are."""
+        if problem.reason != "JOIN_QUERY":
+            return problem
+        number = problem.facts["query"]
+        name = self.query(int(number))
+        said = problem.message.replace(f"query {number} ", f"query {name!r} ", 1)
+        return InvalidInput(said, reason=problem.reason, query_id=name)
 
     def named(self, problem: NotFound, text: str) -> NotFound:
         """The error for a query that is gone, with IDs on the wire: `text` as the client gave it."""

@@ -36,7 +36,7 @@ def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
         ("w", "s", True),
     ]
     assert told.sources[0] == SourceCompleteness.of(first)
-    assert "f" in told.sources[0]._repr_html_()
+    assert "<th>alias</th><th>stream</th>" in told._repr_html_()
 
 
 def test_a_join_that_misses_nothing_says_so() -> None:

@@ -60,6 +60,7 @@ def test_typical_use(client: Client, tmp_path: Path) -> None:
     answer, quantities = typical_use.session(client, name)
     assert quantities == [3, None]
     assert answer.schema.names == ["sym", "price", "qty"]
+    assert typical_use.joined(client, name) == ["a sliding", "b landmark"]
     assert len(typical_use.asked(client, name)) == 2
     assert typical_use.many(client, name) == 3
     assert list(typical_use.matched(client, name, f"{name}-all").query_keys) == [f"{name}-all"]

@@ -24,16 +24,19 @@ from psoup_client import (
     Explanation,
     MatchResult,
     MemoryBill,
+    PlanNode,
     Position,
     PSoupError,
     PushResult,
     Queries,
     Query,
     QueryCost,
+    QuerySource,
     RefusedRows,
     Results,
     RetryOptions,
     ServerInfo,
+    SourceCompleteness,
     Stage,
     StreamInfo,
     Why,
@@ -115,6 +118,24 @@ def asked(client: Client, stream: str) -> Answer:
     outcome: Answer | StreamInfo | None = client.execute(f"SELECT sym FROM {stream}")
     assert isinstance(outcome, Answer)
     return since
+
+
+def joined(client: Client, stream: str) -> list[str]:
+    """Join a stream with itself, ask it over another window of a source, and look at each source."""
+    sql = f"SELECT a.sym, b.qty FROM {stream} [ROWS 10] a JOIN {stream} b ON a.sym = b.sym WHERE b.qty > 0"
+    query: Query = client.register(sql)
+    sources: tuple[QuerySource, ...] = query.sources
+    streams: tuple[str, ...] = query.streams
+    assert streams == (stream,)
+    answer: Answer = query.invoke(windows={"a": "BEGIN (NOW - 1 ROWS)"})
+    assert answer.shape == client.ask(sql, windows={"a": "BEGIN (NOW - 1 ROWS)"}).shape
+    told: tuple[SourceCompleteness, ...] = answer.completeness.sources
+    nodes: list[PlanNode] = query.explain().nodes
+    assert [node.operator for node in nodes] == ["project", "join", "source", "source"]
+    sides: list[Query] = client.queries(stream, include_sides=True)
+    assert {side.info.side_of for side in sides} >= {query.id}
+    query.unregister()
+    return [f"{source.alias} {part.window_kind}" for source, part in zip(sources, told, strict=True)]
 
 
 def many(client: Client, stream: str) -> int:

@@ -80,6 +80,9 @@ def test_sides_are_for_jobs_alone(client: Client) -> None:
         client.unregister_many([plain.id, side.id])
     with pytest.raises(InvalidRequest, match="sides have no labels"):
         client.queries(labels={"user": "u"}, include_sides=True)
+    for about in (lambda: client.why(join, 1), lambda: client.results("departures", queries=[join.id])):
+        with pytest.raises(InvalidRequest, match=rf"query '{join.id}' is a join \(departures, weather\)"):
+            about()
     client.unregister_many([plain, join, twice])
     assert client.queries("weather", include_sides=True) == []
 

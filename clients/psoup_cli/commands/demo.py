@@ -60,9 +60,10 @@ def demo(
       psoup demo --serve --once --spark
       psoup demo --address 127.0.0.1:7433
 
-    Replay all 336,776 departures from New York in 2013 into a service, and ask a dozen standing queries about
-    them: before, while and after they are replayed, and after going away and coming back. With --spark, January to
-    June is history that Spark attaches, and July to December is fed by Spark; that needs the extra and Java.
+    Replay all 336,776 departures from New York in 2013 and the weather of each hour into a service, and ask a dozen
+    standing queries about them, and two joins: before, while and after they are replayed, and after going away and
+    coming back. With --spark, January to June is history that Spark attaches, and July to December is fed by Spark,
+    without the weather; that needs the extra and Java.
     """
     if serve and address:
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")

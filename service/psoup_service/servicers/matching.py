@@ -158,12 +158,14 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return Choice(query_ids, list(request.keys), tag_of("", dict(request.labels)).labels, after)
 
     def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
-        """The queries; NotFound gets the client's query ID instead of the engine's number."""
+        """The queries; errors have the client's query ID instead of the engine's number."""
         try:
             return find()
         except NotFound as problem:
             ids, known = self._backend.ids, problem.facts.get("query")
             raise problem if known is None else ids.named(problem, ids.query(int(known))) from None
+        except InvalidInput as problem:
+            raise self._backend.ids.named_join(problem) from None
 
     def _room(self, max_bytes: int) -> int:
         """The bytes of Arrow IPC or bits that a reply may have."""
@@ -180,13 +182,13 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         decoded = None
         if payload:
             with backend.ids.naming(name):
-                spec = snapshot.by_id[snapshot.query(query_id, tenant).stream_id].spec
+                spec = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id].spec
             decoded = await backend.decoding.batch(spec, payload, context.peer)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
             of: int | Row = request.tuple_id
             if decoded is not None:
-                view = snapshot.by_id[snapshot.query(query_id, tenant).stream_id]
+                view = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id]
                 of = _row(view, decoded.table, snapshot, backend.now())
             explanation = why(snapshot, query_id, of, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
