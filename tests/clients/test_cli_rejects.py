@@ -104,18 +104,18 @@ def test_of_several_files_and_pieces(
     psoup: Psoup, client: Client, events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small pieces, rows that do not fit among the others, and files in which every other row is late."""
-    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 100)
+    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 300)
     expected = set[tuple[str, int, str]]()
     for name in ("1.csv", "2.csv"):
         lines = ["n,at,x"]
-        for n in range(400):
+        for n in range(200):
             kind = "late" if n % 2 else "unfit" if n % 50 == 0 else ""
             lines.append(f"{'?' if kind == 'unfit' else n},2026-07-01T{11 if kind == 'late' else 13}:00:00Z,x")
             expected |= {(name, n + 2, kind)} if kind else set()
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     for way in ([], ["--whole"], ["--ids"]):
         ran = psoup("push", events, "1.csv", "2.csv", "--rejects", "r.csv", *way)
-        assert (ran.code, "400 too late, 16 rejected (r.csv)" in ran.err) == (6, True)
+        assert (ran.code, "200 too late, 8 rejected (r.csv)" in ran.err) == (6, True)
         found = [(file, line, "unfit" if "BIGINT" in why else why) for file, line, why in written()]
         assert (len(found), set(found)) == (len(expected), expected)
 
