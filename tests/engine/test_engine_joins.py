@@ -110,6 +110,18 @@ def test_a_join_of_a_stream_with_itself_counts_once_on_it() -> None:
     assert soup.on("s") == 0 and soup.stand() == []
 
 
+def test_joins_of_a_form_share_their_plan() -> None:
+    soup = Recorded()
+    ids = [soup.register(join_of(OF_R, ("s", f"b > {number}"))) for number in (3, 4)]
+    other = soup.register(join_of(OF_R, ("s", "b > 3"), column="b"))
+    first, second, third = (soup.seen.query(query_id, soup.tenant).query for query_id in (*ids, other))
+    assert first.plan is second.plan and third.plan is not first.plan
+    assert [side.plan for side in first.sides] == [side.plan for side in third.sides]
+    assert all(mine.plan is theirs.plan for mine, theirs in zip(first.sides, second.sides, strict=True))
+    assert all(s.source is source for s, source in zip(second.selections, first.plan.sources, strict=True))
+    assert [side.clause for side in second.sides] == ["FROM r WHERE a >= 6", "FROM s WHERE b >= 5"]
+
+
 def test_a_block_has_joins_among_its_queries() -> None:
     soup = Recorded()
     texts = [R, RS, S, SS, join_of(OF_S, OF_R, OF_S), S]

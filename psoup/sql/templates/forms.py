@@ -19,6 +19,7 @@ from decimal import Decimal
 
 from psoup.errors import InvalidInput
 from psoup.model import StreamSpec
+from psoup.plan.sharing import SharedPlans
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql.select import Lookup
 from psoup.sql.statement import prepare, standing_query
@@ -64,6 +65,7 @@ class Forms:
         """By form; None: seen once, or no template can be made of it."""
         self._characters = 0
         self._refused: set[str] = set()
+        self._plans = SharedPlans()
 
     def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
         """The query as `standing_query` makes it, in about 20 microseconds if its form has a template. Raises as it."""
@@ -78,7 +80,8 @@ class Forms:
                     return standing_query(text, lookup, names)
                 if bound.text == ordered:
                     return bound if ordered == text else replace(bound, text=text)
-        return standing_query(text, lookup, names)
+        query = standing_query(text, lookup, names)
+        return self._plans.of(query) if query.sides else query
 
     def _template(self, form: str, lookup: Lookup, names: Sequence[str]) -> Template | None:
         if form not in self._known:

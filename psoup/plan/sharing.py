@@ -1,0 +1,34 @@
+"""Plans that queries of a form share: of 65,536 joins registered by their texts one plan stays, and one of each side.
+
+    SELECT … FROM r, s WHERE r.a = 5 AND r.k = s.k      plan: Project, Join r.k = s.k, Source r, Source s
+    SELECT … FROM r, s WHERE r.a = 6 AND r.k = s.k      the same plan: no constant of a side is in it
+
+Equal plans mean the same, so it does not matter which of them a query has.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+from psoup.plan.nodes import Node
+from psoup.plan.standing import StandingQuery
+
+_PLANS = 256
+
+
+class SharedPlans:
+    """The plans of the last forms. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Node, Node] = OrderedDict()
+
+    def of(self, query: StandingQuery) -> StandingQuery:
+        """The same query, with the plan of an earlier query if it has an equal one; so are its sides. O(plan)."""
+        plan = self._known.setdefault(query.plan, query.plan)
+        self._known.move_to_end(plan)
+        if len(self._known) > _PLANS:
+            self._known.popitem(last=False)
+        sources = zip(query.selections, plan.sources, strict=True)
+        selections = tuple([replace(selection, source=source) for selection, source in sources])
+        return replace(query, selections=selections, plan=plan, sides=tuple(map(self.of, query.sides)))
