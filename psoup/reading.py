@@ -2,7 +2,7 @@
 
     read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
          ──examine(65,536 tuples)──> counted, and checked
-         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for a sort
+         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for sorts and joins
          ──archive──> how long tuples on disk would take: refused beforehand, or as soon as it shows
 
 The engine has neither a clock nor threads: `ask`, `Shared` and `Archive` are ports of the host. Without them everything
@@ -75,7 +75,9 @@ class ReadBudget:
         self.examined = 0
         """Tuples looked at so far, about: threads do not wait for each other to count."""
         self.held = 0
-        """Bytes held now."""
+        """Bytes held now for sorts."""
+        self.joined = 0
+        """Bytes held now for joins."""
         self.window = 0
         """Tuples in the window, as soon as that is known."""
         self.found = 0
@@ -110,15 +112,7 @@ class ReadBudget:
                 used=self.held + size,
                 limit=self.sort_bytes,
             )
-        if self._shared is not None and not self._shared.take(size):
-            raise ResourceExhausted(
-                f"ORDER BY or DISTINCT needs {size:,} bytes more, and all of them together may hold"
-                f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
-                reason="SORTS_BUDGET",
-                used=self.held + size,
-                limit=self._shared.limit,
-                retry_after_ms=_RETRY_AFTER_MS,
-            )
+        self._take(size, "ORDER BY or DISTINCT")
         self.held += size
 
     def give_back(self, size: int) -> None:
@@ -127,9 +121,33 @@ class ReadBudget:
         if self._shared is not None and size:
             self._shared.give_back(size)
 
+    def hold_joined(self, size: int) -> None:
+        """Take `size` bytes for a join, which has bounds of its own. Raises ResourceExhausted (SORTS_BUDGET)."""
+        self._take(size, "a join")
+        self.joined += size
+
+    def give_back_joined(self, size: int) -> None:
+        """Return bytes that a join has taken."""
+        self.joined -= size
+        if self._shared is not None and size:
+            self._shared.give_back(size)
+
     def close(self) -> None:
         """End the read: what it holds is given back. Idempotent."""
         self.give_back(self.held)
+        self.give_back_joined(self.joined)
+
+    def _take(self, size: int, what: str) -> None:
+        """Take `size` bytes of those that all reads share."""
+        if self._shared is not None and not self._shared.take(size):
+            raise ResourceExhausted(
+                f"{what} needs {size:,} bytes more, and all sorts and joins together may hold"
+                f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
+                reason="SORTS_BUDGET",
+                used=self.held + self.joined + size,
+                limit=self._shared.limit,
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
 
 
 UNBOUNDED = ReadBudget()

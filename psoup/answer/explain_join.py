@@ -48,6 +48,7 @@ def explain_join(
             raise
         whole = False
     finally:
+        join.close()
         for side in sides:
             side.close()
     return _findings(node, join, rows, whole)

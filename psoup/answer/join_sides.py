@@ -90,7 +90,7 @@ class MatchedSide:
     def close(self) -> None:
         """Drop the columns that are kept."""
         self._whole.clear()
-        self._budget.give_back(self._held)
+        self._budget.give_back_joined(self._held)
         self._held = 0
 
     def _keep(self, indices: Set[int], wanted: int) -> None:
@@ -100,7 +100,7 @@ class MatchedSide:
         try:
             columns = gathered(frozenset(indices), self._group, self._texts)[0]
             size = sum(column.nbytes for column in columns.values())
-            self._budget.hold(size)
+            self._budget.hold_joined(size)
         except (TooMuchText, ResourceExhausted):
             self._whole |= dict.fromkeys(indices)
         else:
@@ -152,7 +152,7 @@ class MatchedSide:
 def _too_large(size: int, most: int) -> ResourceExhausted:
     return ResourceExhausted(
         f"the keys of one stream of this join take {size:,} bytes and more, and one invocation may hold {most:,}"
-        " (join_bytes); narrow the windows or the WHERE clause of a stream",
+        " (join_mib); narrow the windows or the WHERE clause of a stream",
         reason="JOIN_BUDGET",
         used=size,
         limit=most,

@@ -71,7 +71,7 @@ class JoinRows:
             yield from self._computed(flat, list(places[start : start + most].T))
 
     def close(self) -> None:
-        """Give back what the sides hold."""
+        """Give back what the sides hold: no row can be shown any more."""
         for side in self._sides:
             side.close()
         self._sides = []
@@ -91,19 +91,22 @@ class JoinRows:
             budget=reading.budget,
             limits=reading.joins if self.limit is not None else replace(reading.joins, first=_FIRST),
         )
-        for piece in found:
+        try:
+            for piece in found:
+                reading.join_errors = found.errors
+                start, stop = min(skip, len(piece[0])), len(piece[0])
+                skip -= start
+                if left is not None:
+                    stop = min(stop, start + left)
+                    left -= stop - start
+                for first in range(start, stop, most):
+                    reading.budget.check()
+                    yield [positions[first : min(first + most, stop)] for positions in piece]
+                if left == 0:
+                    return
+        finally:
             reading.join_errors = found.errors
-            start, stop = min(skip, len(piece[0])), len(piece[0])
-            skip -= start
-            if left is not None:
-                stop = min(stop, start + left)
-                left -= stop - start
-            for first in range(start, stop, most):
-                reading.budget.check()
-                yield [positions[first : min(first + most, stop)] for positions in piece]
-            if left == 0:
-                return
-        reading.join_errors = found.errors
+            found.close()
 
     def _computed(self, flat: _Flat, piece: Piece) -> Iterator[list[Column]]:
         """Compute expressions over some rows, in one part or several, in order."""

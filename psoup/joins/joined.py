@@ -68,11 +68,16 @@ class Joined(Iterator[list[Array]]):
         self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None
         self._key_errors = 0
         self._routes: Routes | None = None
-        self._pieces = self._all_pieces()
+        self._pieces: Iterator[list[Array]] = self._all_pieces()
 
     def __next__(self) -> list[Array]:
         """The next piece; it is the caller's."""
         return next(self._pieces)
+
+    def close(self) -> None:
+        """Give back what it holds: there is no next piece. Idempotent."""
+        self._pieces = iter(())
+        self._room.close()
 
     @property
     def errors(self) -> int:

@@ -49,8 +49,14 @@ class Room:
                 limit=self.limits.bytes,
                 factor=what,
             )
+        self._budget.hold_joined(size)
         self.held += size
 
     def give_back(self, size: int) -> None:
         """Return bytes."""
+        self._budget.give_back_joined(size)
         self.held -= size
+
+    def close(self) -> None:
+        """Return all bytes that are still held. Idempotent."""
+        self.give_back(self.held)

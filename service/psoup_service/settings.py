@@ -105,7 +105,7 @@ class Settings(BaseModel):
     """memory that one invocation of a join may hold for keys, sorted sides and tuples not yet given out"""
 
     sorts_mib: int = Field(default=512, ge=0)
-    """memory that ORDER BY and DISTINCT may hold in all invocations together"""
+    """memory that ORDER BY, DISTINCT and joins may hold in all invocations together"""
 
     read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
     """processor time that one read may use; of a streamed answer, each piece"""

@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from psoup.answer.ask import ask, bind_question
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
+from psoup_service.host.readers import SharedBytes
 from psoup_testing.restarting import making
 
 SECOND = 1_000_000
@@ -239,7 +241,7 @@ def test_the_read_of_a_join_is_bounded(soup: LocalPSoup) -> None:
     small = LocalPSoup(EngineConfig(chunk_rows=64, join_bytes=10_000), VirtualClock(100))
     small.execute("CREATE STREAM r (t TEXT)")
     small.push("r", pa.table({"t": ["x" * 1_000] * 60}))
-    with pytest.raises(ResourceExhausted, match="join_bytes"):
+    with pytest.raises(ResourceExhausted, match="join_mib"):
         small.ask("SELECT x._id FROM r x, r y WHERE x.t || '' = y.t").to_table()
 
     class Left(Exception):
@@ -247,8 +249,6 @@ def test_the_read_of_a_join_is_bounded(soup: LocalPSoup) -> None:
 
     def gone() -> None:
         raise Left
-
-    from psoup.answer.ask import ask, bind_question
 
     snapshot = soup.engine.snapshot()
     question = bind_question(snapshot, BOTH, tenant=soup.tenant).query
@@ -258,6 +258,31 @@ def test_the_read_of_a_join_is_bounded(soup: LocalPSoup) -> None:
     with pytest.raises(Left):
         answer.to_table()
     assert budget.held == 0
+
+
+def test_what_joins_hold_is_bounded_for_all_readers_together() -> None:
+    soup, shared = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100)), SharedBytes(400_000)
+    soup.execute("CREATE STREAM r (k BIGINT)")
+    soup.push("r", pa.table({"k": [1] * 2_000}))
+    question = bind_question(soup.engine.snapshot(), "SELECT x.k FROM r x, r y WHERE x.k = y.k", tenant=soup.tenant)
+
+    def stalled() -> Any:
+        budget = ReadBudget(shared=shared)
+        return ask(soup.engine.snapshot(), question.query, tenant=soup.tenant, now=100, budget=budget).batches(10)
+
+    readers = [stalled() for _ in range(3)]
+    for reader in readers:
+        next(reader)
+    assert 3 * 50_000 < shared.used < 400_000
+    rest = shared.limit - shared.used
+    shared.take(rest)
+    with pytest.raises(ResourceExhausted, match="a join needs") as caught:
+        next(stalled())
+    shared.give_back(rest)
+    assert caught.value.reason == "SORTS_BUDGET"
+    for reader in readers:
+        reader.close()
+    assert shared.used == 0
 
 
 def test_a_sort_is_bounded_and_gives_back_what_it_held() -> None:
@@ -278,8 +303,6 @@ def test_a_question_is_bound_anew_when_any_of_its_streams_has_changed(soup: Loca
     soup.execute("CREATE STREAM s (k BIGINT, b BIGINT)")
     soup.push("s", pa.table({"k": [4], "b": [7]}))
     assert rows(soup.ask(BOTH)) == [(4, 4, 7), (4, 14, 7)]
-
-    from psoup.answer.ask import ask, bind_question
 
     question = bind_question(soup.engine.snapshot(), BOTH, tenant=soup.tenant).query
     soup.execute("ALTER STREAM s ADD COLUMN c BIGINT")

@@ -254,7 +254,7 @@ class JoinDuel:
         return min(known) if self.timed else max(known)
 
     def _duck(self, sql: str) -> list[tuple[Any, ...]]:
-        table = self.duck.execute(sql).to_arrow_table()
+        table = self.duck.sql(sql).to_arrow_table()
         return rows_of(_Rows(table))  # type: ignore[arg-type]
 
 
