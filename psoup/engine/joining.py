@@ -34,14 +34,14 @@ def sides_by_stream(
     query_ids: Sequence[int], queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]]
 ) -> dict[int, Sides]:
     """The sides of joins (ascending) by their streams."""
-    found: dict[int, Sides] = {}
+    found: dict[int, tuple[list[int], list[StandingQuery]]] = {}
     for place in range(max(map(len, side_streams))):  # place after place: so their IDs ascend
         for query_id, query, streams in zip(query_ids, queries, side_streams, strict=True):
             if place < len(streams):
-                sides = found.setdefault(streams[place], Sides([], []))
-                sides.ids.append(side_id(query_id, place))
-                sides.queries.append(query.sides[place])
-    return found
+                ids, sides = found.setdefault(streams[place], ([], []))
+                ids.append(side_id(query_id, place))
+                sides.append(query.sides[place])
+    return {stream_id: Sides(*parts) for stream_id, parts in found.items()}
 
 
 def tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:

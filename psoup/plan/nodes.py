@@ -315,9 +315,9 @@ Node = Source | Join | Project | Distinct | Sort | Limit
 
 
 def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the sources below, to stand before the names of columns; () if there is only one source."""
+    """The names of the sources below, to stand before the names of columns; () if they have none, as an only source."""
     sources = node.sources
-    return tuple(exact_name(source.alias) for source in sources) if len(sources) > 1 else ()
+    return tuple(exact_name(source.alias) for source in sources) if all(source.alias for source in sources) else ()
 
 
 def plan_text(plan: Node) -> str:

@@ -200,7 +200,7 @@ class Binder:
 
     def _compared(self, name: str, node: exp.Expr, left: Operand, right: Operand) -> Expr:
         condition = self._combined(name, node, left, right)
-        assert not isinstance(condition, Span)
+        assert isinstance(condition, Expr)
         return condition
 
     def _refuse_bare(self, *operands: exp.Expr | None) -> None:

@@ -230,7 +230,7 @@ _INSTEAD = {
 }
 """What to do instead of a statement that PSoup does not take."""
 
-_INSTEAD = {
+_LEFT_OUT = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
     " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
 }
@@ -349,8 +349,8 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         raise source.unsupported(f"the aggregate or window function {name}", at, hint=_WAYS_OUT["GROUP BY"])
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
-    if name in _INSTEAD:
-        raise source.unsupported(f"{name}()", at, hint=_INSTEAD[name])
+    if name in _LEFT_OUT:
+        raise source.unsupported(f"{name}()", at, hint=_LEFT_OUT[name])
     names = functions.names()
     if name not in names:
         hint = nearest(name, names) or f"the functions are {', '.join(names)}"

@@ -125,7 +125,7 @@ class Fuzz:
     def text(self, name: str) -> str:
         choices: dict[str, Callable[[], str]] = {
             "statement": lambda: self.draw.choice(STATEMENTS),
-            "statements": lambda: self.draw.choice(STATEMENTS),
+            "statements": lambda: self.draw.choice([*STATEMENTS, *STATEMENTS[2:4] * 8]),  # all of them must be right
             "window": lambda: self.draw.choice([*STATEMENTS[-4:], ""]),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "stage": lambda: self.draw.choice([*self.stages, self.stages[0][:-4], "W10="]),
