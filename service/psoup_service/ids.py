@@ -85,10 +85,7 @@ class Ids:
         """The error for a join where a query over one stream is meant, with its ID on the wire; others as they are."""
         if problem.reason != "JOIN_QUERY":
             return problem
-        number = problem.facts["query"]
-        name = self.query(int(number))
-        said = problem.message.replace(f"query {number} ", f"query {name!r} ", 1)
-        return InvalidInput(said, reason=problem.reason, query_id=name)
+        return InvalidInput(problem.message, reason=problem.reason, query_id=self.query(int(problem.facts["query"])))
 
     def named(self, problem: NotFound, text: str) -> NotFound:
         """The error for a query that is gone, with IDs on the wire: `text` as the client gave it."""

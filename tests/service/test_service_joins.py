@@ -81,8 +81,9 @@ def test_sides_are_for_jobs_alone(client: Client) -> None:
     with pytest.raises(InvalidRequest, match="sides have no labels"):
         client.queries(labels={"user": "u"}, include_sides=True)
     for about in (lambda: client.why(join, 1), lambda: client.results("departures", queries=[join.id])):
-        with pytest.raises(InvalidRequest, match=rf"query '{join.id}' is a join \(departures, weather\)"):
+        with pytest.raises(InvalidRequest, match=r"'SELECT f.id FROM .* is a join \(departures, weather\)") as refused:
             about()
+        assert refused.value.facts["query_id"] == join.id
     client.unregister_many([plain, join, twice])
     assert client.queries("weather", include_sides=True) == []
 
