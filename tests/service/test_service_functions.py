@@ -17,9 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from psoup.errors import InvalidInput
 from psoup.expressions import supplied
+from psoup_cli.app import app
 from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
 from psoup_service.functions.process import MOST_FAILURES, FunctionProcess
@@ -263,6 +265,8 @@ def test_the_document_says_what_is_true(tmp_path: Path, monkeypatch: pytest.Monk
         test = doctest.DocTestParser().get_doctest(session, {}, "functions", str(DOCUMENT), 0)
         doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test, out=report.append)
         assert report == []
+        status = CliRunner().invoke(app, ["status"]).output
+        assert re.search(r"^function risk +risk\(DOUBLE, TEXT\) -> DOUBLE  How risky", status, re.MULTILINE), status
 
 
 def test_the_setting_is_a_list(tmp_path: Path) -> None:
