@@ -89,12 +89,11 @@ def date_diff(call: Call, frame: Frame) -> Column:
 
 
 def _number(part: str, column: Column) -> Array:
-    days, _ = split(column)
     if part in DAYS:
-        return DAYS[part](days)
+        return DAYS[part](split(column)[0])
     if column.type == DATE:
-        return days * (DAY_MICROS // UNITS[part])
-    return column.values // UNITS[part]
+        return column.values.astype(np.int64) * (DAY_MICROS // UNITS[part])
+    return column.values if UNITS[part] == 1 else column.values // UNITS[part]
 
 
 def make_date(call: Call, frame: Frame) -> Column:

@@ -70,13 +70,14 @@ def position(call: Call, frame: Frame) -> Column:
 
 def ends_with(call: Call, frame: Frame) -> Column:
     """Whether the first text ends with the second."""
-    columns = frame.columns(call)
-    if isinstance(call.args[1], Literal):
-        if call.args[1].value is None:
+    text, end = call.args
+    if isinstance(end, Literal):
+        if end.value is None:
             return null_column(BOOLEAN, frame.rows)
-        matched = pc.ends_with(to_large_string(columns[0]), pattern=str(call.args[1].value))
-    else:
-        matched = by_distinct(columns, lambda some, key: pc.ends_with(some, pattern=key[0]), pa.bool_(), frame)
+        column = frame.column(text)
+        return finish(BOOLEAN, booleans(pc.ends_with(to_large_string(column), pattern=str(end.value))), [column])
+    columns = frame.columns(call)
+    matched = by_distinct(columns, lambda some, key: pc.ends_with(some, pattern=key[0]), pa.bool_(), frame)
     return finish(BOOLEAN, booleans(matched), columns)
 
 
