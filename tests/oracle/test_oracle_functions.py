@@ -1,19 +1,21 @@
 """Every function and operator of the generator meets new tuples, old ones, and an answer; DuckDB says what is right.
 
 Each is drawn in conditions that are registered before the data (arrival), after it (asked while uncovered: invocation)
-and kept by maintenance then (cover), and in SELECT lists. The counter of coverage says what was met.
+and kept by maintenance then (cover), evaluated anew by a start that reads the log (restart), and in SELECT lists. The
+counter of coverage says what was met.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
 from psoup.config import EngineConfig
-from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Schema, decimal
 from psoup_testing.budget import SEED, run_round
 from psoup_testing.coverage import COVERAGE, every_function
@@ -23,6 +25,7 @@ from psoup_testing.histories import BASE, MAX_AHEAD, SPAN, Invoke, draw_pools, m
 from psoup_testing.model import Declaration
 from psoup_testing.predicates import Leaf, condition
 from psoup_testing.queries import Query
+from psoup_testing.restarting import Made, making
 from psoup_testing.windows import draw_window
 
 TYPES = (BOOLEAN, BIGINT, DOUBLE, decimal(9, 2), TEXT, TIMESTAMP, DATE)
@@ -34,11 +37,11 @@ ROUNDS = 6
 
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
-def test_every_function_is_met_in_every_way(data_type: DataType) -> None:
+def test_every_function_is_met_in_every_way(data_type: DataType, tmp_path: Path) -> None:
     for number in range(SEED, SEED + ROUNDS):
         if not unseen(data_type):
             break
-        run_round(number, partial(sweep, data_type=data_type), examples=2)
+        run_round(number, partial(sweep, data_type=data_type, folder=tmp_path), examples=2)
     assert unseen(data_type) == []
 
 
@@ -53,16 +56,26 @@ def unseen(data_type: DataType) -> list[object]:
     return [cell for cell in COVERAGE.unseen() if cell[1] in own]
 
 
-def sweep(draw: Any, data_type: DataType) -> int:
-    """All forms of one type in conditions, each drawn twice."""
+def sweep(draw: Any, data_type: DataType, folder: Path) -> int:
+    """All forms of one type in conditions, each drawn twice; a start reads the log of the first."""
     if draw(st.integers(0, 1 << 32)) == 0:
         return 0  # the simplest example has the same value everywhere
+    with making(Path(mkdtemp(dir=folder))) as made:
+        return _swept(draw, data_type, made)
+
+
+def _swept(draw: Any, data_type: DataType, made: Made) -> int:
     pools = draw_pools(Maker(draw, Scope(Schema(()), ())), DECLARATION)
     make = Maker(draw, Scope(DECLARATION.schema, pools), 0)
-    duel = Duel(DECLARATION, CONFIG, make=LocalPSoup)
+    duel = Duel(DECLARATION, CONFIG, make=made)
     first = register(duel, make, data_type)
     for count in (1, 80, 60):
         duel.push(make_rows(DECLARATION, pools, count, 100 + count, make.number(0, 1 << 16)))
+    made.soup.restart()
+    for number in first:
+        if number in duel.standing:
+            duel.invoke(Invoke(number))
+            COVERAGE.restarted(duel.standing[number].query)
     later = register(duel, make, data_type)
     for number in later:
         duel.invoke(Invoke(number))

@@ -22,8 +22,9 @@ from psoup_testing.windows import WINDOW_KINDS
 FORMS = ("row", "run", "list", "bitmap", "uncovered")
 """The forms of a kept column when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
 PATHS = ("dense", "sparse")
-WAYS = ("arrival", "cover", "invocation")
-"""How a function was evaluated: for new tuples, for old ones that are kept then, or for an answer."""
+WAYS = ("arrival", "cover", "invocation", "restart")
+"""How a function was evaluated: for new tuples, for old ones that are kept then, for an answer, or once more for the
+tuples of a log."""
 JUNCTIONS = ("and", "or", "not")
 
 Cell = tuple[str, str, str]
@@ -64,6 +65,10 @@ class Coverage:
             for leaf in _leaves(query):
                 self.counts["factor x path", leaf.factor, path] += 1
                 self.counts["type x path", leaf.about.value, path] += 1
+
+    def restarted(self, query: Query) -> None:
+        """Count a compared answer of what a start has evaluated anew."""
+        self._evaluated(query, "restart")
 
     def _evaluated(self, query: Query, way: str) -> None:
         """Count the functions of a WHERE clause that was evaluated in one of the `WAYS`."""

@@ -7,6 +7,7 @@ import base64
 import json
 import random
 import string
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from google.protobuf import descriptor, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from psoup_proto.v1 import (
     attach_pb2,
@@ -68,11 +70,19 @@ STATEMENTS = [
     "DROP TABLE s",
     "SELECT x\0 FROM s",
     "SELECT \U0001f600 FROM s WHERE t = '\U0001f600'",
+    r"SELECT E'\'' || $$'$$ FROM s WHERE at - at < INTERVAL '1' DAY AND strptime(t, '%Y') > at AT TIME ZONE '+02:00'",
+    "DROP STREAM r CASCADE",
     "BEGIN (NOW - 5) END (NOW)",
-    "BEGIN (NOW) END (NOW - 5)",
-    "BEGIN (NOW - 0 ROWS)",
-    "BEGIN TIMESTAMP '0001-01-01 00:00:00' END TIMESTAMP '9999-12-31 23:59:59'",
 ]
+WINDOWS = [
+    *("BEGIN (NOW - 5) END (NOW)", "BEGIN (NOW) END (NOW - 5)", "BEGIN (NOW - 0 ROWS)", "END (NOW - 1 ROWS)", ""),
+    *("BEGIN (NOW - 9223372036854775807 ROWS)", "BEGIN (NOW - 9223372036854 SECONDS)", "BEGIN (NOW - 1 MONTH)"),
+    "BEGIN TIMESTAMP '0001-01-01 00:00:00' END TIMESTAMP '9999-12-31 23:59:59'",
+    "BEGIN (START) END TIMESTAMP '2001-09-09 01:46:40.000001'",
+    "BEGIN TIMESTAMP '2001-09-09 01:46:40' END (NOW - 0)",
+    "BEGIN (1000000000) END (1000000000.000001)",
+]
+"""Windows near the tuples of `TABLE`, far from them, and none."""
 NAMES = ["s", "S", "r", "nope", "", "\0", "a" * 10_000, "\U0001f600"]
 INTEGERS = [0, 1, -1, 2, 100, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 1_000_001]
 TABLE = pa.table({"x": [1, 2], "t": ["a", None], "at": pa.array([10**15, 10**15 + 1], pa.timestamp("us", "UTC"))})
@@ -98,7 +108,8 @@ class Fuzz:
                 continue
             if field.message_type is not None:
                 if field.message_type.fields and not field.is_repeated:
-                    getattr(message, field.name).CopyFrom(self.message(field.message_type))
+                    near = field.name == "as_of" and self.draw.random() < 0.6
+                    getattr(message, field.name).CopyFrom(self.near() if near else self.message(field.message_type))
                 continue
             if field.is_repeated:
                 values = [self.value(field, message) for _ in range(self.draw.randrange(4))]
@@ -106,6 +117,11 @@ class Fuzz:
                 continue
             setattr(message, field.name, self.value(field, message))
         return message
+
+    def near(self) -> Timestamp:
+        """A time about that of the tuples of `TABLE`, or of now."""
+        seconds = self.draw.choice([10**9, 10**9 - 1, 10**9 + 1, int(time.time()) - 1, 0])
+        return Timestamp(seconds=seconds, nanos=self.draw.choice([0, 1_000, 999_999_999]))
 
     def value(self, field: FieldDescriptor, message: Message) -> Any:
         match field.cpp_type:
@@ -126,7 +142,7 @@ class Fuzz:
         choices: dict[str, Callable[[], str]] = {
             "statement": lambda: self.draw.choice(STATEMENTS),
             "statements": lambda: self.draw.choice([*STATEMENTS, *STATEMENTS[2:4] * 8]),  # all of them must be right
-            "window": lambda: self.draw.choice([*STATEMENTS[-4:], ""]),
+            "window": lambda: self.draw.choice(WINDOWS),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "stage": lambda: self.draw.choice([*self.stages, self.stages[0][:-4], "W10="]),
             "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),
