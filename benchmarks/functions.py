@@ -11,7 +11,7 @@ right is for the tests to say, which ask DuckDB; here it must only be no error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -110,7 +110,7 @@ def _bound(spec: StreamSpec, text: str) -> Callable[[Scope], Column]:
     return partial(evaluate, query.select[0].expr)
 
 
-def _value(bound: Callable[[Scope], Column], columns: list[Column], count: int) -> None:
+def _value(bound: Callable[[Scope], Column], columns: Sequence[Column], count: int) -> None:
     column = bound(Scope(columns, count))
     if column.error is not None and column.error.any():
         raise ValueError("an expression that is measured has errors")
