@@ -19,6 +19,7 @@ from psoup.columns import Array
 from psoup.joins.builds import Build, Builds, hashed
 from psoup.joins.keys import Edge
 from psoup.kernels import pairs as kernels
+from psoup.kernels.order import order_keys
 
 Places = Array | slice
 """Rows of a source in some tuples: int64[n], or consecutive ones."""
@@ -109,7 +110,7 @@ class Step:
                     if inside:  # a row with more than there is room for, after such as have none
                         inside = 0
                         continue
-                    kernels.sort_partners(*arrays, pairs)
+                    _sort_partners(arrays[0][:pairs], arrays[1][:pairs])
                 found = iter([(*arrays, pairs)])
             left -= looked
             limits.look(looked, self.figures.text)
@@ -172,6 +173,15 @@ def _rows(places: Sequence[Places | None], edge: Edge) -> Places:
     rows = places[edge.left]
     assert rows is not None
     return rows
+
+
+def _sort_partners(tuples: Array, rows: Array) -> None:
+    """Sort the rows of each tuple, in place; tuples ascend. O(pairs)."""
+    if len(rows):
+        numbers = (tuples - tuples[0]) * (int(rows.max()) + 1) + rows
+        order, spare = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+        order_keys(numbers, order, spare)
+        rows[:] = rows[order]
 
 
 def _ascends(keys: Array, rows: Array) -> bool:

@@ -30,6 +30,9 @@ def thinned(rows: list[Array], edges: Sequence[Edge], room: Room, first: int = 0
 
     O(rows of the larger side) for each equality of two sides that differ much, again only if the smaller shrank.
     """
+    sizes = list(map(len, rows))
+    if max(sizes) < max(_WORTH, _RATIO * min(sizes)):
+        return rows
     rows = list(rows)
     directed = [edge.towards(s) for edge in edges if edge.operator == "eq" for s in (edge.left, edge.right)]
     directed = [edge for edge in directed if edge.right >= first]

@@ -131,17 +131,3 @@ def keep_pairs(left_keys, right_keys, operator, left, right, pairs):
         left[kept], right[kept] = left[i], right[i]
         kept += true
     return kept
-
-
-@njit(cache=True, nogil=True)
-def sort_partners(left, right, pairs):
-    """Sort the right rows of each left row.
-
-    left, right: int64, the first `pairs` are, ascending by left; right written in place. O(pairs log of a row's).
-    """
-    start = 0
-    for i in range(1, pairs + 1):
-        if i == pairs or left[i] != left[start]:
-            if i - start > 1:
-                right[start:i].sort()
-            start = i

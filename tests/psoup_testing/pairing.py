@@ -99,8 +99,3 @@ def _pairs(rng: Rng) -> tuple[Any, Any, int]:
 def keep_pairs(rng: Rng) -> Arguments:
     """Some of the pairs."""
     return rng.integers(-4, 5, 9), rng.integers(-4, 5, 20), int(rng.integers(0, 5)), *_pairs(rng)
-
-
-def sort_partners(rng: Rng) -> Arguments:
-    """Some of the pairs."""
-    return _pairs(rng)

@@ -57,8 +57,3 @@ def keep_pairs(left_keys: Array, right_keys: Array, operator: int, left: Array, 
     places = np.flatnonzero(_COMPARED[operator](left_keys[left[:pairs]], right_keys[right[:pairs]]))
     left[: len(places)], right[: len(places)] = left[places], right[places]
     return len(places)
-
-
-def sort_partners(left: Array, right: Array, pairs: int) -> None:
-    """See the kernel."""
-    right[:pairs] = right[np.lexsort((right[:pairs], left[:pairs]))]
