@@ -80,10 +80,10 @@ class Column:
 
     def take(self, rows: Array) -> Column:
         """The rows at positions `rows` (int64[k]), copied. O(k)."""
-        valid = None if self.valid is None else self.valid[rows]
-        error = None if self.error is None else self.error[rows]
-        if self.type.kind is not Kind.TEXT:
-            return Column(self.type, self.values[rows], valid, None, error)
+        valid = None if self.valid is None else self.valid.take(rows)
+        error = None if self.error is None else self.error.take(rows)
+        if self.type.kind is not Kind.TEXT:  # take(rows) needs two thirds of the time of [rows]
+            return Column(self.type, self.values.take(rows), valid, None, error)
         assert self.data is not None
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(self.values[1:][rows] - self.values[:-1][rows], out=offsets[1:])
