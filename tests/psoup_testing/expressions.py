@@ -330,7 +330,12 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} - INTERVAL '#' @)", (TIMESTAMP,), _STEPS),
         Form("CAST({0} AS TIMESTAMP)", (DATE,)),
         Form("({0} @ ({1} - {2}))", (TIMESTAMP, TIMESTAMP, TIMESTAMP), ("+", "-")),
-        Form("({0} AT TIME ZONE '+02:00')", (TIMESTAMP,), (), "(CAST({0} AS TIMESTAMPTZ) AT TIME ZONE 'Etc/GMT-2')"),
+        Form(
+            "(CAST({0} AS TIMESTAMPTZ) AT TIME ZONE '+02:00')",
+            (TIMESTAMP,),
+            (),
+            "(CAST({0} AS TIMESTAMPTZ) AT TIME ZONE 'Etc/GMT-2')",
+        ),
         Form("EPOCH_MS({0})", (BIGINT,)),
         Form("TIME_BUCKET(INTERVAL '7' @, {0})", (TIMESTAMP,), ("MINUTE", "HOUR", "DAY", "MONTH")),
         Form("MAKE_TIMESTAMP({0})", ("small",)),
