@@ -133,7 +133,7 @@ class LocalPSoup:
 
     def _drop(self, asked: Dropping) -> None:
         try:
-            self.submit(DropStream(asked.stream, self.tenant))
+            self.submit(DropStream(asked.stream, self.tenant, cascade=asked.cascade))
         except NotFound:
             if not asked.lenient:
                 raise

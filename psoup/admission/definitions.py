@@ -157,8 +157,8 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
         more = ", …" if queries > _EXAMPLES else ""
         raise FailedPrecondition(
             f"stream {stream.spec.name!r} is used by {counted(queries, 'query')} ({some}{more});"
-            f" unregister {'it' if queries == 1 else 'them'} first, or drop the stream with cascade, which"
-            f" unregisters {'it' if queries == 1 else 'them'}",
+            f" unregister {'it' if queries == 1 else 'them'} first, or drop the stream with CASCADE (--cascade in the"
+            f" shell, cascade=True in Python), which unregisters {'it' if queries == 1 else 'them'}",
             reason="STREAM_IN_USE",
             stream=stream.spec.name,
             queries=queries,

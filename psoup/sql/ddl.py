@@ -3,7 +3,7 @@
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
-    DROP STREAM [IF EXISTS] s
+    DROP STREAM [IF EXISTS] s [CASCADE]
 
 Whether a stream of that name exists, and which columns it has, is for admission to ask.
 """
@@ -96,15 +96,17 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """The stream that DROP STREAM names; `lenient`: `stream` may be gone already."""
+    """The stream that DROP STREAM names; `lenient`: it may be gone already; `cascade`: its queries go with it."""
 
     stream: str
     lenient: bool
+    cascade: bool
 
 
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
     """The stream that a `dialect.DropStream` names. Raises SqlError."""
-    return Dropping(_name(source, node.this, "stream"), bool(node.args.get("lenient")))
+    lenient, cascade = (bool(node.args.get(word)) for word in ("lenient", "cascade"))
+    return Dropping(_name(source, node.this, "stream"), lenient, cascade)
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:

@@ -144,7 +144,8 @@ class PSoupParser(Grammar):
             self.refuse("only streams can be dropped: DROP STREAM name")
         lenient = self._match_text_seq("IF", "EXISTS")
         name = self._name("DROP STREAM needs a name")
-        return self.expression(DropStreamNode(this=name, lenient=lenient))
+        cascade = self._match_text_seq("CASCADE")
+        return self.expression(DropStreamNode(this=name, lenient=lenient, cascade=cascade))
 
     def _parse_stream_option(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):

@@ -59,9 +59,9 @@ class AlterStreamNode(exp.Expression):
 
 
 class DropStreamNode(exp.Expression):
-    """DROP STREAM; `lenient`: with IF EXISTS."""
+    """DROP STREAM; `lenient`: with IF EXISTS, `cascade`: with CASCADE."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False, "cascade": False}
 
 
 class PlacedError(ParseError):

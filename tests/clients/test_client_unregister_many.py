@@ -75,7 +75,7 @@ def test_all_or_none(client: Client) -> None:
 
 def test_a_stream_is_dropped_with_its_queries(client: Client) -> None:
     ids = tagged(client)
-    with pytest.raises(FailedPrecondition, match=r"used by 13 queries, .* or drop the stream with cascade"):
+    with pytest.raises(FailedPrecondition, match=r"used by 13 queries, .* or drop the stream with CASCADE .--cascade"):
         client.drop("s")
     with pytest.raises(FailedPrecondition, match="used by 13 queries by now, and not by 12"):
         client.drop("s", cascade=True, expected=12)

@@ -174,6 +174,12 @@ def test_execute_takes_any_statement() -> None:
     assert answer.to_table().column(0).to_pylist() == [4]
     with pytest.raises(NotFound):
         soup.execute("DROP STREAM t")
-    soup.execute('DROP STREAM "s"')
+    soup.register("SELECT y FROM s")
+    with pytest.raises(
+        FailedPrecondition, match=r"used by 1 query \(1\); unregister it first, or drop .* with CASCADE"
+    ):
+        soup.execute("DROP STREAM s")
+    soup.execute('DROP STREAM "s" CASCADE')
+    assert not soup.engine.snapshot().queries
     with pytest.raises(NotSupported, match="INSERT"):
         soup.execute("INSERT INTO s VALUES (1)")

@@ -172,7 +172,7 @@ def test_a_stream_is_dropped_with_its_queries() -> None:
     soup = make()
     ids = fill(soup, random.Random(3))
     on_s, on_t = soup.queries("s"), soup.queries("t")
-    with pytest.raises(FailedPrecondition, match=rf"used by {len(on_s)} queries .* drop the stream with cascade"):
+    with pytest.raises(FailedPrecondition, match=rf"used by {len(on_s)} queries .* drop the stream with CASCADE"):
         soup.drop_stream("s")
     assert soup.drop_stream("s", cascade=True) == len(on_s)
     assert soup.queries() == on_t and sorted([*on_s, *on_t]) == ids

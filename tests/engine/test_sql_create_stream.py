@@ -206,7 +206,9 @@ def test_the_first_word_says_what_a_statement_is(text: str, word: str) -> None:
 def test_drop_stream_names_a_stream() -> None:
     assert (drop_stream("drop stream S;").stream, drop_stream("DROP STREAM s").lenient) == ("S", False)
     asked = drop_stream('DROP STREAM IF EXISTS "my stream"')
-    assert (asked.stream, asked.lenient) == ("my stream", True)
+    assert (asked.stream, asked.lenient, asked.cascade) == ("my stream", True, False)
+    asked = drop_stream("drop stream if exists cascade cascade;")
+    assert (asked.stream, asked.lenient, asked.cascade) == ("cascade", True, True)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,8 @@ def test_drop_stream_names_a_stream() -> None:
         ("DROP STREAM", 12, "DROP STREAM needs a name"),
         ("DROP STREAM s, t", 14, "',' is not expected here"),
         ("DROP STREAM select", 13, "reserved word"),
-        ("DROP STREAM s CASCADE", 15, "'CASCADE' is not expected here"),
+        ("DROP STREAM s RESTRICT", 15, "'RESTRICT' is not expected here"),
+        ("DROP STREAM CASCADE s", 21, "'s' is not expected here"),
         ("SELECT 1", 1, "DROP STREAM is needed here, not SELECT"),
     ],
 )

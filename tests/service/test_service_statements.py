@@ -137,6 +137,11 @@ def test_execute_takes_each_statement_by_its_first_word() -> None:
         assert (answer.rows, table_of([answer]).column_names) == (0, ["y"])
         dropped = await execute(wire, "DROP STREAM s")
         assert dropped.dropped.sequence == altered.altered.sequence + 1
+        await execute(wire, CREATE)
+        await wire.register("SELECT x FROM s")
+        held = await refused(execute(wire, "DROP STREAM s"), Code.FAILED_PRECONDITION)
+        assert "drop the stream with CASCADE" in held.message
+        assert (await execute(wire, "DROP STREAM s CASCADE")).dropped.queries == 1
         await refused(execute(wire, "DROP STREAM s"), Code.NOT_FOUND)
         for lenient in ("DROP STREAM IF EXISTS s", "DROP STREAM s"):
             again = await execute(wire, lenient, allow_missing=True)

@@ -51,8 +51,9 @@ def sql(
       psoup sql late.sql --param JFK
       psoup sql late.sql --params airports.csv
 
-    Carry out statements in their order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS],
-    and SELECT, which is asked once (to have it stand: psoup register). The first error ends it, and says where it is.
+    Carry out statements in their order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS]
+    name [CASCADE], and SELECT, which is asked once (to have it stand: psoup register). CASCADE unregisters the queries
+    on the stream, and asks nobody. The first error ends it, and says where it is.
     Values of parameters are those of the only SELECT; with --params it is asked once for each row, as psoup register
     takes them.
     """

@@ -99,8 +99,9 @@ class StatementCalls(StreamCalls):
         """Carry out one statement of any kind, told by its first word.
 
         CREATE STREAM and ALTER STREAM return the stream, as `create_stream` and `alter_stream` do; DROP STREAM returns
-        None. SELECT is asked, as by `ask`, and returns its answer: to have it stand, call `register`. Raises what these
-        raise; NotSupported for a statement of another kind. What may not be repeated (ALTER, DROP) is sent once.
+        None, and with CASCADE forgets the queries on the stream, too. SELECT is asked, as by `ask`, and returns its
+        answer: to have it stand, call `register`. Raises what these raise; NotSupported for a statement of another
+        kind. What may not be repeated (ALTER, DROP) is sent once.
         """
         word = first_word(sql)
         if word == "SELECT":

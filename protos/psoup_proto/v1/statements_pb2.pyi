@@ -255,7 +255,9 @@ class ExecuteRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
-    """One statement, at most 64 KiB: CREATE STREAM …, ALTER STREAM …, DROP STREAM [IF EXISTS] name, or SELECT …"""
+    """One statement, at most 64 KiB: CREATE STREAM …, ALTER STREAM …, DROP STREAM [IF EXISTS] name
+    [CASCADE], or SELECT …
+    """
     allow_existing: _builtins.bool
     """Of CREATE STREAM: as in CreateStreamRequest."""
     allow_missing: _builtins.bool

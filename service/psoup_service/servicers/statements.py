@@ -123,7 +123,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
             case "DROP":
                 asked = await self._read(sql, lambda _: drop_stream(sql), context)
                 lenient = asked.lenient or request.allow_missing
-                drop = streams_pb2.DropStreamRequest(name=asked.stream, allow_missing=lenient)
+                drop = streams_pb2.DropStreamRequest(name=asked.stream, allow_missing=lenient, cascade=asked.cascade)
                 response.dropped.CopyFrom(await self._streams.DropStream(drop, context))
             case _:
                 question = statements_pb2.AskRequest(

@@ -122,10 +122,11 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         facts = problem.facts
         some = ", ".join(self._backend.ids.query(int(number)) for number in facts["examples"].split(", "))
         count = int(facts["queries"])
+        them = "it" if count == 1 else "them"
         users = f"query {some}" if count == 1 else f"{counted(count, 'query')}, for instance {some}"
         return FailedPrecondition(
-            f"stream {facts['stream']!r} is used by {users}; unregister {'it' if count == 1 else 'them'} first, or drop"
-            f" the stream with cascade, which unregisters {'it' if count == 1 else 'them'}",
+            f"stream {facts['stream']!r} is used by {users}; unregister {them} first, or drop the stream with"
+            f" CASCADE (--cascade in the shell, cascade=True in Python), which unregisters {them}",
             reason=problem.reason,
             **{**facts, "examples": some},
         )
