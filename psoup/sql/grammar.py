@@ -77,13 +77,15 @@ class Grammar(parser.Parser):
         return node
 
     def _parse_conjunction(self) -> Any:
-        first = self._curr
+        first, joined = self._curr, self._joined
         node = self._parse_equality()
-        self._note_extent(node, first)
+        if joined:
+            self._note_extent(node, first)
         while self._match_set(self.CONJUNCTION):
             kind, first = self.CONJUNCTION[self._prev.token_type], self._curr
             other = self._parse_equality()
-            self._note_extent(other, first)
+            if joined:
+                self._note_extent(other, first)
             node = self.expression(kind(this=node, expression=other))
         return node
 
@@ -93,11 +95,12 @@ class Grammar(parser.Parser):
         while self._match_set(self.DISJUNCTION):
             kind = self.DISJUNCTION[self._prev.token_type]
             node = self.expression(kind(this=node, expression=self._parse_conjunction()))
-        self._note_extent(node, first)
+        if self._joined:
+            self._note_extent(node, first)
         return node
 
     def _note_extent(self, node: Any, first: Token | None) -> None:
-        if self._joined and node is not None and first and self._prev:
+        if node is not None and first and self._prev:
             node.meta[EXTENT] = (first.start, self._prev.end + 1)
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:

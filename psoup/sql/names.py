@@ -70,9 +70,12 @@ class Names:
 
     def find(self, node: exp.Expr) -> AttributeRef | None:
         """The column that a name means; None if no source has one. Raises SqlError if several have."""
-        place, folded = self.place(node), node.name.lower()
-        if place is None:
-            place = self._merged.get(folded)
+        folded = node.name.lower()
+        place = self.place(node) if node.args.get("table") is not None else self._merged.get(folded)
+        if place is None and len(self.sources) == 1:
+            place = 0
+        if place is not None and (ref := self._of(place, folded)) is not None:
+            return ref
         places = range(len(self.sources)) if place is None else (place,)
         found = [ref for at in places if (ref := self._of(at, folded)) is not None]
         if not found and folded in _PSEUDO:

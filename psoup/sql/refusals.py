@@ -267,11 +267,13 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
 
 def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
     """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
-    from_at = next((token.start for token in tokens if token.token_type is _T.FROM), len(source.text))
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    text, from_at = source.text, -1
+    for at, token in enumerate(tokens):
         feature = _TOKENS.get(token.token_type)
-        if token.token_type is _T.L_BRACKET and token.start > from_at:
-            if _begins_window(following):
+        if feature is _LIST and token.token_type is _T.L_BRACKET and from_at < 0:
+            from_at = next((at for at, other in enumerate(tokens) if other.token_type is _T.FROM), len(tokens))
+        if feature is _LIST and token.token_type is _T.L_BRACKET and at > from_at:
+            if _begins_window(tokens[at + 1 : at + 2]):
                 continue
             raise source.unsupported(_LIST, token.start, hint=_WINDOW)
         if token.token_type is _T.VAR and token.text.startswith("$"):
@@ -279,16 +281,14 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
         if feature is not None:
             feature = feature or token.text.upper()
             raise source.unsupported(feature, token.start, hint=_WAYS_OUT.get(feature, ""))
-        if source.text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
-            hint = (
-                "write NOT x ~ 'pattern'" if source.text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
-            )
+        if text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
+            hint = "write NOT x ~ 'pattern'" if text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             raise source.error("'!' is not an operator", token.start, hint=hint)
 
 
-def _begins_window(token: Token | None) -> bool:
-    """Whether a token after [ may begin the window of a source."""
-    return token is not None and token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END")
+def _begins_window(following: list[Token]) -> bool:
+    """Whether the token after [, if there is one, may begin the window of a source."""
+    return any(token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END") for token in following)
 
 
 def refuse_clauses(source: StatementText, select: exp.Select) -> None:
