@@ -84,7 +84,7 @@ def reach(
 def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[WindowClause, ...]:
     """The window of each source: its own, or another, `asked` for all of them or by the names of some.
 
-    Raises InvalidInput for a name that is not of a source.
+    Raises InvalidInput for a name that is not of a source, and for two of one source.
     """
     sources = query.sources
     if asked is None:
@@ -100,6 +100,12 @@ def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[Window
             field="windows",
         )
     given = {name.lower(): window for name, window in asked.items()}
+    if len(given) < len(asked):
+        raise InvalidInput(
+            f"a source is named twice, in other letters; its sources are called {', '.join(names)}",
+            reason="UNKNOWN_SOURCE",
+            field="windows",
+        )
     return tuple([given.get(name, source.window) for name, source in zip(names, sources, strict=True)])
 
 

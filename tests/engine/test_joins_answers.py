@@ -126,6 +126,8 @@ def test_another_window_is_for_all_sources_or_by_name(soup: LocalPSoup) -> None:
     with pytest.raises(InvalidInput, match="no source 'r'; its sources are called x, s") as caught:
         soup.invoke(query, window={"r": "BEGIN (START)"})
     assert caught.value.reason == "UNKNOWN_SOURCE"
+    with pytest.raises(InvalidInput, match="named twice, in other letters; its sources are called x, s"):
+        soup.invoke(query, window={"x": "BEGIN (NOW - 4 ROWS)", "X": "BEGIN (START)"})
 
 
 def test_now_is_the_least_watermark_and_rows_are_counted_up_to_it() -> None:

@@ -17,6 +17,7 @@ from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import Literal
+from psoup.joins.builds import hashed
 from psoup.joins.joined import joined
 from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
@@ -167,6 +168,16 @@ def test_a_side_with_itself() -> None:
     side = Side([ints(1, 2, 1, None)])
     node = node_of([side, side], [factor("eq", ref([side, side], 0, 0), ref([side, side], 1, 0))])
     assert run(node, [side, side]) == ([(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)], 0)
+
+
+def test_equal_hashes_of_several_keys_are_confirmed() -> None:
+    one = np.array([3, 4])
+    own = hashed([one, np.zeros(2, np.int64)])
+    second = np.concatenate([[9], 9 + own[:1] - own[1:]])  # (4, this) has the hash of (3, 9)
+    assert len(set(hashed([one, second]).tolist())) == 1
+    sides = [Side([Column(BIGINT, one), Column(BIGINT, second)]) for _ in range(2)]
+    node = node_of(sides, [factor("eq", ref(sides, 0, index), ref(sides, 1, index)) for index in range(2)])
+    assert run(node, sides) == ([(0, 0), (1, 1)], 0)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
