@@ -62,7 +62,7 @@ def sign(call: Call, frame: Frame) -> Column:
     """-1, 0 or 1; 0 for NaN."""
     columns = frame.columns(call)
     values = columns[0].values
-    return finish(BIGINT, (values > 0).astype(np.int64) - (values < 0), columns)
+    return finish(BIGINT, (values > 0).view(np.int8) - (values < 0).view(np.int8), columns)
 
 
 def truncate(call: Call, frame: Frame) -> Column:
@@ -111,6 +111,9 @@ def shift_left(call: Call, frame: Frame) -> Column:
     """x << n: an error of a negative number, or where bits would be lost."""
     columns = frame.columns(call)
     values, places = (column.values for column in columns)
+    if min(values.min(initial=0), places.min(initial=0)) >= 0 and places.max(initial=0) <= _BITS:
+        shifted = values << places
+        return finish(BIGINT, shifted, columns, (shifted >> places) != values)
     shift = np.clip(places, 0, _BITS)
     fits = values <= (np.int64(2**63 - 1) >> shift)
     failed = (values < 0) | (places < 0) | ((places > _BITS) & (values != 0)) | ~fits

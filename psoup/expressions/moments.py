@@ -82,7 +82,10 @@ def date_diff(call: Call, frame: Frame) -> Column:
     columns = [frame.column(time) for time in times]
     name = "day" if part.value == "week" else str(part.value)
     left, right = (_number(name, column) for column in columns)
-    values, overflow = sub_int64(right, left)
+    if name in DAYS or UNITS[name] > 1:
+        values, overflow = right - left, None
+    else:
+        values, overflow = sub_int64(right, left)
     if part.value == "week":  # whole ones, not those that begin: so does DuckDB
         values = np.sign(values) * (np.abs(values) // 7)
     return finish(BIGINT, values, columns, overflow)
@@ -136,9 +139,10 @@ def to_timestamp(call: Call, frame: Frame) -> Column:
     """to_timestamp(seconds since 1970), rounded to microseconds."""
     columns = frame.columns(call)
     micros = round_half_away(columns[0].values * 1e6)
-    failed = ~(np.abs(micros) < 2.0**63)
-    values = np.where(failed, 0.0, micros).astype(np.int64)
-    return finish(TIMESTAMP, values, columns, failed | (values > LAST_MICRO) | (values < FIRST_MICRO))
+    held = (micros >= FIRST_MICRO) & (micros < 2.0**63)  # the last DOUBLE below is before LAST_MICRO
+    if held.all():
+        return finish(TIMESTAMP, micros.astype(np.int64), columns)
+    return finish(TIMESTAMP, np.where(held, micros, 0.0).astype(np.int64), columns, ~held)
 
 
 _MONDAY = 10_959 * DAY_MICROS
@@ -152,6 +156,11 @@ def time_bucket(call: Call, frame: Frame) -> Column:
     assert isinstance(months, Literal)
     assert isinstance(micros, Literal)
     column = frame.column(time)
+    width = int(micros.value or 1)
+    if not months.value and call.type == TIMESTAMP and column.type == TIMESTAMP:
+        begun = _begun(column.values, width)
+        if begun is not None:
+            return finish(TIMESTAMP, begun, [column])
     days, _ = split(column)
     if months.value:
         first = (_months(days) - _JANUARY) // int(months.value) * int(months.value) + _JANUARY
@@ -160,13 +169,24 @@ def time_bucket(call: Call, frame: Frame) -> Column:
         if call.type == DATE:
             return finish(DATE, start, [column])
         return finish(TIMESTAMP, values, [column], overflow | (values < FIRST_MICRO))
-    width = int(micros.value or 1)
     at, far = (column.values, None) if column.type == TIMESTAMP else mul_int64(days, np.full(frame.rows, DAY_MICROS))
     first = np.full(frame.rows, _MONDAY % width)
     moved, overflow = sub_int64(at, first)
     values, under = add_int64(moved // width * width, first)
     failed = overflow | under | (values > at) | (values < FIRST_MICRO) | (False if far is None else far)
     return finish(call.type, values // DAY_MICROS if call.type == DATE else values, [column], failed)
+
+
+def _begun(times: Array, width: int) -> Array | None:
+    """Where the buckets of times begin; None if the first of them may begin before the first TIMESTAMP."""
+    offset = _MONDAY % width
+    if times.min(initial=0) < FIRST_MICRO + offset + width:
+        return None
+    begun: Array = times - offset
+    begun //= width
+    begun *= width
+    begun += offset
+    return begun
 
 
 # Formats -------------------------------------------------------------------------------------------------------

@@ -46,7 +46,9 @@ def add_int64(left: Array, right: Array) -> tuple[Array, Array]:
 def sub_int64(left: Array, right: Array) -> tuple[Array, Array]:
     """The difference modulo 2**64, and where it overflowed."""
     total = left - right
-    return total, ((left ^ right) & (left ^ total)) < 0
+    wrapped = left ^ right
+    wrapped &= left ^ total
+    return total, wrapped < 0
 
 
 def mul_int64(left: Array, right: Array) -> tuple[Array, Array]:

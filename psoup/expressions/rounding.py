@@ -15,12 +15,16 @@ from psoup.expressions.numeric import too_wide
 from psoup.expressions.tree import Call, Literal
 from psoup.model import Kind
 
+_BELOW_HALF = np.nextafter(0.5, 0)
+"""What is added to a float64 before it is cut. 0.5 would take the last number below 0.5 to 1; this one does not, and
+takes 0.5 itself to 1, as halves between two float64 go to the even one."""
+
 
 def round_half_away(values: Array) -> Array:
     """float64 to the nearest whole number, halves away from zero (as C's round)."""
-    whole: Array = np.trunc(values)
-    whole += np.copysign(np.abs(values - whole) >= 0.5, values)
-    return whole
+    moved: Array = np.copysign(_BELOW_HALF, values)
+    moved += values
+    return np.trunc(moved, out=moved)
 
 
 def scale_down(values: Array, places: int) -> Array:

@@ -193,7 +193,14 @@ def epoch_ms(call: Call, frame: Frame) -> Column:
     if call.type == TIMESTAMP:
         values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
         return finish(TIMESTAMP, values, [column], overflow)
-    return finish(call.type, scale_down(column.values, 3), [column])
+    values = column.values
+    if values.max(initial=0) > LAST_MICRO - 500:
+        return finish(call.type, scale_down(values, 3), [column])
+    half = values >> 63
+    half += 500
+    half += values
+    half //= 1_000
+    return finish(call.type, half, [column])
 
 
 def epoch_us(call: Call, frame: Frame) -> Column:

@@ -28,7 +28,7 @@ from psoup.expressions.frame import (
 )
 from psoup.expressions.slices import code_points, one_byte_each, substring
 from psoup.expressions.text import LONG_PART, PLACES, blank, by_distinct, bytes_of
-from psoup.expressions.tree import Call, Literal
+from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
 _FAR = np.int64(2**32)
@@ -90,14 +90,12 @@ def _part(*, right: bool) -> Evaluator:
         far = None if right else count >= _FAR  # DuckDB takes left for a substr
         count = np.clip(count, -_FAR, _FAR)
         _charge_places(frame, text)
-        size = _sizes(text)
         if right:
-            piece = substring(
-                text, np.where(count < 0, np.minimum(-count, size), np.maximum(size - count, 0)) + 1, None
-            )
-        else:
-            piece = substring(text, np.ones_like(count), np.where(count < 0, np.maximum(size + count, 0), count))
-        return finish_text(piece, columns, far)
+            start = np.where(count < 0, 1 - count, np.where(count == 0, _FAR, -count))
+            return finish_text(substring(text, start, None), columns)
+        if (count < 0).any():
+            count = np.where(count < 0, np.maximum(_sizes(text) + count, 0), count)
+        return finish_text(substring(text, np.ones_like(count), count), columns, far)
 
     return evaluator
 
@@ -133,18 +131,22 @@ def _pad(*, left: bool) -> Evaluator:
         wanted = np.maximum(wanted, 0)
         _charge_places(frame, text)
         _charge_places(frame, padding)
-        missing, unit = np.maximum(wanted - _sizes(text), 0), _sizes(padding)
+        size, unit = _sizes(text), _sizes(padding)
+        missing = np.maximum(wanted - size, 0)
         failed |= (missing > 0) & (unit == 0)
-        whole, rest = np.divmod(np.where(failed, 0, missing), np.maximum(unit, 1))
-        last = substring(padding, np.ones_like(rest), rest)
-        ends = pc.binary_length(last).fill_null(0).to_numpy(zero_copy_only=False)
+        missing = np.where(failed, 0, missing)
+        whole, last, ends = missing, None, np.int64(0)
+        if (unit > 1).any():
+            whole, rest = np.divmod(missing, np.maximum(unit, 1))
+            last = substring(padding, np.ones_like(rest), rest)
+            ends = pc.binary_length(last).fill_null(0).to_numpy(zero_copy_only=False)
         over = frame.sizes.check(np.diff(text.values) + whole * np.diff(padding.values) + ends)
         if over is not None:
-            whole, last = np.where(over, 0, whole), blank(last, over)
+            whole, last = np.where(over, 0, whole), None if last is None else blank(last, over)
             failed |= over
-        fill = pc.binary_repeat(to_large_string(padding), pa.array(whole))
-        kept = substring(text, np.ones_like(wanted), wanted)
-        parts = [fill, last, kept] if left else [kept, fill, last]
+        fill = [pc.binary_repeat(to_large_string(padding), pa.array(whole)), *([] if last is None else [last])]
+        kept = substring(text, np.ones_like(wanted), wanted) if (size > wanted).any() else to_large_string(text)
+        parts = [*fill, kept] if left else [kept, *fill]
         return finish_text(pc.binary_join_element_wise(*parts, _EMPTY), columns, failed)
 
     return evaluator
@@ -152,24 +154,32 @@ def _pad(*, left: bool) -> Evaluator:
 
 def concat_with(call: Call, frame: Frame) -> Column:
     """concat_ws(separator, ...): what is not NULL, with the separator between; NULL if that is."""
-    between, *columns = frame.columns(call)
+    separator, *args = call.args
     lengths, count = np.zeros(frame.rows, np.int64), np.zeros(frame.rows, np.int64)
-    given = [np.ones(frame.rows, np.bool_) if column.valid is None else column.valid for column in columns]
-    for column, there in zip(columns, given, strict=True):
-        lengths += np.diff(column.values)
-        count += there
-    over = frame.sizes.check(lengths + np.maximum(count - 1, 0) * np.diff(between.values))
-    left_out = np.zeros(frame.rows, np.bool_) if over is None else over
-    separator, parts, begun = to_large_string(between), list[pa.Array](), np.zeros(frame.rows, np.bool_)
-    for column, there in zip(columns, given, strict=True):
-        shown = there & ~left_out
-        parts.append(pc.if_else(pa.array(shown & begun), separator, _EMPTY))
-        parts.append(pc.if_else(pa.array(shown), to_large_string(column), _EMPTY))
-        begun |= there
-    joined = pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")
-    error = any_error(columns)
+    for arg in args:
+        lengths += frame.lengths(arg)
+        count += _given(frame, arg)
+    over = frame.sizes.check(lengths + np.maximum(count - 1, 0) * frame.lengths(separator))
+    texts = [frame.text(arg) for arg in (*args, separator)]
+    if over is not None:
+        texts = [blank(text, over) for text in texts]
+    elif all(isinstance(text, pa.Scalar) for text in texts):
+        texts[0] = to_large_string(frame.column(args[0]))
+    nothing = count == 0
+    if nothing.any():  # Arrow (26.0) leaves rows of nothing but NULL out, where the separator is a scalar
+        texts[0] = blank(texts[0], nothing)
+    joined = pc.binary_join_element_wise(*texts, null_handling="skip")
+    error = any_error([frame.column(arg) for arg in args if not isinstance(arg, Literal)])
     marks = [] if error is None else [Column(BOOLEAN, error, ~error, None, error)]
-    return finish_text(joined, [between, *marks], over)
+    return finish_text(joined, [frame.column(separator), *marks], over)
+
+
+def _given(frame: Frame, arg: Expr) -> Array | bool:
+    """Where an argument is not NULL."""
+    if isinstance(arg, Literal):
+        return arg.value is not None
+    valid = frame.column(arg).valid
+    return True if valid is None else valid
 
 
 def split_part(call: Call, frame: Frame) -> Column:
