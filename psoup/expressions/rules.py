@@ -140,7 +140,10 @@ def _number(arg: Expr, name: str, args: Sequence[Expr]) -> Expr:
         other = next((a for a in args if a.type.kind in NUMBERS), None)
         return cast(arg, BIGINT if other is None else other.type)
     listed = f" {_SYMBOLS[name]} ".join(str(a.type) for a in args)
-    raise mismatch(f"{_SYMBOLS[name]} needs numbers, not {listed}; use CAST(... AS BIGINT) or another number type")
+    way = "use CAST(... AS BIGINT) or another number type"
+    if any(arg.type.kind in (Kind.TIMESTAMP, Kind.DATE) for arg in args):
+        way = "what may be added to a time is an INTERVAL"
+    raise mismatch(f"{_SYMBOLS[name]} needs numbers, not {listed}; {way}")
 
 
 def _sum_type(name: str, left: DataType, right: DataType) -> DataType:

@@ -17,13 +17,12 @@ from sqlglot import exp
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.sides import MOST_SOURCES
-from psoup.sql.names import Named, Names
+from psoup.sql.instead import NESTED_JOIN, feature_hint, join_hint
+from psoup.sql.names import Named, Names, listed
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.windows import window
 
 Lookup = Callable[[str], StreamSpec | None]
-
-_OUTER = "PSoup has inner joins: JOIN … ON, USING, CROSS JOIN, or streams with commas between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +71,28 @@ def _check_join(source: StatementText, join: exp.Join) -> None:
     words = [join.args.get(part) for part in ("method", "side", "kind")]
     written = " ".join(word for word in words if word)
     if written not in ("", "INNER", "CROSS"):
-        raise source.unsupported(f"{written} JOIN", join, hint=_OUTER)
+        raise source.unsupported(f"{written} JOIN", join, hint=join_hint(written))
     for key, value in join.args.items():
         if value and key not in ("this", "kind", "on", "using"):
-            raise source.unsupported(f"this form of {source.written(join)!r} in FROM", join, hint=_OUTER)
+            raise source.unsupported(f"this form of {source.written(join)!r} in FROM", join, hint=join_hint(""))
 
 
 def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> Named:
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         what = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
-        raise source.unsupported(what, table)
+        if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table):
+            what = NESTED_JOIN
+        raise source.unsupported(what, table, hint=feature_hint(what))
     for key, value in table.args.items():
         if value and key not in ("this", "alias", "window"):
             known = {
-                "joins": "a join in parentheses, or several before one ON",
+                "joins": NESTED_JOIN,
                 "db": "a stream's name of several parts",
                 "pivots": "PIVOT",
             }
-            raise source.unsupported(known.get(key, f"this form of {source.written(table)!r} in FROM"), table)
+            feature = known.get(key, f"this form of {source.written(table)!r} in FROM")
+            raise source.unsupported(feature, table, hint=feature_hint(feature))
     name = table.name
     spec = lookup(name)
     if spec is None:
@@ -152,10 +154,12 @@ def _using(
             before = [at for at in range(place) if named[at].spec.schema.index(folded) is not None]
             if not before or named[place].spec.schema.index(folded) is None:
                 missing = named[place] if before else named[0]
+                names = missing.spec.schema.names
                 raise source.error(
                     f"USING ({node.name[:128]}): {missing.alias!r} has no such column",
                     node,
-                    hint=nearest(node.name, missing.spec.schema.names),
+                    hint=nearest(node.name, names)
+                    or f"its columns are {listed(names)}; other names join by ON a.k = b.j",
                     reason="UNKNOWN_COLUMN",
                 )
             first = merged.setdefault(folded, before[0])

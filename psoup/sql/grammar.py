@@ -27,6 +27,10 @@ EXTENT = "extent"
 WINDOW_WORDS = frozenset({TokenType.BEGIN, TokenType.END})
 
 _WINDOW_NEEDS = "a window in brackets is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
+_LENGTHS = {
+    "RANGE": "RANGE needs a duration, as in [RANGE 1 HOUR], or UNBOUNDED",
+    "ROWS": "ROWS needs a number, as in [ROWS 100], or UNBOUNDED",
+}
 _AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
 _AFTER_DURATION = frozenset(
     {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
@@ -206,13 +210,13 @@ class Grammar(parser.Parser):
         else:
             self.refuse(_WINDOW_NEEDS)
         if not self._match(TokenType.R_BRACKET):
-            self.refuse("expected ] after the window")
+            self.refuse("expected ] after the window", hint=_WINDOW_NEEDS)
         return self.expression(BoundsNode(begin=begin, end=end), opening)
 
     def _parse_extent(self, word: str) -> Any:
         """Parse the length of `RANGE 1 HOUR` or `ROWS 100` as a bound."""
         first = self._curr
-        back = self._parse_duration(f"{word} needs a {'duration' if word == 'RANGE' else 'number'}, or UNBOUNDED")
+        back = self._parse_duration(_LENGTHS[word])
         if back.args.get("unit") == "PRECEDING":
             back.set("unit", "")
         if word == "ROWS":

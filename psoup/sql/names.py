@@ -64,7 +64,7 @@ class Names:
         raise self._source.error(
             f"{table.name!r} is not in FROM; {known}",
             table,
-            hint=nearest(table.name, aliases),
+            hint=self._called(node, table.name) or nearest(table.name, aliases),
             reason="UNKNOWN_COLUMN",
         )
 
@@ -102,12 +102,20 @@ class Names:
         if quoted:
             hint = f"{hint} " * bool(hint) + f"a text stands in single quotes: '{name[:40]}'"
         if not hint:
-            shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            hint = f"{'its' if len(specs) == 1 else 'their'} columns are {shown}"
+            hint = f"{'its' if len(specs) == 1 else 'their'} columns are {listed(names)}"
         whose = ", ".join(repr(spec.name) for spec in dict.fromkeys(specs))
         verb = f"stream {whose} has" if len(specs) == 1 else f"none of {whose} has"
         no = "no" if len(specs) == 1 else "a"
         return self._source.error(f"{verb} {no} column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
+
+    def _called(self, node: exp.Expr, stream: str) -> str:
+        """A hint for a stream that FROM gives another name: that one must be written."""
+        alias = next((alias for spec, alias in self.sources if spec.name.lower() == stream.lower()), None)
+        return (
+            ""
+            if alias is None
+            else f"FROM calls {stream[:128]} by the name {alias}: write {alias}.{node.name[:128] or '*'}"
+        )
 
     def _of(self, place: int, folded: str) -> AttributeRef | None:
         schema = self.sources[place].spec.schema
@@ -129,6 +137,11 @@ class Names:
             hint=f"say whose: {aliases[0]}.{node.name[:128]}",
             reason="AMBIGUOUS_COLUMN",
         )
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names of columns in a message, the first twelve of them."""
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 @lru_cache(maxsize=1_024)

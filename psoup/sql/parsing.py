@@ -13,9 +13,11 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from psoup.plan.canonical import UNITS
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.syntax import PlacedError, Refusal, TooComplex
+from psoup.sql.types import unit_name
 
 _SAYINGS = [
     (re.compile(pattern), told)
@@ -37,6 +39,9 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
 _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
+
+_JOINING = (TokenType.ON, TokenType.USING, TokenType.JOIN, TokenType.INNER, TokenType.CROSS)
+"""Words of joins, which are hardly meant as names."""
 
 _OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
 
@@ -94,6 +99,9 @@ def _hint(tokens: list[Token], position: int | None) -> str:
         return ""
     suspect = tokens[position]
     selects = tokens[0].token_type is TokenType.SELECT
+    told = _of_joins(tokens, position) if selects else ""
+    if told or suspect.token_type in _JOINING:
+        return told
     for token in (suspect, tokens[max(position - 1, 0)]) if selects else (suspect,):
         words = _WORDS if selects else _OPTIONS
         hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
@@ -103,3 +111,18 @@ def _hint(tokens: list[Token], position: int | None) -> str:
         return "BEGIN stands before END"
     reserved = suspect.text.isidentifier() and suspect.token_type not in _NAMES and suspect.text.upper() not in _CLAUSES
     return f'quote it if it is a name: "{suspect.text}"' if reserved else ""
+
+
+def _of_joins(tokens: list[Token], position: int) -> str:
+    """A hint for what goes wrong in joins: two conditions of one JOIN, a window in parentheses, a bare duration."""
+    suspect, before = tokens[position], tokens[position - 1]
+    kind = suspect.token_type
+    if kind in (TokenType.ON, TokenType.USING) and before.token_type not in (TokenType.JOIN, TokenType.COMMA):
+        return "each JOIN has one ON, or one USING; other conditions follow with AND, or stand in WHERE"
+    if kind in (TokenType.INNER, TokenType.CROSS):
+        return f"write {suspect.text.upper()} JOIN"
+    if before.token_type is TokenType.NUMBER and unit_name(suspect.text) in UNITS:
+        if position > 1 and tokens[position - 2].text.upper() in ("RANGE", "ROWS"):
+            return "the window of a source stands in brackets: [RANGE 1 HOUR]"
+        return f"a length of time is INTERVAL {before.text} {suspect.text.upper()}"
+    return ""

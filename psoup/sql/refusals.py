@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
+from psoup.sql.instead import FOR_FUNCTION, FOR_STATEMENT, NESTED_JOIN, PARAMETER, feature_hint, join_hint
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
@@ -43,19 +44,9 @@ PREDICATES = (
 )
 """Conditions: as operands of anything but AND, OR and NOT they need parentheses."""
 
-_JOIN = "a join in parentheses, or several before one ON"
 _JSON = "a JSON operator"
 _LIST = "a list or a struct"
 _WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
-_PARAMETER = "a parameter without a value"
-_WAYS_OUT = {
-    _PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
-    "GROUP BY": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
-    "HAVING": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
-    "UNION": "register each SELECT as a query of its own",
-}
-"""What to do instead of a feature."""
-
 _CLAUSES = {
     "with_": "WITH",
     "laterals": "LATERAL",
@@ -79,11 +70,16 @@ _SPEAKING = (
 )
 """Tokens whose own text names the feature."""
 
+_PLACES = frozenset({_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END})
+"""Tokens that say in which part of a SELECT the text after them stands."""
+
+_SIDES = frozenset({_T.LEFT, _T.RIGHT, _T.FULL})
+
 _TOKENS: dict[TokenType, str] = {
-    **dict.fromkeys((_T.OUTER, _T.STRAIGHT_JOIN), "a join other than INNER JOIN and CROSS JOIN"),
+    **dict.fromkeys((_T.OUTER, _T.STRAIGHT_JOIN), ""),
     **dict.fromkeys((_T.ARROW, _T.DARROW, _T.HASH_ARROW, _T.DHASH_ARROW, _T.LR_ARROW), _JSON),
     **dict.fromkeys((_T.L_BRACKET, _T.L_BRACE), _LIST),
-    **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON, _T.COLON_EQ), _PARAMETER),
+    **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON, _T.COLON_EQ), PARAMETER),
     **dict.fromkeys(_SPEAKING, ""),
     _T.FARROW: "an argument by name",
 }
@@ -190,7 +186,7 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Trim, "collation"): "COLLATE",
     (exp.Between, "symmetric"): "BETWEEN SYMMETRIC",
     (exp.Table, "pivots"): "PIVOT",
-    (exp.Table, "joins"): _JOIN,
+    (exp.Table, "joins"): NESTED_JOIN,
     (exp.Table, "sample"): "TABLESAMPLE",
     (exp.Order, "siblings"): "ORDER SIBLINGS BY",
     (exp.Ordered, "with_fill"): "WITH FILL",
@@ -220,22 +216,6 @@ _STATEMENTS = _words(
     "PIVOT UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET"
 )
 
-_INSTEAD = {
-    **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
-    **dict.fromkeys(
-        ("UPDATE", "DELETE", "TRUNCATE"), "tuples never change; RETENTION says how long a stream keeps them"
-    ),
-    **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
-    "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
-}
-"""What to do instead of a statement that PSoup does not take."""
-
-_LEFT_OUT = {
-    "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
-    " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
-}
-"""Functions that are left out, and what does the same."""
-
 _OURS = {
     "SELECT": "register the query instead",
     "CREATE": "create the stream instead",
@@ -260,7 +240,7 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
         hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
-        raise source.unsupported(f"the statement {word}", first.start, hint=_INSTEAD.get(word, hint))
+        raise source.unsupported(f"the statement {word}", first.start, hint=FOR_STATEMENT.get(word, hint))
     hint = nearest(word, list(_OURS))
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
@@ -275,12 +255,14 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
         if feature is _LIST and token.token_type is _T.L_BRACKET and at > from_at:
             if _begins_window(tokens[at + 1 : at + 2]):
                 continue
-            raise source.unsupported(_LIST, token.start, hint=_WINDOW)
+            raise _bracket(source, tokens, at)
         if token.token_type is _T.VAR and token.text.startswith("$"):
-            feature = _PARAMETER
+            feature = PARAMETER
         if feature is not None:
+            if token.token_type in (_T.OUTER, _T.STRAIGHT_JOIN):
+                raise _join(source, tokens, token)
             feature = feature or token.text.upper()
-            raise source.unsupported(feature, token.start, hint=_WAYS_OUT.get(feature, ""))
+            raise source.unsupported(feature, token.start, hint=feature_hint(feature))
         if text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
             hint = "write NOT x ~ 'pattern'" if text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             raise source.error("'!' is not an operator", token.start, hint=hint)
@@ -289,6 +271,23 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
 def _begins_window(following: list[Token]) -> bool:
     """Whether the token after [, if there is one, may begin the window of a source."""
     return any(token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END") for token in following)
+
+
+def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
+    """The error for a bracket that begins no window: in FROM it should, elsewhere it is a list."""
+    words = [token.token_type for token in tokens[:at] if token.token_type in _PLACES]
+    if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
+        return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
+    following = tokens[at + 1]
+    return source.error(f"{following.text[:40]!r} does not begin a window", following.start, hint=_WINDOW)
+
+
+def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:
+    """The error for a join that a word gives away, named with the words before it: LEFT OUTER JOIN."""
+    before = tokens[max(tokens.index(word) - 1, 0)]
+    named = [token.text.upper() for token in (before, word) if token is word or before.token_type in _SIDES]
+    words = " ".join(named).removesuffix("_JOIN")
+    return source.unsupported(f"{words} JOIN", before.start if len(named) > 1 else word.start, hint=join_hint(words))
 
 
 def refuse_clauses(source: StatementText, select: exp.Select) -> None:
@@ -301,7 +300,7 @@ def refuse_clauses(source: StatementText, select: exp.Select) -> None:
         feature = _CLAUSES.get(key)
         if feature is None:
             feature = f"this form of {source.written(at)!r}" if isinstance(at, exp.Expr) else "this form of SELECT"
-        raise source.unsupported(feature, at)
+        raise source.unsupported(feature, at, hint=feature_hint(feature))
 
 
 def refuse_syntax(source: StatementText, root: exp.Select) -> None:
@@ -346,11 +345,11 @@ def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
-        raise source.unsupported(f"the aggregate or window function {name}", at, hint=_WAYS_OUT["GROUP BY"])
+        raise source.unsupported(f"the aggregate or window function {name}", at, hint=feature_hint("GROUP BY"))
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
-    if name in _LEFT_OUT:
-        raise source.unsupported(f"{name}()", at, hint=_LEFT_OUT[name])
+    if name in FOR_FUNCTION:
+        raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
     names = functions.names()
     if name not in names:
         hint = nearest(name, names) or f"the functions are {', '.join(names)}"
@@ -361,5 +360,5 @@ def refuse_node(source: StatementText, node: exp.Expr) -> SqlError:
     """The error for a node that no rule takes."""
     for kind in type(node).__mro__:
         if kind in _NODES:
-            return source.unsupported(_NODES[kind], node)
+            return source.unsupported(_NODES[kind], node, hint=feature_hint(_NODES[kind]))
     return source.unsupported(f"{source.written(node)!r} here", node)

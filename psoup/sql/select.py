@@ -30,7 +30,7 @@ from psoup.sql.refusals import (
     refuse_tokens,
 )
 from psoup.sql.source import StatementText, nearest
-from psoup.sql.splitting import connected, filled, side_text, split
+from psoup.sql.splitting import apart, filled, side_text, split
 from psoup.sql.where.factors import factors_of
 
 __all__ = ["MAX_OUTPUTS", "Lookup", "bind_select", "clause_text", "selected"]
@@ -105,8 +105,9 @@ def _bind_join(
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
     join = Join(leaves, tuple(found.keys), tuple(found.bands), tuple(found.rest))
     plan = _plan(source, select, binder, join, _distinct(source, select))
-    if not connected(len(leaves), (*found.keys, *found.bands)):
-        _check_crossed(source, select, plan)
+    crossed = apart(len(leaves), (*found.keys, *found.bands))
+    if crossed:
+        _check_crossed(source, select, plan, crossed, [alias for _, alias in origin.names.sources])
     return StandingQuery(source.text, selections, plan, sides)
 
 
@@ -124,13 +125,17 @@ def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.
         )
 
 
-def _check_crossed(source: StatementText, select: exp.Select, plan: Node) -> None:
-    """Refuse a join whose sources nothing connects, unless few rows of it are asked for."""
+def _check_crossed(
+    source: StatementText, select: exp.Select, plan: Node, crossed: Sequence[int], aliases: Sequence[str]
+) -> None:
+    """Refuse a join in which nothing connects some sources with the first, unless few rows of it are asked for."""
     if isinstance(plan, Limit) and plan.rows is not None and plan.rows + plan.skip <= MAX_CROSSED:
         return
+    others = ", ".join(alias for place, alias in enumerate(aliases) if place not in crossed)
     raise source.error(
-        "nothing connects all sources of FROM: every tuple of one would meet every tuple of another",
-        select.args["joins"][0],
+        f"nothing connects {', '.join(aliases[place] for place in crossed)} with {others}: every tuple of the one would"
+        " meet every tuple of the other",
+        select.args["joins"][crossed[0] - 1],
         hint=f"say what they have in common (a.k = b.k, or a.t <= b.t), or ask for few rows: LIMIT {MAX_CROSSED:,} at"
         " most",
         reason="CROSS_JOIN",
@@ -168,7 +173,7 @@ def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple
                 raise source.error(
                     f"the answer would have two columns {output.name!r}",
                     item,
-                    hint=_way_out(binder, output),
+                    hint=_way_out(binder, item, output),
                     reason="DUPLICATE_COLUMN",
                 )
             seen.add(folded)
@@ -178,13 +183,18 @@ def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple
     return tuple(outputs)
 
 
-def _way_out(binder: Binder, output: Output) -> str:
+def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
     """How to name two columns apart, for a hint."""
     sources, expr = binder.names.sources, output.expr
-    if len(sources) == 1 or not isinstance(expr, AttributeRef):
+    if len(sources) == 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
         return "name one with AS"
-    alias, name = sources[expr.source].alias, output.name
-    return f"name one with AS: {sources[0].alias}.*, {alias}.{name} AS {alias}_{name}; or join USING ({name})"
+    alias = sources[expr.source].alias
+    if not item.find(exp.Star):
+        return f"name one with AS: {alias}.{expr.name} AS {alias}_{expr.name}"
+    before = {name.lower() for spec, _ in sources[: expr.source] for name in spec.schema.names}
+    shared = [name for name in sources[expr.source].spec.schema.names if name.lower() in before]
+    named = ", ".join(f"{alias}.{name} AS {alias}_{name}" for name in shared[:3])
+    return f"leave out what has a name twice, or name it: {alias}.* EXCLUDE ({', '.join(shared[:12])}), {named}"
 
 
 def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]:

@@ -146,13 +146,13 @@ def filled(text: str, constants: Mapping[int, str]) -> Written:
     return written
 
 
-def connected(sources: int, factors: Iterable[PairFactor]) -> bool:
-    """Whether keys and bands connect all sources: else some of them are crossed."""
+def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
+    """The places of the sources that keys and bands do not connect with the first: these are crossed with it."""
     group = list(range(sources))
     for factor in factors:
         left, right = factor.sources
         group = [group[left] if at == group[right] else at for at in group]
-    return len(set(group)) == 1
+    return [place for place, at in enumerate(group) if at != group[0]]
 
 
 def _nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:

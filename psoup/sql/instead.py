@@ -1,0 +1,62 @@
+"""What to do instead of what PSoup does not have: the hints of refusals, by the name of what is refused.
+
+    LEFT JOIN   ->   PSoup has inner joins: …; for rows without a partner, ask for the one stream, too, …
+
+What is refused, and where a message points, is `psoup.sql.refusals`.
+"""
+
+from __future__ import annotations
+
+PARAMETER = "a parameter without a value"
+NESTED_JOIN = "a join in parentheses, or several before one ON"
+
+_INNER = "PSoup has inner joins: JOIN … ON, USING, CROSS JOIN, or streams with commas between"
+_ALONE = "; for rows without a partner, ask for the one stream, too, and take the difference where the answers arrive"
+_SUBQUERY = "join the stream itself, with the conditions of the subquery in ON or WHERE"
+_SEMI = "an inner join with SELECT DISTINCT a._id, … gives each row of a once"
+_WAYS_OUT = {
+    **dict.fromkeys(("a subquery", "EXISTS", "ANY"), f"{_SUBQUERY}; {_SEMI}"),
+    **dict.fromkeys(("a subquery in FROM", "LATERAL"), _SUBQUERY),
+    NESTED_JOIN: "write one JOIN after the other: a JOIN b ON … JOIN c ON …",
+    "WINDOW": "a window is BEGIN (NOW - 1 HOUR) at the end, or [RANGE 1 HOUR] after a source",
+    "a row of several values": "compare one value at a time: a = b AND c = d",
+    PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
+    "GROUP BY": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
+    "HAVING": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
+    "UNION": "register each SELECT as a query of its own",
+}
+"""What to do instead of a feature."""
+
+_JOINS = {
+    "NATURAL": "write USING and the columns, or ON",
+    "SEMI": _SEMI,
+    "ASOF": "join ON the key and a.t >= b.t, and take the greatest b.t of each a where the answer arrives",
+    **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
+}
+"""What to do instead of a join, by the word that says which it is."""
+
+FOR_STATEMENT = {
+    **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
+    **dict.fromkeys(
+        ("UPDATE", "DELETE", "TRUNCATE"), "tuples never change; RETENTION says how long a stream keeps them"
+    ),
+    **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
+    "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
+}
+"""What to do instead of a statement that PSoup does not take."""
+
+FOR_FUNCTION = {
+    "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
+    " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
+}
+"""Functions that are left out, and what does the same."""
+
+
+def join_hint(words: str) -> str:
+    """What to do instead of a join that is not inner, by its words: LEFT, ASOF LEFT."""
+    return next((_JOINS[word] for word in words.split() if word in _JOINS), _INNER)
+
+
+def feature_hint(feature: str) -> str:
+    """What to do instead of a feature, by its name in messages; empty if nothing is known."""
+    return _WAYS_OUT.get(feature, "")
