@@ -344,6 +344,24 @@ def test_explain_shows_sides_route_and_steps(soup: LocalPSoup) -> None:
     assert "| 6 tuples from" in text
 
 
+def test_sides_whose_results_were_evicted_are_evaluated_again() -> None:
+    kept, evicted = (
+        LocalPSoup(EngineConfig(chunk_rows=64, results_bytes=most), VirtualClock(100), verify="all")
+        for most in (1 << 30, 0)
+    )
+    answers = []
+    for soup in (kept, evicted):
+        soup.execute("CREATE STREAM r (k BIGINT, a BIGINT)")
+        query = soup.register("SELECT x.a, y.a AS b FROM r x, r y WHERE x.k = y.k AND x.a > 300 AND y.a < 100")
+        for start in range(0, 500, 50):
+            soup.push("r", pa.table({"k": [n % 40 for n in range(start, start + 50)], "a": range(start, start + 50)}))
+        soup.maintain()
+        answers.append(rows(soup.invoke(query)))
+    (view,) = evicted.engine.snapshot().by_id.values()
+    assert sum(entry.results.evicted for entry in view.chunks) > 0
+    assert answers[0] == answers[1] == [(a, b) for a in range(301, 500) for b in range(100) if a % 40 == b % 40]
+
+
 def test_what_is_on_disk_is_bounded_for_all_sides_together(tmp_path: Path) -> None:
     with making(tmp_path) as made:
         soup = made(EngineConfig(chunk_rows=64, archive_rows=700), VirtualClock(100))

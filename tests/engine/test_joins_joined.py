@@ -170,13 +170,22 @@ def test_a_side_with_itself() -> None:
     assert run(node, [side, side]) == ([(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)], 0)
 
 
-def test_equal_hashes_of_several_keys_are_confirmed() -> None:
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_two_keys_of_one_column_are_both_confirmed(order: tuple[int, int]) -> None:
+    sides = [Side([ints(1, 2), ints(0, 0)]), Side([ints(1, 2), ints(1, 1)]), Side([ints(1, 2)])]
+    keys = [factor("eq", ref(sides, place, 0), ref(sides, 2, 0)) for place in (0, 1)]
+    node = node_of(sides, [*keys, factor("lt", ref(sides, 0, 1), ref(sides, 1, 1))])
+    assert run(node, sides, policy=Fixed(order)) == ([(0, 0, 0), (1, 1, 1)], 0)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_equal_hashes_of_several_keys_are_confirmed(order: tuple[int, int]) -> None:
     one = np.array([3, 4])
     own = hashed([one, np.zeros(2, np.int64)])
     second = np.concatenate([[9], 9 + own[:1] - own[1:]])  # (4, this) has the hash of (3, 9)
     assert len(set(hashed([one, second]).tolist())) == 1
     sides = [Side([Column(BIGINT, one), Column(BIGINT, second)]) for _ in range(2)]
-    node = node_of(sides, [factor("eq", ref(sides, 0, index), ref(sides, 1, index)) for index in range(2)])
+    node = node_of(sides, [factor("eq", ref(sides, 0, index), ref(sides, 1, index)) for index in order])
     assert run(node, sides) == ([(0, 0), (1, 1)], 0)
 
 
