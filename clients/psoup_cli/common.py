@@ -91,8 +91,8 @@ def confirmed(question: str, yes: bool) -> bool:
 
 
 def exit_code(problem: PSoupError) -> int:
-    """Return the exit code of the `psoup` command for an error of the SDK; a text that is not an ID names nothing."""
-    if problem.reason == "MALFORMED_ID":
+    """Return the exit code of the `psoup` command for an error of the SDK: what is not an ID names nothing, too."""
+    if problem.reason in ("MALFORMED_ID", "UNKNOWN_TUPLE"):
         return NOT_FOUND
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
 

@@ -59,7 +59,7 @@ def test_a_registration_that_ends_early_says_how_to_go_on(
 
 def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
     ran = psoup("matches", filled, "-1")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (4, "")
     assert "tuple -1 is not in stream" in ran.err
 
 
