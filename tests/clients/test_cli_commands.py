@@ -69,7 +69,7 @@ def test_register_invoke_and_the_rest(psoup: Psoup, filled: str) -> None:
     assert psoup("explain", query, "--json").rows[0]
     assert psoup("matches", filled, "2").out.split() == [query]
     assert psoup("matches", filled, "2", "--json").rows == [{"tuple_id": 2, "query_id": query}]
-    assert psoup("matches", filled, "7").code == 1
+    assert psoup("matches", filled, "7").code == 4
     assert psoup("unregister", query).code == 0
     assert psoup("invoke", query).code == 4
 

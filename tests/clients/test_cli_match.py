@@ -41,7 +41,7 @@ def test_why_prints_each_condition(psoup: Psoup, filled: str) -> None:
     row = json.dumps({"id": 3, "at": ROWS[-1]["at"]})
     assert psoup("why", query, row).err == "The row would be in the answer.\n"
     assert psoup("why", query, "x").code == 2
-    assert psoup("why", query, "99").code == 1
+    assert psoup("why", query, "99").code == 4
 
 
 def test_matches_of_a_range(psoup: Psoup, filled: str) -> None:
@@ -49,7 +49,7 @@ def test_matches_of_a_range(psoup: Psoup, filled: str) -> None:
     assert psoup("matches", filled, "0", "--to", "2").out == f"0\t{query}\n2\t{query}\n"
     assert psoup("matches", filled, "1", "--to", "2", "--json").rows == [{"tuple_id": 2, "query_id": query}]
     assert psoup("matches", filled, "0", "1", "--to", "2").code == 2
-    assert psoup("matches", filled, "0", "--to", "9").code == 1
+    assert psoup("matches", filled, "0", "--to", "9").code == 4
 
 
 def test_keys_stand_beside_the_queries(psoup: Psoup, filled: str, tmp_path: Path) -> None:
