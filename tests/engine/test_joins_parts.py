@@ -20,10 +20,12 @@ from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
 from psoup.joins.room import Room
 from psoup.joins.steps import Step
 from psoup.joins.thinned import thinned
+from psoup.kernels.pairs import emit_pairs
 from psoup.model import BIGINT
 from psoup.reading import UNBOUNDED
 from psoup_testing.joined_sides import Side, factor, node_of, ref, tuples_of
 
+NONE = np.zeros(0, np.int64)
 ROOM = Room(JoinLimits(), UNBOUNDED)
 
 
@@ -59,6 +61,18 @@ def test_thinned_sides_have_every_row_that_joins(first: int) -> None:
     assert len(kept[1]) < 8_000
     assert len(kept[2]) < 40_000
     assert (rows[2] == np.arange(200_000)).all()
+
+
+@pytest.mark.parametrize("room", range(1, 5))
+def test_pairs_are_read_and_written_within_their_arrays(room: int) -> None:
+    """As Python an index past an array is an error; compiled it would be what lies behind."""
+    begin, end, rows = np.array([0, 2, 3], np.int32), np.array([2, 3, 3], np.int32), np.arange(3, dtype=np.int32)
+    found, at, inside = list[tuple[int, int]](), 0, 0
+    while at < len(begin):
+        left, right = np.empty(room, np.int64), np.empty(room, np.int64)
+        at, inside, pairs, _ = emit_pairs.py_func(begin, end, NONE, NONE, rows, at, inside, 99, left, right)
+        found += zip(left[:pairs].tolist(), right[:pairs].tolist(), strict=True)
+    assert found == [(0, 0), (0, 1), (1, 2)]
 
 
 def test_a_hash_of_several_keys_tells_their_order() -> None:
