@@ -5,8 +5,8 @@
     functions.numbers    sinh beside power, gcd beside //, …
 
 A row is the pair in which the newer function does worst; its note has all pairs of the family. Nothing is near md5,
-gcd and lcm. Whether a value is
-right is for the tests to say, which ask DuckDB; here it must only be no error.
+gcd and lcm. libm's own sin, tan and sinh take longer than its pow, on the same numbers, and stay beside it.
+Whether a value is right is for the tests to say, which ask DuckDB; here it must only be no error.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from psoup.sql import create_stream, standing_query
 CREATE = "CREATE STREAM s (t TIMESTAMP, u TIMESTAMP, b BIGINT, c BIGINT, m BIGINT, d DOUBLE, w TEXT, n TEXT, z TEXT)"
 AS_FAST = 0.9
 """What counts as the same speed: some pairs are one function by two names, and differ by so much from turn to turn."""
+
+MADE_WHERE_LIKE = "CASE WHEN n LIKE '%t_r%' THEN replace(n, 'ter', 'x') ELSE n END"
+"""Finds by a pattern and makes texts, as regular expressions do: replace alone looks for bytes that are known."""
 
 FAMILIES: dict[str, dict[str, str]] = {
     "times": {
@@ -62,8 +65,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "chr(b)": "CAST(b AS TEXT)",
         "n ILIKE '%TER%'": "lower(n) LIKE '%ter%'",
         "n ~ 't.r'": "n LIKE '%t_r%'",
-        "regexp_extract(n, 't.r')": "replace(n, 'ter', 'x')",
-        "regexp_replace(n, 't.r', 'x')": "replace(n, 'ter', 'x')",
+        "regexp_extract(n, 't.r')": MADE_WHERE_LIKE,
+        "regexp_replace(n, 't.r', 'x')": MADE_WHERE_LIKE,
     },
     "numbers": {
         **{f"{name}(d)": "power(d, 1.5)" for name in ("exp", "ln", "log2", "log10", "cbrt", "sin", "tan", "atan")},

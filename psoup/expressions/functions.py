@@ -127,7 +127,6 @@ FUNCTIONS: dict[str, Function] = {
     "mod": Function(2, 2, rules.remainder),
     **{name: Function(1, 1, rules.floating) for name in REAL},
     "atan2": Function(2, 2, rules.floating),
-    "cbrt": Function(1, 1, rules.floating),
     "isnan": Function(1, 1, rules.testing),
     "isinf": Function(1, 1, rules.testing),
     "isfinite": Function(1, 1, rules.testing),

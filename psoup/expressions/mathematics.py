@@ -5,7 +5,6 @@ ln(0) is -inf, asin(2) NaN, exp(1000) inf, as in DuckDB        1 << 63, lcm of l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +18,7 @@ from psoup.model import BIGINT, BOOLEAN, Kind
 
 REAL = (
     *("exp", "ln", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt"),
 )
 """Functions of one DOUBLE, by their numbers in `math_float64`."""
 _BITS = 63
@@ -40,13 +39,6 @@ def arc_tangent(call: Call, frame: Frame) -> Column:
     columns = frame.columns(call)
     values = np.empty(frame.rows, np.float64)
     atan2_float64(columns[0].values, columns[1].values, values)
-    return finish(call.type, values, columns)
-
-
-def cube_root(call: Call, frame: Frame) -> Column:
-    """Compute cbrt. A step of Python a row: NumPy's own is one unit off in half of all cases."""
-    columns = frame.columns(call)
-    values = np.fromiter(map(math.cbrt, columns[0].values.tolist()), np.float64, frame.rows)
     return finish(call.type, values, columns)
 
 
@@ -131,7 +123,6 @@ def shift_right(call: Call, frame: Frame) -> Column:
 EVALUATORS: dict[str, Evaluator] = {
     **{name: _real(which) for which, name in enumerate(REAL)},
     "atan2": arc_tangent,
-    "cbrt": cube_root,
     "isnan": _test(np.isnan),
     "isinf": _test(np.isinf),
     "isfinite": _test(np.isfinite),

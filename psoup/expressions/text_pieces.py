@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column, column_from_arrow
+from psoup.columns import Array, Column
 from psoup.expressions.frame import (
     Evaluator,
     Frame,
@@ -26,9 +26,10 @@ from psoup.expressions.frame import (
     text_bytes,
     to_large_string,
 )
-from psoup.expressions.slices import code_points, one_byte_each, substring
+from psoup.expressions.slices import code_points, cut, one_byte_each, substring
 from psoup.expressions.text import LONG_PART, PLACES, blank, by_distinct, bytes_of
 from psoup.expressions.tree import Call, Expr, Literal
+from psoup.kernels.texts import find_pieces, first_letters, reverse_texts
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
 _FAR = np.int64(2**32)
@@ -103,8 +104,12 @@ def _part(*, right: bool) -> Evaluator:
 def reverse(call: Call, frame: Frame) -> Column:
     """The code points from the last to the first."""
     columns = frame.columns(call)
+    ends, data = columns[0].values, columns[0].data
+    assert data is not None
     frame.sizes.borrow(text_bytes(columns[0]))
-    return finish_text(pc.utf8_reverse(to_large_string(columns[0])), columns)
+    turned = np.empty(text_bytes(columns[0]), np.uint8)
+    reverse_texts(ends, data, turned)
+    return Column(TEXT, ends - ends[0], columns[0].valid, turned, columns[0].error)
 
 
 def repeat(call: Call, frame: Frame) -> Column:
@@ -185,33 +190,34 @@ def _given(frame: Frame, arg: Expr) -> Array | bool:
 def split_part(call: Call, frame: Frame) -> Column:
     """split_part(text, separator, n): the n-th part, from the end if n is negative; '' if there is none."""
     columns = frame.columns(call)
-    text, separator, number = columns[0], call.args[1], columns[2].values
+    text, number = columns[0], columns[2].values
+    assert text.data is not None
+    assert columns[1].data is not None
     frame.sizes.borrow(_LISTED * text_bytes(text))
-    if isinstance(separator, Literal) and separator.value is not None:
-        lists = _split(to_large_string(text), (str(separator.value),))
+    number = np.clip(number, -_FAR, _FAR)
+    if np.diff(columns[1].values).max(initial=0) > LONG_PART:
+        piece = _long_pieces(columns, number)
     else:
-        lists = by_distinct(columns[:2], _split, pa.list_(pa.large_string()), frame)
-    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    place = np.where(number < 0, np.maximum(number, -_FAR) + counts, np.minimum(number, _FAR) - 1)
-    there = (number != 0) & (place >= 0) & (place < counts)
-    starts = np.cumsum(counts) - counts
-    at = pa.array(np.where(there, starts + place, 0), mask=~there)
-    piece = pc.list_flatten(lists).take(at)
+        begin, stop = np.empty((2, frame.rows), np.int64)
+        find_pieces(text.values, text.data, columns[1].values, columns[1].data, number, begin, stop)
+        piece = cut(text, begin, stop)
     characters = _empty(columns[1])
     if characters.any():  # every character is a part
         _charge_places(frame, text)
-        each = np.where(number == 0, 0, np.clip(number, -_FAR, _FAR))
-        single = substring(text, each, np.where(each == 0, 0, 1))
+        single = substring(text, number, np.where(number == 0, 0, 1))
         piece = pc.if_else(pa.array(characters), single, piece)
-    return finish_text(piece.fill_null(""), columns)
+    return finish_text(piece, columns)
 
 
-def _split(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-    separator = key[0].encode() or b"\0"  # by characters: see split_part
-    if len(separator) > LONG_PART:
-        parts = [None if whole is None else whole.split(separator) for whole in bytes_of(text)]
-        return pa.array(parts, pa.list_(pa.large_binary())).cast(pa.list_(pa.large_string()))
-    return pc.split_pattern(text, pattern=separator)
+def _long_pieces(columns: list[Column], numbers: Array) -> pa.Array:
+    """What split_part takes where a separator is long: a step of Python a row, as its time follows the text's alone."""
+    found = []
+    texts, separators = (bytes_of(to_large_string(column)) for column in columns[:2])
+    for text, separator, number in zip(texts, separators, numbers.tolist(), strict=True):
+        pieces = text.split(separator) if text and separator else []
+        place = number - 1 if number > 0 else number + len(pieces)
+        found.append(pieces[place] if number and 0 <= place < len(pieces) else b"")
+    return pa.array(found, pa.large_binary()).cast(pa.large_string())
 
 
 def _empty(column: Column) -> Array:
@@ -234,14 +240,10 @@ def _first_code_point(nothing: int) -> Evaluator:
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
-        _charge_places(frame, columns[0])
-        one = np.ones(frame.rows, np.int64)
-        letters = column_from_arrow("letters", TEXT, substring(columns[0], one, one))
-        assert letters.data is not None
-        data = letters.data[int(letters.values[0]) : int(letters.values[-1])].tobytes()
-        points = np.frombuffer(data.decode().encode("utf-32-le"), np.uint32).astype(np.int64)
-        values = np.full(frame.rows, nothing, np.int64)
-        values[np.diff(letters.values) > 0] = points
+        text = columns[0]
+        assert text.data is not None
+        values = np.empty(frame.rows, np.int64)
+        first_letters(text.values, text.data, nothing, values)
         return finish(BIGINT, values, columns)
 
     return evaluator

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from numba import njit, types
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
+
+_cbrt = types.ExternalFunction("cbrt", types.float64(types.float64))
+"""libm's, which Numba's `math` has not."""
 
 
 @njit(cache=True, nogil=True)
@@ -34,8 +37,8 @@ def atan2_float64(ys, xs, out):
 def math_float64(which, values, out):
     """out[i] = the function number `which` of values[i], as libm has it: infinite on overflow, NaN outside its domain.
 
-    Numbers are places in exp, log, log2, log10, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh.
-    `values`: float64[n], read. `out`: float64[n], written. O(n). One loop for all: sixteen take long to compile.
+    Numbers are places in exp, log, log2, log10, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh,
+    cbrt. `values`: float64[n], read. `out`: float64[n], written. O(n). One loop for all: many take long to compile.
     """
     for i in range(len(out)):
         x = values[i]
@@ -69,6 +72,8 @@ def math_float64(which, values, out):
             y = math.asinh(x)
         elif which == 14:
             y = math.acosh(x)
-        else:
+        elif which == 15:
             y = math.atanh(x)
+        else:
+            y = _cbrt(x)
         out[i] = y

@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import gathering, grouping, naming, pairing, searching
+from psoup_testing import gathering, grouping, naming, pairing, piecing, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -321,9 +321,12 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "rows.count_rows": lambda rng: (_blocks(rng, 5, 6), np.ones(int(rng.integers(0, 6)), np.int64)),
     "rows.gather_rows": _gather_rows,
     "rows.rows_to_offsets": _rows_to_offsets,
+    "texts.reverse_texts": piecing.reverse_texts,
+    "texts.first_letters": piecing.first_letters,
+    "texts.find_pieces": piecing.find_pieces,
     "floats.power_float64": _powers,
     "floats.atan2_float64": _powers,
-    "floats.math_float64": lambda rng: (int(rng.integers(0, 16)), _powers(rng)[0], np.zeros(194)),
+    "floats.math_float64": lambda rng: (int(rng.integers(0, 17)), _powers(rng)[0], np.zeros(194)),
     "codes.encode_int64": _ints,
     "codes.prefix_keys": naming.prefix_keys,
     "codes.encode_text": naming.encode_text,

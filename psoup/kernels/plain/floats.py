@@ -33,7 +33,7 @@ def atan2_float64(ys: NDArray[np.float64], xs: NDArray[np.float64], out: NDArray
 
 _FUNCTIONS: tuple[Callable[[float], float], ...] = (
     *(math.exp, math.log, math.log2, math.log10, math.sin, math.cos, math.tan, math.asin),
-    *(math.acos, math.atan, math.sinh, math.cosh, math.tanh, math.asinh, math.acosh, math.atanh),
+    *(math.acos, math.atan, math.sinh, math.cosh, math.tanh, math.asinh, math.acosh, math.atanh, math.cbrt),
 )
 
 
