@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,7 @@ class Completeness(html.Facts):
         """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
         if self.sources:
+            parts += _held(self.now, self.sources, self.final)
             for source in self.sources:
                 parts += [f"{source.alias}: {text}" for text in _of_source(source, self.final)]
         else:
@@ -117,6 +119,18 @@ class Completeness(html.Facts):
         """Show the sentence in a notebook, the facts behind it, and those of each source of a join."""
         known = {name: value for name, value in self._facts().items() if name != "sources"}
         return html.paragraph(self.sentence()) + html.facts(known) + html.items(self.sources)
+
+
+def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final: bool) -> list[str]:
+    """Say which sources of a join hold its NOW, where others have come further."""
+    if now is None:
+        empty = [source.alias for source in sources if source.watermark is None]
+        return [f"there is no NOW before something comes to {' and to '.join(empty)}"] if empty else []
+    behind = [source.alias for source in sources if source.watermark == now and not source.idle]
+    further = any(source.watermark is not None and source.watermark > now for source in sources)
+    if final or not behind or not further:
+        return []
+    return [f"NOW waits at {now:%Y-%m-%d %H:%M:%S}Z for {' and '.join(behind)}"]
 
 
 def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from google.protobuf import timestamp_pb2
+
 from psoup_client import Completeness, SourceCompleteness
 from psoup_proto.v1 import types_pb2
 
@@ -15,6 +17,10 @@ def _source(alias: str, **fields: object) -> types_pb2.SourceCompleteness:
     return types_pb2.SourceCompleteness(alias=alias, stream="s", window_kind=kind, **fields)  # type: ignore[arg-type]
 
 
+def _at(seconds: int) -> timestamp_pb2.Timestamp:
+    return timestamp_pb2.Timestamp(seconds=seconds)
+
+
 def test_one_stream_has_no_sources() -> None:
     told = _told(final=True)
     assert told.sources == ()
@@ -24,7 +30,7 @@ def test_one_stream_has_no_sources() -> None:
 def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
     first = _source("f", pending=3, pending_in_window=2, late=4, late_in_window=0)
     second = _source("w", truncated=True, idle=True, ahead=1, ahead_in_window=1)
-    told = _told(pending=3, pending_in_window=2, late=4, ahead=1, truncated=True, sources=[first, second])
+    told = _told(now=_at(60), pending=3, pending_in_window=2, late=4, ahead=1, truncated=True, sources=[first, second])
     assert told.sentence() == (
         "May still grow; f: 2 tuples of the window still wait for the watermark; f: 4 tuples of the stream came too"
         " late and were refused, none in this window; w: 1 tuple of the stream lay too far ahead of the clock and was"
@@ -40,4 +46,19 @@ def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
 
 
 def test_a_join_that_misses_nothing_says_so() -> None:
-    assert _told(sources=[_source("a"), _source("b")]).sentence() == "May still grow; nothing late, nothing pending."
+    assert (
+        _told(now=_at(60), sources=[_source("a"), _source("b")]).sentence()
+        == "May still grow; nothing late, nothing pending."
+    )
+
+
+def test_the_source_that_holds_now_is_named() -> None:
+    """A join over a stream in which nothing happens has an empty window of the others: the answer says why."""
+    behind, ahead = _source("c", watermark=_at(60)), _source("o", watermark=_at(3_600))
+    told = _told(now=_at(60), sources=[behind, ahead])
+    assert told.sentence() == "May still grow; NOW waits at 1970-01-01 00:01:00Z for c."
+    assert "waits" not in _told(now=_at(60), final=True, sources=[behind, ahead]).sentence()
+    assert "waits" not in _told(now=_at(60), sources=[behind, behind]).sentence()
+    assert "waits" not in _told(now=_at(30), sources=[behind, ahead]).sentence()
+    nothing = _told(sources=[_source("c"), ahead]).sentence()
+    assert nothing == "May still grow; there is no NOW before something comes to c."

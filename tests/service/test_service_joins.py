@@ -176,9 +176,9 @@ def test_a_join_says_how_complete_each_of_its_sources_is(client: Client) -> None
     client.push(names[1], WEATHER.slice(0, 3))
     told = query.invoke().completeness
     assert (told.late, [source.late for source in told.sources]) == (3, [0, 3])
-    assert (
-        told.sentence()
-        == "May still grow; w: 3 tuples of the stream came too late and were refused, all in this window."
+    assert told.sentence() == (
+        "May still grow; NOW waits at 1970-01-01 00:55:00Z for w; w: 3 tuples of the stream came too late and were"
+        " refused, all in this window."
     )
 
 
