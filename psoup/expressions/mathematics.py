@@ -14,6 +14,7 @@ from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.numeric import mul_int64
 from psoup.expressions.tree import Call
 from psoup.kernels.floats import atan2_float64, math_float64
+from psoup.kernels.numbers import signs
 from psoup.model import BIGINT, BOOLEAN, Kind
 
 REAL = (
@@ -53,8 +54,9 @@ def _test(test: Callable[[Array], Array]) -> Evaluator:
 def sign(call: Call, frame: Frame) -> Column:
     """-1, 0 or 1; 0 for NaN."""
     columns = frame.columns(call)
-    values = columns[0].values
-    return finish(BIGINT, (values > 0).view(np.int8) - (values < 0).view(np.int8), columns)
+    values = np.empty(frame.rows, np.int64)
+    signs(columns[0].values, values)
+    return finish(BIGINT, values, columns)
 
 
 def truncate(call: Call, frame: Frame) -> Column:

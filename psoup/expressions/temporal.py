@@ -24,8 +24,8 @@ from psoup.expressions.civil import (
 )
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
 from psoup.expressions.numeric import add_int64, mul_int64
-from psoup.expressions.rounding import scale_down
 from psoup.expressions.tree import Call, Literal
+from psoup.kernels.numbers import thousands
 from psoup.model import DOUBLE, TIMESTAMP, Kind
 
 _NAME = 9
@@ -193,14 +193,9 @@ def epoch_ms(call: Call, frame: Frame) -> Column:
     if call.type == TIMESTAMP:
         values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
         return finish(TIMESTAMP, values, [column], overflow)
-    values = column.values
-    if values.max(initial=0) > LAST_MICRO - 500:
-        return finish(call.type, scale_down(values, 3), [column])
-    half = values >> 63
-    half += 500
-    half += values
-    half //= 1_000
-    return finish(call.type, half, [column])
+    values = np.empty(frame.rows, np.int64)
+    thousands(column.values, values)
+    return finish(call.type, values, [column])
 
 
 def epoch_us(call: Call, frame: Frame) -> Column:

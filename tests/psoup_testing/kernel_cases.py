@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import gathering, grouping, naming, pairing, piecing, searching
+from psoup_testing import arithmetic, gathering, grouping, naming, pairing, piecing, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -324,6 +324,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "texts.reverse_texts": piecing.reverse_texts,
     "texts.first_letters": piecing.first_letters,
     "texts.find_pieces": piecing.find_pieces,
+    "numbers.signs": arithmetic.signs,
+    "numbers.thousands": arithmetic.thousands,
     "floats.power_float64": _powers,
     "floats.atan2_float64": _powers,
     "floats.math_float64": lambda rng: (int(rng.integers(0, 17)), _powers(rng)[0], np.zeros(194)),

@@ -1,0 +1,24 @@
+"""Random arguments for the kernels of `numbers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def thousands(rng: Rng) -> Arguments:
+    """Whole numbers: the ends of int64, thousands and their halves, and of all sizes."""
+    ends = [-(2**63), 2**63 - 1, 0, 499, 500, -499, -500, -501]
+    values = np.concatenate([ends, rng.integers(-9, 9, 16) * 500, rng.integers(-(2**63), 2**63 - 1, 16)])
+    return values, np.zeros(40, np.int64)
+
+
+def signs(rng: Rng) -> Arguments:
+    """Whole numbers, or floats with those that are no number."""
+    whole, out = thousands(rng)
+    ends = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, -np.nan]
+    return whole if rng.random() < 0.5 else np.concatenate([ends, rng.normal(size=32)]), out
