@@ -41,7 +41,7 @@ class Literal:
 class AttributeRef:
     """A column of a source by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP).
 
-    `source` is the source's place in FROM.
+    `source` is the source's place in FROM; GROUPED if the column is one of groups, and `name` its canonical text.
     """
 
     type: DataType
@@ -83,6 +83,8 @@ Expr = Literal | AttributeRef | Now | Call
 
 ID_INDEX = -1
 TIME_INDEX = -2
+GROUPED = -1
+"""The `source` of the columns of groups: keys and measures, by their place."""
 
 
 def attributes_of(expr: Expr) -> frozenset[int]:

@@ -17,7 +17,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal, Now
 from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
 from psoup.plan.factors import Factor, Interval, Key, Term
 from psoup.wording import quoted, quoted_text
@@ -95,6 +95,8 @@ def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
     if isinstance(expr, Literal):
         return literal_text(expr)
     if isinstance(expr, AttributeRef):
+        if expr.source == GROUPED:
+            return expr.name
         name = exact_name(expr.name.lower())
         if names:
             return f"{names[expr.source]}.{name}"

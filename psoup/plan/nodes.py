@@ -12,312 +12,32 @@ No constant of WHERE is in a plan: what a query selects of a source is beside it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now, source_of
-from psoup.model import BIGINT, ID_COLUMN, Anchor, DataType, StreamSpec, WindowClause
-from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
-from psoup.plan.patterns import RULES, Operator, Pattern
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of the SELECT list."""
-
-    name: str
-    expr: Expr
-
-    @property
-    def type(self) -> DataType:
-        """The column's type."""
-        return self.expr.type
-
-    def text(self, names: Sequence[str] = ()) -> str:
-        """The column as text; `names` as in `expr_text`."""
-        expr, text = self.expr, expr_text(self.expr, names)
-        if names:
-            return f"{text} AS {exact_name(self.name)}"
-        same = isinstance(expr, AttributeRef) and expr.name == self.name
-        return text if same else f"{text} AS {exact_name(self.name)}"
-
-
-@dataclass(frozen=True, slots=True)
-class OrderKey:
-    """One key of ORDER BY; NULLs come last unless `nulls_first`, in both directions."""
-
-    expr: Expr
-    descending: bool = False
-    nulls_first: bool = False
-
-    def text(self, names: Sequence[str] = ()) -> str:
-        """The key as text; `names` as in `expr_text`."""
-        return f"{expr_text(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The stream at a place in FROM, and the window of it that the query sees."""
-
-    place: int
-    spec: StreamSpec
-    """The stream's definition when the query was bound: columns that were added since are not the query's."""
-    window: WindowClause
-    alias: str = ""
-    """The name of the source in the statement of a join; "" if it is the only source."""
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes whose rows it takes: none."""
-        return ()
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
-        return (self,)
-
-    @property
-    def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show: the stream's."""
-        attributes = enumerate(self.spec.schema.attributes)
-        return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
-
-    @property
-    def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows: that of arrival."""
-        return (OrderKey(AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, self.place)),)
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
-        return True
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
-        retention, begin = self.spec.retention, self.window.begin
-        forgets = retention.rows is not None or retention.duration is not None
-        return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        named = f" AS {exact_name(self.alias)}" if self.alias else ""
-        return f"Source {exact_name(self.spec.name)}{named} {describe_window(self.window)}"
-
-
-@dataclass(frozen=True, slots=True)
-class PairFactor:
-    """A comparison of two sources: `left` reads one of them, `right` the other; `operator` is eq, lt, le, gt or ge.
-
-    `implied`: it is not in the statement, but follows from others (a = b and b = c say a = c).
-    """
-
-    operator: str
-    left: Expr
-    right: Expr
-    implied: bool = False
-
-    @property
-    def sources(self) -> tuple[int, int]:
-        """The places in FROM of the sources that `left` and `right` read."""
-        return source_of(self.left), source_of(self.right)
-
-    def text(self, names: Sequence[str] = ()) -> str:
-        """The comparison as text; `names` as in `expr_text`."""
-        return f"{expr_text(self.left, names)} {SYMBOLS[self.operator]} {expr_text(self.right, names)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """The tuples of one row of each input that satisfy all factors over several of them, by tuple IDs in FROM order.
-
-    `keys`: equalities of two sources; `bands`: other comparisons of two; `rest`: conditions of several of any form.
-    What a statement says of one source alone is in the `Selection` of that source.
-    """
-
-    inputs: tuple[Node, ...]
-    keys: tuple[PairFactor, ...]
-    bands: tuple[PairFactor, ...]
-    rest: tuple[Expr, ...]
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
-        return tuple(source for node in self.inputs for source in node.sources)
-
-    @property
-    def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show: those of all inputs, one after the other."""
-        return tuple(output for node in self.inputs for output in node.schema)
-
-    @property
-    def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows: by the tuple IDs of the first source, then of the second, and so on."""
-        return tuple(key for node in self.inputs for key in node.order)
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
-        return False
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
-        return RULES[Operator.WEAK]([node.pattern for node in self.inputs])
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        names = names_of(self)
-        stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
-        rest = [expr_text(condition, names) for condition in self.rest]
-        return f"Join {' AND '.join([*stated, *rest])}".rstrip()
-
-
-class _Above:
-    """Properties of every node over one input, unless the node says otherwise."""
-
-    __slots__ = ()
-
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes whose rows it takes."""
-        return (self.input,)
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
-        return self.input.sources
-
-    @property
-    def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show."""
-        return self.input.schema
-
-    @property
-    def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows."""
-        return self.input.order
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
-        return self.input.keeps_rows
-
-    @property
-    def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
-        return Operator.UNARY_WEAKEST
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
-        return RULES[self.operator]([self.input.pattern])
-
-
-@dataclass(frozen=True, slots=True)
-class Project(_Above):
-    """The SELECT list: what rows show. Rows that show NOW change with it."""
-
-    input: Node
-    outputs: tuple[Output, ...]
-
-    @property
-    def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show."""
-        return self.outputs
-
-    @property
-    def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
-        changing = any(reads_now(output.expr) for output in self.outputs)
-        return Operator.STRICT if changing else Operator.UNARY_WEAKEST
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        names = names_of(self)
-        return f"Project {', '.join(output.text(names) for output in self.outputs)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Distinct(_Above):
-    """The first of the rows that show the same, in the order of the input."""
-
-    input: Node
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
-        return False
-
-    @property
-    def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
-        return Operator.WEAK
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        return "Distinct"
-
-
-@dataclass(frozen=True, slots=True)
-class Sort(_Above):
-    """The same rows sorted by some keys; rows with equal keys stay in the order of the input."""
-
-    input: Node
-    keys: tuple[OrderKey, ...]
-
-    @property
-    def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows."""
-        return (*self.keys, *self.input.order)
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        names = names_of(self)
-        return f"Sort {', '.join(key.text(names) for key in self.keys)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit(_Above):
-    """The first rows of the input after `skip`, all if `rows` is None. If rows come in order of arrival, no later row
-    pushes one of them out."""
-
-    input: Node
-    rows: int | None
-    skip: int = 0
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
-        return False
-
-    @property
-    def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
-        return Operator.UNARY_WEAKEST if _by_arrival(self.input) else Operator.STRICT
-
-    @property
-    def label(self) -> str:
-        """The node as text, without its inputs."""
-        if self.rows is None:
-            return f"Offset {self.skip}"
-        return f"Limit {self.rows}{f' Offset {self.skip}' if self.skip else ''}"
-
-
-Node = Source | Join | Project | Distinct | Sort | Limit
-
-
-def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the sources below, to stand before the names of columns; () if they have none, as an only source."""
-    sources = node.sources
-    return tuple(exact_name(source.alias) for source in sources) if all(source.alias for source in sources) else ()
+from collections.abc import Iterator
+
+from psoup.plan.above import Distinct, Limit, Project, Sort
+from psoup.plan.grouped import Aggregate, Having, Measure
+from psoup.plan.inputs import Join, OrderKey, Output, PairFactor, Source, names_of
+
+__all__ = [
+    "Aggregate",
+    "Distinct",
+    "Having",
+    "Join",
+    "Limit",
+    "Measure",
+    "Node",
+    "OrderKey",
+    "Output",
+    "PairFactor",
+    "Project",
+    "Sort",
+    "Source",
+    "names_of",
+    "plan_text",
+    "walk",
+]
+
+Node = Source | Join | Aggregate | Having | Project | Distinct | Sort | Limit
 
 
 def plan_text(plan: Node) -> str:
@@ -331,10 +51,3 @@ def walk(plan: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
     yield depth, plan
     for node in plan.inputs:
         yield from walk(node, depth + 1)
-
-
-def _by_arrival(node: Node) -> bool:
-    """Whether rows come in the order in which their tuples came."""
-    first = node.order[0]
-    by_time = isinstance(first.expr, AttributeRef) and first.expr.index in (ID_INDEX, TIME_INDEX)
-    return by_time and not first.descending and len(node.sources) == 1

@@ -1,0 +1,116 @@
+"""Aggregates in a plan: the groups of the rows below, a row each, and those of them that HAVING leaves.
+
+    Project sym, n / 2          reads what the groups show, by their place among keys and measures
+      Having count(*) > 3       the groups that satisfy a condition
+        Aggregate sym; count(*), sum(price)     a row for each value of the keys; without keys one row
+          Source trades ...
+
+What stands above an Aggregate reads its columns, the keys and then the measures, as attributes of the source GROUPED.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psoup.expressions.tree import GROUPED, AttributeRef, Expr
+from psoup.model import DataType
+from psoup.plan.above import Above
+from psoup.plan.canonical import expr_text
+from psoup.plan.inputs import OrderKey, Output, names_of
+from psoup.plan.patterns import Operator
+
+if TYPE_CHECKING:
+    from psoup.plan.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate function over the rows of a group: `count` without arguments counts rows.
+
+    `condition`: only the rows that satisfy it (FILTER). `fraction`: of a quantile.
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    type: DataType
+    distinct: bool = False
+    condition: Expr | None = None
+    fraction: float | None = None
+
+    def text(self, names: tuple[str, ...] = ()) -> str:
+        """The canonical text, one for equal measures; `names` as in `expr_text`."""
+        args = [expr_text(arg, names) for arg in self.args] or ["*"]
+        if self.fraction is not None:
+            args.append(repr(self.fraction))
+        text = f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(args)})"
+        return text if self.condition is None else f"{text} FILTER (WHERE {expr_text(self.condition, names)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Above):
+    """A row for each group of the rows below with equal `keys`, in the order of the keys; without keys one row."""
+
+    input: Node
+    keys: tuple[Expr, ...]
+    measures: tuple[Measure, ...]
+
+    @property
+    def columns(self) -> tuple[AttributeRef, ...]:
+        """Its columns as expressions above read them: the keys, then the measures."""
+        texts = [expr_text(key) for key in self.keys] + [measure.text() for measure in self.measures]
+        types = [key.type for key in self.keys] + [measure.type for measure in self.measures]
+        named = enumerate(zip(types, texts, strict=True))
+        return tuple(AttributeRef(kind, place, text, GROUPED) for place, (kind, text) in named)
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """The columns that its rows show."""
+        return tuple(Output(column.name, column) for column in self.columns)
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """The order of its rows: that of the keys."""
+        return tuple(map(OrderKey, self.columns[: len(self.keys)]))
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return False
+
+    @property
+    def operator(self) -> Operator:
+        """The operator whose rule of update patterns is its own."""
+        return Operator.GROUP_BY
+
+    @property
+    def label(self) -> str:
+        """The node as text, without its inputs."""
+        names = names_of(self)
+        keys = ", ".join(expr_text(key, names) for key in self.keys)
+        measures = ", ".join(measure.text(names) for measure in self.measures)
+        head = f"Aggregate {measures}".rstrip()
+        return f"{head} BY {keys}" if keys else head
+
+
+@dataclass(frozen=True, slots=True)
+class Having(Above):
+    """The groups below that satisfy `condition`, which reads their columns."""
+
+    input: Node
+    condition: Expr
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return False
+
+    @property
+    def operator(self) -> Operator:
+        """The operator whose rule of update patterns is its own."""
+        return Operator.STRICT
+
+    @property
+    def label(self) -> str:
+        """The node as text, without its inputs."""
+        return f"Having {expr_text(self.condition, names_of(self))}"
