@@ -92,7 +92,7 @@ class Column:
         return Column(self.type, offsets, valid, text, error)
 
     def order_keys(self) -> Array:
-        """int64[n] that order as the values do; NULL rows have an arbitrary key. Not for TEXT. O(n)."""
+        """int64[n] that order as the values do; NULL rows have an arbitrary key. Not for TEXT and WIDE. O(n)."""
         if self.type.kind is Kind.DOUBLE:
             return float_keys(self.values)
         if self.values.dtype == np.int64:

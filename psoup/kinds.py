@@ -8,6 +8,7 @@
     TEXT       int64 offsets[n+1] + data  the UTF-8 bytes
     TIMESTAMP  int64[n] microseconds      itself
     DATE       int32[n] days              itself
+    WIDE       LIMBS[n], scaled           none that fits: by rank (`answer.ordering`)
 
 A new kind begins with a row here. Its meaning (its names, conversions, arithmetic, its text) is the business of
 expressions.
@@ -25,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, TEXT, WIDE
+from psoup.limbs import LIMBS
 from psoup.model import DataType, Kind
 
 LEAST, BEYOND = -(2**63), 2**63
@@ -115,6 +117,7 @@ TYPES: dict[Kind, KindFacts] = {
     Kind.DATE: KindFacts(
         Family.TIME, _INT32, pa.date32(), pa.date32(), (_t.is_date,), NARROW, 0, _DELTA, infinite=_DAYS
     ),
+    Kind.WIDE: KindFacts(Family.NUMBER, LIMBS, None, None, (), DECIMAL, 1, None),
 }
 
 
@@ -130,6 +133,8 @@ def arrow_type(data_type: DataType) -> pa.DataType:
 
 def memory_type(data_type: DataType) -> pa.DataType:
     """The Arrow type whose memory is that of the engine's values."""
+    if data_type.kind is Kind.WIDE:
+        return arrow_type(data_type)
     return TYPES[data_type.kind].memory or pa.decimal64(data_type.precision, data_type.scale)
 
 

@@ -1,8 +1,8 @@
 """The words that every layer shares: types, schemas, streams, windows. Plain frozen dataclasses.
 
-Values have one *engine form* each: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int,
-TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Their *order keys* (see `psoup.columns`)
-are int64, or UTF-8 bytes for TEXT, so that all comparisons of the engine are comparisons of keys.
+Values have one *engine form* each: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int (of sums, which
+have up to 38 digits, too), TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Their *order keys* (see
+`psoup.columns`) are int64, or UTF-8 bytes for TEXT, so that all comparisons of the engine are comparisons of keys.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ EPOCH = datetime(1970, 1, 1)
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
+MAX_WIDE_PRECISION = 38
 ID_COLUMN = "_id"
 TIME_COLUMN = "_time"
 RESERVED_NAMES = frozenset({ID_COLUMN, TIME_COLUMN})
 
 
 class Kind(enum.Enum):
-    """The seven kinds of value."""
+    """The seven kinds of value that a stream may have, and WIDE: DECIMALs of up to 38 digits, which only sums are."""
 
     BOOLEAN = "BOOLEAN"
     BIGINT = "BIGINT"
@@ -65,20 +66,21 @@ class Kind(enum.Enum):
     TEXT = "TEXT"
     TIMESTAMP = "TIMESTAMP"
     DATE = "DATE"
+    WIDE = "DECIMAL of up to 38 digits"
 
     __hash__ = object.__hash__  # members are single objects; Enum's own hash is a Python call, and hot
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A kind, and for DECIMAL its precision (1 to 18) and scale (0 to precision)."""
+    """A kind, and for DECIMAL its precision (1 to 18, for WIDE up to 38) and scale (0 to precision)."""
 
     kind: Kind
     precision: int = 0
     scale: int = 0
 
     def __str__(self) -> str:
-        if self.kind is Kind.DECIMAL:
+        if self.kind in (Kind.DECIMAL, Kind.WIDE):
             return f"DECIMAL({self.precision},{self.scale})"
         return self.kind.value
 
@@ -94,6 +96,15 @@ DATE = DataType(Kind.DATE)
 def decimal(precision: int, scale: int) -> DataType:
     """DECIMAL(precision, scale)."""
     return DataType(Kind.DECIMAL, precision, scale)
+
+
+def wide(scale: int) -> DataType:
+    """DECIMAL(38, scale): the type of a sum."""
+    return DataType(Kind.WIDE, MAX_WIDE_PRECISION, scale)
+
+
+STREAMED = tuple(kind for kind in Kind if kind is not Kind.WIDE)
+"""The kinds that a column of a stream may have."""
 
 
 @dataclass(frozen=True, slots=True)

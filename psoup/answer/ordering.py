@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
 from psoup.kernels.order import digit_pass, mark_changes
+from psoup.limbs import integers
 from psoup.model import TEXT, Kind
 from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget
@@ -26,7 +27,7 @@ _FEW = 8_192
 def ranks(column: Column) -> Array:
     """int64[n] that order as the values do, equal where they are equal; NULL rows have 0. O(n log n) for TEXT."""
     if column.type.kind is not Kind.TEXT:
-        keys = column.order_keys()
+        keys = _wide_ranks(column.values) if column.type.kind is Kind.WIDE else column.order_keys()
         return keys if column.valid is None else np.where(column.valid, keys, 0)
     encoded = pc.dictionary_encode(column.to_arrow())
     order = pc.array_sort_indices(encoded.dictionary.cast(pa.large_binary()))
@@ -34,6 +35,17 @@ def ranks(column: Column) -> Array:
     rank[order.to_numpy()] = np.arange(len(order))
     codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     return rank[codes] if len(rank) else np.zeros(len(column), np.int64)
+
+
+def _wide_ranks(values: Array) -> Array:
+    """The ranks of numbers of up to 128 bits; themselves if all fit. O(n), else O(n log n)."""
+    numbers = integers(values)
+    if numbers.dtype != object:
+        return numbers
+    order = np.lexsort((values["low"], values["high"]))
+    rank: Array = np.empty(len(values), np.int64)
+    rank[order] = np.cumsum(np.append(False, values[order[1:]] != values[order[:-1]]))
+    return rank
 
 
 def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadBudget) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from psoup.columns import Array, Column
-from psoup.expressions import formats, parse_numbers, parse_times
+from psoup.expressions import formats, parse_numbers, parse_times, wide
 from psoup.expressions.civil import DAY_MICROS
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text, text_bytes
 from psoup.expressions.numeric import mul_int64, too_wide
@@ -117,6 +117,7 @@ _NUMERIC: dict[tuple[Kind, Kind], Conversion] = {
     (Kind.TEXT, Kind.DOUBLE): parse_numbers.to_double,
     (Kind.TEXT, Kind.DATE): parse_times.to_date,
     (Kind.TEXT, Kind.TIMESTAMP): parse_times.to_timestamp,
+    **wide.CONVERSIONS,
 }
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column, float_keys
+from psoup.expressions import wide
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, Kind
@@ -63,6 +64,8 @@ def _text_result(outcome: pa.Array | pa.Scalar, call: Call, columns: list[Column
 def ordered(order: Order, left: Column, right: Column) -> Array:
     """`order` (np.less, ...) of the values of two columns that may be compared, row by row."""
     kinds = (left.type.kind, right.type.kind)
+    if Kind.WIDE in kinds:
+        return wide.ordered(order, left, right)
     if kinds == (Kind.DOUBLE, Kind.DOUBLE):
         if np.isnan(left.values).any() or np.isnan(right.values).any():
             return order(float_keys(left.values), float_keys(right.values))
@@ -122,8 +125,9 @@ def membership(call: Call, frame: Frame) -> Column:
     """
     subject, items = call.args[0], call.args[1:]
     column = frame.column(subject)
-    quick = [item for item in items if isinstance(item, Literal) and item.type == subject.type]
-    slow = [item for item in items if not (isinstance(item, Literal) and item.type == subject.type)]
+    keyed = subject.type if subject.type.kind is not Kind.WIDE else None
+    quick = [item for item in items if isinstance(item, Literal) and item.type == keyed]
+    slow = [item for item in items if not (isinstance(item, Literal) and item.type == keyed)]
     matched = _in_constants(column, [item for item in quick if item.value is not None])
     unknown = np.zeros(frame.rows, np.bool_)
     if len(quick) > sum(item.value is not None for item in quick):

@@ -2,8 +2,8 @@
 
     BOOLEAN -> BIGINT -> DECIMAL -> DOUBLE        DATE -> TIMESTAMP        a TEXT constant -> whatever it meets
 
-The rules are DuckDB's, with DECIMAL held to 18 digits. Constants are converted here, at once, so that a bad one is
-refused when a query is registered. Nothing here touches rows.
+The rules are DuckDB's, with DECIMAL held to 18 digits; what meets a sum, which has up to 38, becomes as wide. Constants
+are converted here, at once, so that a bad one is refused when a query is registered. Nothing here touches rows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from psoup.model import (
     DataType,
     Kind,
     decimal,
+    wide,
 )
 
 NUMBERS = kinds_of(Family.NUMBER)
@@ -120,6 +121,8 @@ def common_type(args: Sequence[Expr], what: str) -> DataType:
     if kinds <= NUMBERS | {Kind.BOOLEAN}:
         if Kind.DOUBLE in kinds:
             return DOUBLE
+        if Kind.WIDE in kinds:
+            return wide(max(arg.type.scale for arg in firm))
         if Kind.DECIMAL in kinds:
             return common_decimal([decimal_type(arg) for arg in firm])
         return BIGINT
@@ -138,7 +141,7 @@ def unify(args: Sequence[Expr], what: str) -> tuple[Expr, ...]:
 def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """The two sides of a comparison with the casts that DuckDB would put in.
 
-    BIGINT and DECIMALs of any scale, and BIGINT and DOUBLE, are left as they are: evaluation compares them exactly.
+    Exact numbers of any scale, and BIGINT or a sum with DOUBLE, are left as they are: evaluation compares them exactly.
     """
     if left.type == right.type:
         return left, right
@@ -149,11 +152,11 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if is_text_literal(right):
         return left, cast(right, left.type)
     kinds = {left.type.kind, right.type.kind}
-    if kinds <= _EXACT or kinds == {Kind.BIGINT, Kind.DOUBLE}:
+    if kinds <= _EXACT or kinds in ({Kind.BIGINT, Kind.DOUBLE}, {Kind.WIDE, Kind.DOUBLE}):
         return left, right
     if kinds == {Kind.DECIMAL, Kind.DOUBLE}:
         return cast(left, DOUBLE), cast(right, DOUBLE)
-    if kinds == {Kind.BOOLEAN, Kind.DECIMAL}:
+    if Kind.BOOLEAN in kinds and kinds & {Kind.DECIMAL, Kind.WIDE}:
         return tuple(cast(side, BIGINT) if side.type == BOOLEAN else side for side in (left, right))  # type: ignore[return-value]
     if Kind.BOOLEAN in kinds and kinds & NUMBERS:
         return _towards(left, right, Kind.BOOLEAN)

@@ -37,10 +37,12 @@ from psoup.expressions import (
     temporal,
     text,
     text_pieces,
+    wide,
 )
 from psoup.expressions.frame import Evaluator, Frame, Scope, Sizes, TooMuchText, TooMuchWork, null_column, text_bytes
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.limbs import number_of
 from psoup.model import DATE, TIMESTAMP, Kind
 
 _SHOWN = 120
@@ -77,6 +79,8 @@ def first_value(column: Column) -> bool | int | float | str | None:
     if column.type.kind is Kind.TEXT:
         assert column.data is not None
         return bytes(column.data[column.values[0] : column.values[1]]).decode()
+    if column.type.kind is Kind.WIDE:
+        return number_of(column.values[0].item())
     value: bool | int | float = np.asarray(column.values)[0].item()
     return value
 
@@ -100,13 +104,14 @@ class _Evaluators(dict[str, Evaluator]):
         raise KeyError(name)
 
 
+_NARROW = {**numeric.EVALUATORS, **rounding.EVALUATORS, **mathematics.EVALUATORS}
+
 EVALUATORS: dict[str, Evaluator] = _Evaluators(
     {
         **logic.EVALUATORS,
         **comparisons.EVALUATORS,
-        **numeric.EVALUATORS,
-        **rounding.EVALUATORS,
-        **mathematics.EVALUATORS,
+        **_NARROW,
+        **wide.over(_NARROW),
         **moments.EVALUATORS,
         **strptime.EVALUATORS,
         **conditional.EVALUATORS,

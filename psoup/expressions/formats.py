@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from psoup.columns import Array, Column
 from psoup.expressions.civil import civil_from_days
 from psoup.expressions.temporal import split
+from psoup.expressions.wide import text_of
 from psoup.model import Kind
 
 
@@ -103,5 +104,6 @@ WRITERS: dict[Kind, Callable[[Column], pa.Array]] = {
     Kind.DECIMAL: decimal,
     Kind.DATE: date,
     Kind.TIMESTAMP: timestamp,
+    Kind.WIDE: text_of,
 }
 """The text of each kind."""

@@ -34,6 +34,8 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 
 - BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
+- Sums have up to 38 digits, and stay exact with numbers of any scale: % of them too, where DuckDB takes DOUBLEs, and
+  comparisons with a DOUBLE. A result of more digits is an error of its row, also below the end of a HUGEINT.
 - Integer constants are BIGINT (DuckDB: INTEGER), so 2000000000 + 2000000000 does not overflow.
 - The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
   zones other than UTC are errors. For a DATE both are read and do not count, as in DuckDB. There are no infinite times.

@@ -12,13 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
-from psoup.columns import Column
 from psoup.expressions import formats
+from psoup.expressions.frame import constant_column
 from psoup.expressions.supplied import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
-from psoup.kinds import TYPES
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
 from psoup.wording import quoted, quoted_text
 
@@ -78,7 +75,7 @@ def literal(constant: Literal, *, bare: bool = False) -> str:
     if kind is Kind.DOUBLE:
         return _double(float(value))
     spelled = _spelled(constant)
-    return f"{spelled}" if kind is Kind.DECIMAL else f"{constant.type} '{spelled}'"
+    return f"{spelled}" if kind in (Kind.DECIMAL, Kind.WIDE) else f"{constant.type} '{spelled}'"
 
 
 def _double(value: float) -> str:
@@ -89,9 +86,8 @@ def _double(value: float) -> str:
 
 
 def _spelled(constant: Literal) -> str:
-    column = Column(constant.type, np.array([constant.value], TYPES[constant.type.kind].dtype))
-    spelled: str = formats.WRITERS[constant.type.kind](column)[0].as_py()
-    if constant.type.kind is Kind.DECIMAL and constant.type.scale == 0:
+    spelled: str = formats.WRITERS[constant.type.kind](constant_column(constant, 1))[0].as_py()
+    if constant.type.kind is Kind.WIDE or (constant.type.kind is Kind.DECIMAL and constant.type.scale == 0):
         return f"CAST({spelled} AS {constant.type})"
     return spelled
 

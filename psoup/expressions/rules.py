@@ -32,13 +32,16 @@ from psoup.model import (
     DATE,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
+    MAX_WIDE_PRECISION,
     DataType,
     Kind,
     decimal,
+    wide,
 )
 
 Rule = Callable[[str, Sequence[Expr]], Expr]
 
+_SCALED = (Kind.DECIMAL, Kind.WIDE)
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "//", "mod": "%", "neg": "-"}
 _SYMBOLS |= {"bits_and": "&", "bits_or": "|", "bits_not": "~", "shift_left": "<<", "shift_right": ">>"}
 
@@ -111,10 +114,12 @@ def remainder(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def division(name: str, args: Sequence[Expr]) -> Expr:
-    """/ is always DOUBLE; // is BIGINT for two BIGINTs, else DOUBLE."""
+    """/ is always DOUBLE; // is BIGINT for two BIGINTs, as wide as a sum of whole numbers, else DOUBLE."""
     left, right = (_number(arg, name, args) for arg in args)
     if name == "intdiv" and left.type == right.type == BIGINT:
         return Call(BIGINT, name, (left, right))
+    if name == "intdiv" and {left.type, right.type} <= {BIGINT, wide(0)}:
+        return Call(wide(0), name, (left, right))
     return Call(DOUBLE, name, (cast(left, DOUBLE), cast(right, DOUBLE)))
 
 
@@ -124,6 +129,8 @@ def _arithmetic(name: str, left: Expr, right: Expr, exact: Callable[[str, DataTy
     kinds = {left.type.kind, right.type.kind}
     if Kind.DOUBLE in kinds:
         return Call(DOUBLE, name, (cast(left, DOUBLE), cast(right, DOUBLE)))
+    if Kind.WIDE in kinds:
+        return Call(_wide_type(name, left.type, right.type), name, (left, right))
     if Kind.DECIMAL not in kinds:
         return Call(BIGINT, name, (left, right))
     first, second = decimal_type(left), decimal_type(right)
@@ -131,6 +138,17 @@ def _arithmetic(name: str, left: Expr, right: Expr, exact: Callable[[str, DataTy
     if name == "mul":
         return Call(result, name, (cast(left, first), cast(right, second)))
     return Call(result, name, (cast(left, _rescaled(first, result)), cast(right, _rescaled(second, result))))
+
+
+def _wide_type(name: str, left: DataType, right: DataType) -> DataType:
+    """The type of what a sum and another exact number make; evaluation brings them to one scale."""
+    scale = left.scale + right.scale if name == "mul" else max(left.scale, right.scale)
+    if scale > MAX_WIDE_PRECISION:
+        raise mismatch(
+            f"{left} * {right} would need {scale} decimal places, more than {MAX_WIDE_PRECISION}; cast one of them to"
+            " DOUBLE"
+        )
+    return wide(scale)
 
 
 def _number(arg: Expr, name: str, args: Sequence[Expr]) -> Expr:
@@ -176,16 +194,17 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
     """round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
     value = _one_number(name, args[0])
     if len(args) == 1:
-        whole_type = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
-        return Call(whole_type, name, (value,))
+        return Call(_without_places(value.type), name, (value,))
     digits = need(args[1], BIGINT, "the second argument of round")
-    if value.type.kind is not Kind.DECIMAL:
+    if value.type.kind not in _SCALED:
         return Call(value.type, name, (value, digits))
     if not isinstance(digits, Literal):
         raise mismatch("round of a DECIMAL needs a constant number of digits; cast the value to DOUBLE")
     if digits.value is None:
         return Literal(value.type, None)
     scale, precision = min(max(int(digits.value), 0), value.type.scale), value.type.precision
+    if value.type.kind is Kind.WIDE:
+        return Call(wide(scale), name, (value, digits))
     if value.type.scale == 0 and 0 < -int(digits.value) <= precision:  # 9999 becomes 10000
         precision = min(precision + 1, MAX_DECIMAL_PRECISION)
     return Call(decimal(precision, scale), name, (value, digits))
@@ -194,9 +213,14 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
 def whole(name: str, args: Sequence[Expr]) -> Expr:
     """floor, ceil: DECIMAL(p,s) gives DECIMAL(p,0), the other numbers DOUBLE."""
     value = _one_number(name, args[0])
-    if value.type.kind is Kind.DECIMAL:
-        return Call(decimal(value.type.precision, 0), name, (value,))
+    if value.type.kind in _SCALED and value.type != wide(0):
+        return Call(_without_places(value.type), name, (value,))
     return Call(DOUBLE, name, (cast(value, DOUBLE),))
+
+
+def _without_places(kind: DataType) -> DataType:
+    """The type of a number whose places are dropped."""
+    return DataType(kind.kind, kind.precision)
 
 
 def floating(name: str, args: Sequence[Expr]) -> Expr:
@@ -212,8 +236,7 @@ def sizing(name: str, args: Sequence[Expr]) -> Expr:
 def truncating(name: str, args: Sequence[Expr]) -> Expr:
     """trunc: the type stays; a DECIMAL loses its places."""
     value = _one_number(name, args[0])
-    whole_type = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
-    return Call(whole_type, name, (value,))
+    return Call(_without_places(value.type), name, (value,))
 
 
 def testing(name: str, args: Sequence[Expr]) -> Expr:

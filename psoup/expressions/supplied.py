@@ -26,7 +26,7 @@ from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput
 from psoup.expressions.frame import Frame, all_valid, any_error, null_column
 from psoup.expressions.tree import Call, Expr
 from psoup.kinds import TYPES, arrow_type, memory_type
-from psoup.model import DataType, Kind, decimal
+from psoup.model import STREAMED, DataType, Kind, decimal
 
 MOST_ROWS = 65_536
 """Rows of one call of a function."""
@@ -92,8 +92,8 @@ def data_type_of(text: str) -> DataType:
     """The type of that name, as `CREATE STREAM` has it. Raises InvalidInput."""
     match = _TYPE.fullmatch(text.strip().upper())
     kind = Kind.__members__.get(match[1]) if match else None
-    if match is None or kind is None or (kind is Kind.DECIMAL) != (match[2] is not None):
-        listed = ", ".join(kind.value for kind in Kind)
+    if match is None or kind not in STREAMED or (kind is Kind.DECIMAL) != (match[2] is not None):
+        listed = ", ".join(kind.value for kind in STREAMED)
         raise InvalidInput(f"{text[:80]!r} is not a type; the types are {listed} with (precision,scale) for DECIMAL")
     if kind is not Kind.DECIMAL:
         return DataType(kind)

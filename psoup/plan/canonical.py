@@ -128,7 +128,7 @@ def literal_text(literal: Literal) -> str:
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     text = _whole(literal.type, int(value))
-    if kind is Kind.DECIMAL and len(text.lstrip("-").replace(".", "")) != literal.type.precision:
+    if kind in (Kind.DECIMAL, Kind.WIDE) and len(text.lstrip("-").replace(".", "")) != literal.type.precision:
         return f"CAST({text} AS {literal.type})"
     return text
 
@@ -213,10 +213,10 @@ _NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
 
 def _whole(kind: DataType, value: int) -> str:
     """The text of an integer key: BIGINT, DECIMAL, TIMESTAMP or DATE."""
-    if kind.kind is Kind.DECIMAL and kind.scale:
+    if kind.scale:
         digits = str(abs(value)).rjust(kind.scale + 1, "0")
         return f"{'-' if value < 0 else ''}{digits[: -kind.scale]}.{digits[-kind.scale :]}"
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind in (Kind.DECIMAL, Kind.WIDE):
         return f"{value}."
     try:
         if kind.kind is Kind.TIMESTAMP:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from psoup.model import BOOLEAN, Kind
+from psoup.model import BOOLEAN, STREAMED
 from psoup_testing import expressions
 from psoup_testing.expressions import Expression
 from psoup_testing.predicates import FACTORS, Leaf
@@ -116,9 +116,9 @@ def required() -> list[Cell]:
     for factor, (wanted, _) in FACTORS.items():
         cells += [("factor x type", factor, kind.value) for kind in wanted]
     for factor in JUNCTIONS:
-        cells += [("factor x type", factor, kind.value) for kind in Kind]
+        cells += [("factor x type", factor, kind.value) for kind in STREAMED]
     factors = [*FACTORS, *JUNCTIONS]
-    types = [kind.value for kind in Kind]
+    types = [kind.value for kind in STREAMED]
     cells += [("factor x path", factor, path) for factor in factors for path in PATHS]
     cells += [("type x path", kind, path) for kind in types for path in PATHS]
     cells += [("factor x form", factor, form) for factor in factors for form in FORMS]

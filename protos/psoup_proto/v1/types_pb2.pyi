@@ -35,7 +35,7 @@ class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Kind.ValueType],
     KIND_DOUBLE: _Kind.ValueType  # 3
     """64-bit float; Arrow double. NaN equals itself and is the greatest value; -0.0 equals 0.0."""
     KIND_DECIMAL: _Kind.ValueType  # 4
-    """Exact number of up to 18 digits; Arrow decimal128(precision, scale)."""
+    """Exact number of up to 18 digits, of a sum up to 38; Arrow decimal128(precision, scale)."""
     KIND_TEXT: _Kind.ValueType  # 5
     """UTF-8 text, ordered by its bytes; Arrow string."""
     KIND_TIMESTAMP: _Kind.ValueType  # 6
@@ -55,7 +55,7 @@ KIND_BIGINT: Kind.ValueType  # 2
 KIND_DOUBLE: Kind.ValueType  # 3
 """64-bit float; Arrow double. NaN equals itself and is the greatest value; -0.0 equals 0.0."""
 KIND_DECIMAL: Kind.ValueType  # 4
-"""Exact number of up to 18 digits; Arrow decimal128(precision, scale)."""
+"""Exact number of up to 18 digits, of a sum up to 38; Arrow decimal128(precision, scale)."""
 KIND_TEXT: Kind.ValueType  # 5
 """UTF-8 text, ordered by its bytes; Arrow string."""
 KIND_TIMESTAMP: Kind.ValueType  # 6
@@ -104,7 +104,7 @@ class DataType(_message.Message):
     kind: Global___Kind.ValueType
     """The kind."""
     precision: _builtins.int
-    """Digits of a DECIMAL, 1 to 18; else 0."""
+    """Digits of a DECIMAL, 1 to 18, or 38 of a sum; else 0."""
     scale: _builtins.int
     """Digits after the point of a DECIMAL, 0 to `precision`; else 0."""
     def __init__(

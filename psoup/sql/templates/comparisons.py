@@ -21,7 +21,7 @@ from psoup.columns import Array, float_keys
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Expr, Literal
 from psoup.kinds import ends
-from psoup.model import EXACT_DOUBLE, TEXT, DataType, Kind
+from psoup.model import EXACT_DOUBLE, STREAMED, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
 from psoup.plan.standing import Edges, TermColumn
 from psoup.sql.where.intervals import ENDS, Intervals, compared, cut
@@ -30,7 +30,7 @@ Keys = Callable[[Sequence[Literal]], Intervals]
 """The intervals of a condition as a function of the constants in the holes."""
 
 _AS_IT_IS = frozenset(
-    {(kind, kind) for kind in Kind}
+    {(kind, kind) for kind in STREAMED}
     | {(Kind.BIGINT, Kind.DECIMAL), (Kind.BIGINT, Kind.DOUBLE), (Kind.DECIMAL, Kind.BIGINT), (Kind.DOUBLE, Kind.BIGINT)}
 )
 """Kinds of attribute and constant that are compared without a cast of the attribute."""

@@ -19,7 +19,7 @@ from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
-from psoup.model import SECOND, DataType, Kind, Schema
+from psoup.model import SECOND, STREAMED, DataType, Kind, Schema
 from psoup.plan.canonical import describe_window, exact_name
 from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
@@ -31,7 +31,10 @@ from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
 
-KINDS: dict[Kind, types_pb2.Kind.ValueType] = {kind: types_pb2.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
+KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
+    **{kind: types_pb2.Kind.Value(f"KIND_{kind.name}") for kind in STREAMED},
+    Kind.WIDE: types_pb2.KIND_DECIMAL,
+}
 
 WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
     "snapshot": types_pb2.WINDOW_KIND_SNAPSHOT,
@@ -283,7 +286,7 @@ _MAKERS: dict[Kind, Callable[[Any], types_pb2.Value]] = {
     Kind.BOOLEAN: lambda value: types_pb2.Value(boolean_value=value),
     Kind.BIGINT: lambda value: types_pb2.Value(bigint_value=value),
     Kind.DOUBLE: lambda value: types_pb2.Value(double_value=value),
-    Kind.DECIMAL: lambda value: types_pb2.Value(decimal_value=f"{value:f}"),
+    **dict.fromkeys((Kind.DECIMAL, Kind.WIDE), lambda value: types_pb2.Value(decimal_value=f"{value:f}")),
     Kind.TEXT: lambda value: types_pb2.Value(text_value=value),
     Kind.TIMESTAMP: lambda value: types_pb2.Value(timestamp_value=timestamp(value)),
     Kind.DATE: lambda value: types_pb2.Value(date_value=value),

@@ -1,0 +1,53 @@
+"""Integers of 128 bits, which sums are: two fields of 64 bits, as Arrow's decimal128 lies in memory.
+
+    low uint64, high int64   ->   high * 2**64 + low   ->   int64 if all of them fit, else Python's integers
+
+Arithmetic is done on those integers, so nothing ever overflows on the way. Nothing here knows types of SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+LIMBS = np.dtype([("low", "<u8"), ("high", "<i8")])
+"""The dtype of such integers."""
+
+_LOW = 2**64 - 1
+
+
+def integers(values: Array) -> Array:
+    """LIMBS[n] as int64[n] if all values fit, else as Python's integers (object[n]). O(n)."""
+    narrow, high = values["low"].view(np.int64), values["high"]
+    if bool((high == narrow >> 63).all()):
+        return np.ascontiguousarray(narrow)
+    return (high.astype(object) << 64) + values["low"].astype(object)
+
+
+def limbs(numbers: Array) -> Array:
+    """int64[n], or Python's integers of less than 2**127, as LIMBS[n]. O(n)."""
+    values = np.empty(len(numbers), LIMBS)
+    if numbers.dtype == object:
+        values["low"], values["high"] = numbers & _LOW, numbers >> 64
+    else:
+        values["low"], values["high"] = numbers.view(np.uint64), numbers >> 63
+    return values
+
+
+def limbs_of(number: int) -> tuple[int, int]:
+    """The two fields of a number."""
+    return number & _LOW, number >> 64
+
+
+def number_of(fields: tuple[int, int]) -> int:
+    """The number that has these fields."""
+    return fields[0] + (fields[1] << 64)
+
+
+def largest(numbers: Array) -> int:
+    """The greatest magnitude among int64[n] or Python's integers; 0 of none. O(n)."""
+    return max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
