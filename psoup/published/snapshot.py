@@ -74,7 +74,7 @@ class StreamView:
     created: int
     watermark: int | None
     heard: int | None
-    """The clock's time of the last push, heartbeat or attached batch; None before the first."""
+    """The clock's time of the last push, heartbeat or batch of a job; None before the first."""
     last_time: int | None
     first_time: int | None
     dropped_time: int | None

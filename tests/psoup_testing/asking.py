@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from psoup.answer.invoke import Answer
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
@@ -14,7 +16,11 @@ from psoup_testing.values import plain_values
 
 def rows_of(answer: Answer) -> list[Row]:
     """All rows of an answer as plain values."""
-    table = answer.to_table()
+    return plain_rows(answer.to_table())
+
+
+def plain_rows(table: pa.Table) -> list[Row]:
+    """All rows of a table as plain values."""
     columns = [plain_values(column) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
 

@@ -23,6 +23,7 @@ from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.events.commands import Attach
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
+from psoup.published.records import QueryRecord
 from psoup.sql import create_stream
 from psoup_storage.durable.chunks.covering import TakenCover
 from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
@@ -75,7 +76,12 @@ def attach(
 def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> int:
     """Cover `queries` of one stream as a job does: write a whole directory; returns the number of its chunks."""
     snapshot = soup.engine.snapshot()
-    records = [snapshot.query(query, soup.tenant) for query in queries]
+    return write_cover_of(soup, folder, [snapshot.query(query, soup.tenant) for query in queries])
+
+
+def write_cover_of(soup: RestartingPSoup, folder: Path, records: Sequence[QueryRecord]) -> int:
+    """The same of queries, or sides, by their records."""
+    snapshot = soup.engine.snapshot()
     view, clauses = snapshot.by_id[records[0].stream_id], [snapshot.clause(record.sqc_id) for record in records]
     known = [
         (record.query_id, record.query.text) for record, clause in zip(records, clauses, strict=True) if clause.factors

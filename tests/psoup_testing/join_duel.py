@@ -19,7 +19,8 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
-from psoup_testing.asking import rows_of
+from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.join_past import attach_history, cover_sides
 from psoup_testing.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
 from psoup_testing.model import Declaration, ModelStream, Range
 from psoup_testing.oracle import difference
@@ -36,26 +37,34 @@ AHEAD = 300 * SECOND
 class JoinDuel:
     """One engine, a model of each stream, and DuckDB with a table of each."""
 
-    def __init__(self, seed: int, path: Path) -> None:
+    def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False) -> None:
+        """`idle`: all streams are idle when nothing comes for eight seconds; `jobs`: history can be attached to all."""
         self.make = make = Chance(seed)
         self.clock = VirtualClock(BASE)
         config = EngineConfig(chunk_rows=64, ahead=AHEAD)
         self.soup: LocalPSoup
-        if make.likely(25):
+        if make.likely(25) or jobs:
             self.soup = Made(path, hot_bytes=make.pick((2**40, 20_000)))(config, self.clock)
         else:
             self.soup = LocalPSoup(config, self.clock)
-        self.timed = make.likely(65)
+        self.path, self.jobs = path, 0
+        self.timed = make.likely(65) or idle or jobs
+        self.idle_after = (8,) if idle else (None, 8)
+        self.kept = 0 if jobs else 40
         self.models: list[ModelStream] = []
         self.idle: list[int | None] = []
         self.heard: list[int] = []
         self.extra: set[int] = set()
+        self.history: list[int] = []
+        """Tuples of each stream that were attached: they have the IDs below zero."""
         self.standing: dict[int, JoinQuery] = {}
-        self.compared = self.nonempty = self.idled = 0
+        self.compared = self.nonempty = self.idled = self.attached = self.covered = 0
         self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("PRAGMA disable_optimizer")
         for number in range(make.pick((1, 2, 2, 3, 4))):
             self._create(number)
+        for _ in self.models:
+            self._push()
 
     def close(self) -> None:
         """Close what is open."""
@@ -68,16 +77,33 @@ class JoinDuel:
         steps = (self._push, self._push, self._push, self._register, self._go_on, self._other)
         for _ in range(events):
             self.make.pick(steps)()
-        if self.make.likely(50):  # one stream wakes, the others may be idle
-            self.clock.set(self.clock.now() + 9 * SECOND)
-            self._push()
+        if self.make.likely(50):
+            self.wake()
+        else:
+            self._compare_all()
+
+    def wake(self) -> None:
+        """Let time go on until all streams are idle that may be, wake one, and invoke everything."""
+        self.clock.set(self.clock.now() + 9 * SECOND)
+        self._push()
+        self._compare_all()
+
+    def work(self) -> None:
+        """Let jobs attach history to every stream, and cover what no side was evaluated over."""
+        for number in range(len(self.models)):
+            self._attach(number)
+            self._register()
+            self._cover(number)
+        self._compare_all()
+
+    def _compare_all(self) -> None:
         for query_id, query in [*self.standing.items()]:
             self._compare(query_id, query)
 
     def _create(self, number: int) -> None:
         make = self.make
         keep: dict[str, int] = {}
-        if make.likely(40):
+        if make.likely(self.kept):
             unit = make.pick(("keep_rows", "keep_seconds"))
             keep = {unit: make.pick((100, 150)) if unit == "keep_rows" else 60}
             keep["archive"] = make.pick((0, keep[unit] // 2)) if isinstance(self.soup, RestartingPSoup) else 0
@@ -88,11 +114,12 @@ class JoinDuel:
             make.pick((0, 0, 5)) if self.timed else 0,
             **keep,
         )
-        idle = make.pick((None, 8)) if self.timed else None
+        idle = make.pick(self.idle_after) if self.timed else None
         self.soup.execute(_with_idle(declared.sql(), idle))
         self.models.append(ModelStream(declared, AHEAD))
         self.idle.append(idle)
         self.heard.append(self.clock.now())
+        self.history.append(0)
         self._load(number)
 
     def _push(self) -> None:
@@ -139,7 +166,7 @@ class JoinDuel:
 
     def _other(self) -> None:
         make = self.make
-        step = make.number(0, 5)
+        step = make.number(0, 7)
         number = make.number(0, len(self.models) - 1)
         if step == 0 and self.standing:
             query_id = make.pick([*self.standing])
@@ -158,8 +185,38 @@ class JoinDuel:
             self.soup.restart()
         elif step == 4 and number not in self.extra:
             self._alter(number)
+        elif step == 5:
+            self._attach(number)
+        elif step == 6:
+            self._cover(number)
         for query_id in list(self.standing)[-2:]:
             self._compare(query_id, self.standing[query_id])
+
+    def _attach(self, number: int) -> None:
+        """Attach some tuples of before, with what the sides match in them or without."""
+        make, model = self.make, self.models[number]
+        kept = model.declaration.keep_rows or model.declaration.keep_seconds
+        if not isinstance(self.soup, RestartingPSoup) or not self.timed or kept:
+            return
+        least = min([self.clock.now(), *(entry[0] for entry in model.accepted)])
+        times = sorted(least - make.number(0, 40) * SECOND for _ in range(make.pick((1, 20, 50))))
+        rows = [(*self._row(model, 0)[: len(SCHEMA.attributes)], time) for time in times]
+        rows = [row + (make.number(0, 3),) * (number in self.extra) for row in rows]
+        entries = list(zip(times, rows, strict=True))
+        attach_history(self.soup, self._job("history"), model.declaration, entries, known=make.likely(50))
+        model.attach(entries)
+        self.history[number] += len(rows)
+        self.attached += 1
+        self._load(number)
+
+    def _cover(self, number: int) -> None:
+        if isinstance(self.soup, RestartingPSoup):
+            self.covered += cover_sides(self.soup, self._job("cover"), f"s{number}")
+
+    def _job(self, what: str) -> Path:
+        """A directory for one more job."""
+        self.jobs += 1
+        return self.path.parent / f"{self.path.name}-{what}{self.jobs}"
 
     def _alter(self, number: int) -> None:
         self.soup.execute(f"ALTER STREAM s{number} ADD COLUMN x BIGINT")
@@ -175,7 +232,8 @@ class JoinDuel:
         """Give DuckDB the tuples of a stream."""
         model = self.models[number]
         entries = model.released()
-        arrays = [pa.array(range(len(entries)), pa.int64())] * 2
+        ids = range(-self.history[number], len(entries) - self.history[number])
+        arrays = [pa.array(range(len(entries)), pa.int64()), pa.array(ids, pa.int64())]
         arrays.append(pa.array([entry[0] for entry in entries], pa.int64()).cast(pa.timestamp("us")))
         attributes = model.declaration.schema.attributes
         arrays += [arrow_array(a.type, [entry[3][i] for entry in entries]) for i, a in enumerate(attributes)]
@@ -254,19 +312,7 @@ class JoinDuel:
         return min(known) if self.timed else max(known)
 
     def _duck(self, sql: str) -> list[tuple[Any, ...]]:
-        table = self.duck.sql(sql).to_arrow_table()
-        return rows_of(_Rows(table))  # type: ignore[arg-type]
-
-
-class _Rows:
-    """A table that is read as an answer is."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def to_table(self) -> pa.Table:
-        """The table."""
-        return self._table
+        return plain_rows(self.duck.sql(sql).to_arrow_table())
 
 
 def _said(call: Any) -> Answer | str:

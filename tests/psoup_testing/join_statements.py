@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from psoup.model import BIGINT, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Kind, Schema
-from psoup_testing.windows import WINDOW_KINDS, Window, draw_window
+from psoup_testing.windows import NOW, WINDOW_KINDS, Edge, Window, draw_window
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ SCHEMA = Schema(
     )
 )
 TIMED = Schema((*SCHEMA.attributes, Attribute("at", TIMESTAMP, False)))
-ALIASES = "abcd"
+ALIASES = "abcdefgh"
 
 
 class Chance:
@@ -128,11 +128,14 @@ def _of(condition: str) -> set[int]:
 def draw_join(make: Chance, streams: int, timed: bool, base: int, span: int, extra: frozenset[int]) -> JoinQuery:
     """A join of some of `streams` streams; `extra`: those with a column x."""
     count = make.pick((1, 2, 2, 2, 3, 3, 4)) if streams > 1 else make.pick((2, 2, 3))
-    count = max(count, 2)
+    count = make.number(5, 8) if make.likely(8) else max(count, 2)
     chosen = tuple(make.number(0, streams - 1) for _ in range(count))
     bracketed = make.likely(60)
     kinds = [make.pick((*WINDOW_KINDS, "landmark")) for _ in chosen]
     windows = [draw_window(make, kind, base, span) for kind in kinds]  # type: ignore[arg-type]
+    if count > 4:  # DuckDB looks at the product of all
+        few = [make.number(1, 3) for _ in chosen]
+        windows = [Window(Edge("rows", rows, f"(NOW - {rows} ROWS)"), NOW) for rows in few]
     if not bracketed:
         windows = [windows[0]] * count
     pairs = [_pair(make, place, make.number(0, place - 1), timed) for place in range(1, count)]

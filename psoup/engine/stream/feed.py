@@ -44,7 +44,9 @@ class Feed:
             self._late.add(event.refused.late)
             self._ahead.add(event.refused.ahead)
             self._take(event)
-        self._watermark, self._heard = event.watermark, event.time
+        self._watermark = event.watermark
+        if not isinstance(event, Attached) or event.batch is not None:  # history says nothing of the stream today
+            self._heard = event.time
         self._attention.changed()
 
     def _take(self, event: Pushed) -> None:
@@ -97,7 +99,7 @@ class Feed:
 
     @property
     def heard(self) -> int | None:
-        """The clock's time of the last push or heartbeat; None before the first."""
+        """The clock's time of the last push, heartbeat or batch of a job; None before the first."""
         return self._heard
 
     @property
