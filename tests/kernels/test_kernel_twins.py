@@ -60,6 +60,7 @@ SCRATCH = {
     "runs.name_slots": (0,),
     "runs.busy_slots": (4,),
     "runs.keys_to_rows": (0,),
+    "group.merge_runs": (0, 1),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
@@ -83,6 +84,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [own[:returned] for own in arguments[3:5]]
     if name in ("named.place_by_offset", "named.place_bits"):
         return np.sort(arguments[-1][:returned])
+    if name == "group.merge_runs":
+        return [own[:returned] for own in arguments[:2]]
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
     kept = {

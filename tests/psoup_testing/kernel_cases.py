@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import arithmetic, gathering, grouping, naming, pairing, piecing, searching
+from psoup_testing import arithmetic, folding, gathering, grouping, naming, pairing, piecing, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -369,6 +369,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "patterns.keep_texts": searching.keep_texts,
     "patterns.keep_factors": _keep_factors,
     "order.order_keys": grouping.order_keys,
+    **folding.CASES,
     "runs.group_pairs": grouping.group_pairs,
     "runs.group_keys": grouping.group_keys,
     "runs.name_slots": grouping.name_slots,

@@ -1,0 +1,182 @@
+"""States of which a group has any number of entries: values gathered for quantiles, different values for DISTINCT.
+
+    groups 0 0 1 0      values 7 3 7 9         in the order of the rows; parts are put together now and then
+
+MEDIAN and the exact quantiles need every value; DISTINCT needs each once, and what is asked of them is folded over
+these in the end. The sketches of `sketches` have the same form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.aggregates.keys import Keys
+from psoup.aggregates.state import Folding, Rows, State
+from psoup.columns import Array, Column, concat_columns, empty_column
+from psoup.kernels.order import order_keys
+from psoup.kinds import TYPES
+from psoup.model import BIGINT, DataType, Kind
+from psoup.plan.nodes import Measure
+
+_MOST = 2**31 - 1
+_PARTS = 64
+"""Parts of a list that are put together when there are so many."""
+
+Entries = tuple[Array, Column]
+"""The group of each entry (int32[n]), and its value."""
+
+
+def entries_of(state: State) -> Entries:
+    """All entries of a list; O(entries)."""
+    groups = [part for part in state if isinstance(part, np.ndarray)]
+    columns = [part for part in state if isinstance(part, Column)]
+    return (groups[0] if len(groups) == 1 else np.concatenate(groups)), concat_columns(columns)
+
+
+def listed(state: State) -> int:
+    """How many entries there are."""
+    return sum(len(part) for part in state if isinstance(part, Column))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All values of each group: for quantiles."""
+
+    type: DataType
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        return np.zeros(0, np.int32), empty_column(self.type)
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups: nothing is kept for a group without a row."""
+        return state
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        (column,) = rows.args
+        groups = rows.groups
+        if len(rows.mask):
+            groups, column = groups[rows.counted], column.take(rows.counted)
+        return self._joined((*state, groups.copy(), Column(column.type, column.values, None, column.data)))
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        groups, column = entries_of(other)
+        return self._joined((*into, places[groups].astype(np.int32), column))
+
+    def _joined(self, state: State) -> State:
+        return state if len(state) < 2 * _PARTS else entries_of(state)
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give a quantile of each group, as DuckDB has it."""
+        owners, column = entries_of(state)
+        order = _by_group(owners, column)
+        counts = np.bincount(owners, minlength=groups)[:groups]
+        starts, some = np.cumsum(counts) - counts, counts > 0
+        last, fraction = np.maximum(counts - 1, 0), float(measure.fraction or 0.0)
+        if not len(order):
+            return _with_valid(measure.type, None, some)
+        if measure.function == "quantile_disc":
+            disc = counts - np.floor(counts - fraction * counts) - 1.0
+            rows = _rows_at(np.clip(disc, 0, last), starts, some)
+            return _with_valid(measure.type, column.take(order[rows]), some)
+        place = np.multiply(fraction, last)
+        low, high = (order[_rows_at(at, starts, some)] for at in (np.floor(place), np.ceil(place)))
+        values = _between(column, low, high, place - np.floor(place), measure.type)
+        return _with_valid(measure.type, Column(measure.type, values), some)
+
+
+def _rows_at(places: Array, starts: Array, some: Array) -> Array:
+    """The entries at some places of their groups; of a group without any, another."""
+    return np.where(some, starts + places.astype(np.int64), 0)
+
+
+def _between(column: Column, below: Array, above: Array, share: Array, result: DataType) -> Array:
+    """Values between those of two rows."""
+    if result.kind is Kind.DOUBLE:
+        values = column.values.astype(np.float64) / 10.0**column.type.scale
+        least, most = values[below], values[above]
+        with np.errstate(all="ignore"):
+            return np.where(least == most, least, least + (most - least) * share)
+    scale = 86_400_000_000 if column.type.kind is Kind.DATE and result.kind is Kind.TIMESTAMP else 1
+    low, high = (column.values[rows].astype(np.int64) * scale for rows in (below, above))
+    return (low + np.rint((high - low) * share).astype(np.int64)).astype(TYPES[result.kind].dtype)
+
+
+def _with_valid(result: DataType, column: Column | None, some: Array) -> Column:
+    """A column of the result's type, NULL where a group has no value."""
+    if column is None:
+        values = np.zeros(len(some) + (result.kind is Kind.TEXT), TYPES[result.kind].dtype)
+        return Column(result, values, some, np.zeros(0, np.uint8) if result.kind is Kind.TEXT else None)
+    return Column(result, column.values, None if some.all() else some, column.data)
+
+
+def _by_group(owners: Array, column: Column) -> Array:
+    """The entries by group, and in a group by value."""
+    if column.type.kind is Kind.TEXT:
+        texts = Keys([column.type], _MOST, lambda size: None)
+        numbers = texts.number([column])
+        keys = np.empty(texts.count, np.int64)
+        keys[texts.order()] = np.arange(texts.count)
+        keys = keys[numbers]
+    else:
+        keys = column.order_keys()
+    order, spare = np.empty((2, len(owners)), np.int64)
+    order_keys(np.ascontiguousarray(keys), order, spare)
+    groups, again = owners[order], np.empty(len(owners), np.int64)
+    order_keys(groups, again, spare)
+    return order[again]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The different values of each group, of which `inner` is made in the end: COUNT(DISTINCT …) and the like."""
+
+    inner: Folding
+    type: DataType
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        return np.zeros(0, np.int32), empty_column(self.type)
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups: nothing is kept for a group without a row."""
+        return state
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        return self._more(state, Gathered(self.type).add((), rows))
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        return self._more(into, Gathered(self.type).combine((), other, places))
+
+    def _more(self, state: State, later: State) -> State:
+        """Add entries; all are told apart anew when those that may be equal are as many as the others."""
+        joined = (*state, *self._different(later))
+        first = state[1]
+        assert isinstance(first, Column)
+        return joined if listed(joined) < 2 * max(len(first), _PARTS) else self._different(joined)
+
+    def _different(self, state: State) -> State:
+        """The first of equal entries."""
+        owners, column = entries_of(state)
+        if not len(owners):
+            return owners, column
+        keys = Keys([BIGINT, self.type], _MOST, lambda size: None)
+        numbers = keys.number([Column(BIGINT, owners.astype(np.int64)), column])
+        rows = np.empty(keys.count, np.int64)
+        rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+        rows.sort()
+        return owners[rows], column.take(rows)
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give what is asked of the different values."""
+        owners, column = entries_of(self._different(state))
+        rows = Rows(len(owners), [column], codes=owners.astype(np.int32, copy=False))
+        return self.inner.finish(self.inner.add(self.inner.empty(groups), rows), measure, groups)

@@ -1,0 +1,167 @@
+"""Aggregates that show a value of one row: MIN and MAX, FIRST, LAST, ANY_VALUE, ARG_MIN, ARG_MAX.
+
+    min, max of numbers and times    seen, and int64 or float64 values          folded directly
+    all others                       seen, the value, and what it was chosen by: columns
+
+Of equal rows the earlier stays, so MIN shows -0.0 or 0.0, whichever came first. NaN is greater than all numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.aggregates.state import Rows, State, padded, padded_column, plain, put
+from psoup.columns import Array, Column
+from psoup.expressions.frame import null_column
+from psoup.kernels import fold
+from psoup.kinds import TYPES
+from psoup.model import DataType, Kind
+from psoup.plan.nodes import Measure
+
+_UNNOTED: Array = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """MIN, or MAX if `greatest`, of a type with values of fixed width."""
+
+    greatest: bool
+    type: DataType
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        wide = np.float64 if self.type.kind is Kind.DOUBLE else np.int64
+        return np.zeros(groups, np.uint8), np.zeros(groups, wide)
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        seen, best = _arrays(state)
+        return padded(seen, groups), padded(best, groups)
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        seen, best = _arrays(state)
+        values = plain(rows.args[0].values.astype(best.dtype, copy=False))
+        if rows.codes is not None:
+            fold.keep_extreme(values, rows.mask, rows.codes, self.greatest, best, seen, _UNNOTED)
+            return state
+        values = values[rows.counted] if len(rows.mask) else values
+        if len(values):
+            self._keep(values[self._row(values)].reshape(1), np.zeros(1, np.int64), best, seen)
+        return state
+
+    def _row(self, values: Array) -> int:
+        """The row of the least or the greatest value."""
+        if self.greatest:
+            return int(values.argmax())  # the first NaN, if there is one
+        row = int(values.argmin())
+        return row if values[row] == values[row] or np.isnan(values).all() else int(np.nanargmin(values))
+
+    def _keep(self, values: Array, places: Array, best: Array, seen: Array) -> None:
+        fold.keep_extreme(values, np.zeros(0, np.uint8), places.astype(np.int32), self.greatest, best, seen, _UNNOTED)
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        (seen, best), (some, values) = _arrays(into), _arrays(other)
+        here = np.flatnonzero(some)
+        self._keep(values[here], places[here], best, seen)
+        return into
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give the values."""
+        seen, best = (array[:groups] for array in _arrays(state))
+        values = best.astype(TYPES[self.type.kind].dtype, copy=False)
+        return Column(self.type, values, None if seen.all() else seen.view(np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The value of the `first` or `last` row, or of the row whose key is the `least` or `greatest`.
+
+    `key`: the type of the key, the last argument; None: there is none, or it is the value.
+    """
+
+    place: str
+    type: DataType
+    key: DataType | None = None
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        kinds = [self.type] if self.key is None else [self.type, self.key]
+        return np.zeros(groups, np.uint8), *[null_column(kind, groups) for kind in kinds]
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        seen, columns = _parts(state)
+        return padded(seen, groups), *[padded_column(column, groups) for column in columns]
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        best = self._best(rows, len(_parts(state)[0]))
+        groups = np.flatnonzero(best >= 0)
+        taken = best[groups]
+        return self._merge(state, groups, [column.take(taken) for column in rows.args])
+
+    def _best(self, rows: Rows, groups: int) -> Array:
+        """The row of each group that is its best of these, or -1."""
+        best = np.full(groups, -1, np.int64)
+        if self.place == "first":
+            fold.first_rows(rows.mask, rows.groups, best)
+        elif self.place == "last":
+            fold.last_rows(rows.mask, rows.groups, best)
+        elif (key := rows.args[-1]).type.kind is Kind.TEXT:
+            assert key.data is not None
+            ends, data = plain(key.values), plain(key.data)
+            fold.extreme_texts(ends, data, rows.mask, rows.groups, self.place == "greatest", best)
+        else:
+            keys, kept, seen = plain(key.order_keys()), np.zeros(groups, np.int64), np.zeros(groups, np.uint8)
+            fold.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", kept, seen, best)
+        return best
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        seen, columns = _parts(other)
+        here = np.flatnonzero(seen[: len(places)])
+        return self._merge(into, places[here], [column.take(here) for column in columns])
+
+    def _merge(self, state: State, groups: Array, later: list[Column]) -> State:
+        """Let some groups have the values of later rows, where these are better."""
+        seen, columns = _parts(state)
+        if self.place == "first":
+            better = seen[groups] == 0
+        elif self.place == "last":
+            better = np.ones(len(groups), np.bool_)
+        else:
+            better = (seen[groups] == 0) | self._before(later[-1], columns[-1].take(groups))
+        seen[groups] = 1
+        rows, places = np.flatnonzero(better), groups[better]
+        return seen, *[put(own, places, new.take(rows)) for own, new in zip(columns, later, strict=True)]
+
+    def _before(self, later: Column, kept: Column) -> Array:
+        """Where a key is strictly better than the one that is kept."""
+        less, more = (later, kept) if self.place == "least" else (kept, later)
+        if later.type.kind is not Kind.TEXT:
+            return less.order_keys() < more.order_keys()
+        texts = [Column(later.type, column.values, None, column.data).to_arrow() for column in (less, more)]
+        before = pc.less(*[text.cast(pa.large_binary()) for text in texts])
+        flags: Array = before.to_numpy(zero_copy_only=False)
+        return flags
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give the values."""
+        return _parts(state)[1][0].slice(0, groups)
+
+
+def _arrays(state: State) -> list[Array]:
+    return [part for part in state if isinstance(part, np.ndarray)]
+
+
+def _parts(state: State) -> tuple[Array, list[Column]]:
+    (seen,) = _arrays(state)
+    return seen, [part for part in state if isinstance(part, Column)]

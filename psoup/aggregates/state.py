@@ -1,0 +1,121 @@
+"""The state of an aggregate: arrays with an element for each group, and the rows that are folded into them.
+
+    rows of a part   values 7 3 9     mask: those that count     codes: the group of each
+    state            counts 2 1       sums 16 3                  arrays that grow with the groups
+
+A state knows nothing of where its rows lie, so that it can be kept, sent and combined. States are combined in the order
+of the stream: what is combined into another came after it. Whoever adds to a state has it for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from psoup.columns import Array, Column, concat_columns
+from psoup.expressions.frame import null_column
+from psoup.model import Kind
+from psoup.plan.nodes import Measure
+
+ALL: Array = np.zeros(0, np.uint8)
+"""The mask of rows that all count."""
+
+State = tuple[Array | Column, ...]
+
+_ZEROS: Array = np.zeros(65_536, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`count` rows: the values of the arguments, uint8[count] with those that count (`ALL`), int32[count] groups.
+
+    `codes` None: all are of group 0.
+    """
+
+    count: int
+    args: Sequence[Column]
+    mask: Array = field(default_factory=lambda: ALL)
+    codes: Array | None = None
+
+    @property
+    def groups(self) -> Array:
+        """The group of each row."""
+        if self.codes is not None:
+            return self.codes
+        return _ZEROS[: self.count] if self.count <= len(_ZEROS) else np.zeros(self.count, np.int32)
+
+    @property
+    def counted(self) -> Array:
+        """The rows that count: int64, ascending."""
+        return np.flatnonzero(self.mask) if len(self.mask) else np.arange(self.count)
+
+
+class Folding(Protocol):
+    """How a state is made; `exact`: combined in any tree the results are the same."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the result does not depend on how rows were cut into parts."""
+        ...
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        ...
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        ...
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows, whose groups the state has; the old state is not used any more."""
+        ...
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows, whose group k is group places[k]; the old state is not used any more."""
+        ...
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Compute the aggregate of each of the first groups."""
+        ...
+
+
+def padded(array: Array, groups: int, fill: int = 0) -> Array:
+    """The array with room for more groups, `fill` in it."""
+    if len(array) >= groups:
+        return array
+    out = np.full((groups, *array.shape[1:]), fill, array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+def padded_column(column: Column, groups: int) -> Column:
+    """The column with room for more groups, NULL in it; its `valid` is an array."""
+    more = groups - len(column)
+    return column if more <= 0 else concat_columns([column, null_column(column.type, more)])
+
+
+def put(column: Column, places: Array, values: Column) -> Column:
+    """The column with other values at some places; of fixed width it is changed in place."""
+    if not len(places):
+        return column
+    if column.type.kind is Kind.TEXT:
+        rows = np.arange(len(column))
+        rows[places] = np.arange(len(column), len(column) + len(places))
+        return concat_columns([column, values]).take(rows)
+    assert column.valid is not None
+    column.values[places] = values.values
+    column.valid[places] = True if values.valid is None else values.valid
+    return column
+
+
+def plain(array: Array) -> Array:
+    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
+    return array if array.flags.c_contiguous and array.flags.writeable else array.copy()
+
+
+def size_of(state: State) -> int:
+    """The bytes of a state."""
+    return sum(part.nbytes for part in state)

@@ -1,0 +1,221 @@
+"""Counts, and sums that are exact: integers of 128 bits, and DOUBLEs as integers of units of 2^base.
+
+    count    int64[groups]
+    sum      counts, and int64[groups, words]: two words for BIGINT, BOOLEAN and DECIMAL, which cannot overflow
+    DOUBLE   counts, words, (base, top, rows), and how many values of a group were NaN, infinite, minus infinite
+
+A sum of DOUBLEs is rounded once, when it is finished: it is what `math.fsum` makes of the values in any order. Most
+need two words; numbers whose exponents are far apart need more, up to 34.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.aggregates.state import Rows, State, padded, plain
+from psoup.columns import Array, Column
+from psoup.kernels import fold, wide
+from psoup.kinds import BEYOND, LEAST, TYPES
+from psoup.model import BIGINT, SECOND, DataType, Kind
+from psoup.plan.nodes import Measure
+
+_UNIT, _DIGITS = 1075, 53
+_DAY = 86_400 * SECOND
+_NOTHING = (2_000, -2_000, 0)
+_NONE: Array = np.zeros((0, 3), np.int64)
+
+
+def _counted(counts: Array, rows: Rows) -> None:
+    if rows.codes is None:
+        counts[0] += np.count_nonzero(rows.mask) if len(rows.mask) else rows.count
+    else:
+        fold.count_rows(rows.mask, rows.codes, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """COUNT: the rows that count."""
+
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        return (np.zeros(groups, np.int64),)
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        (counts,) = state
+        assert isinstance(counts, np.ndarray)
+        return (padded(counts, groups),)
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        (counts,) = state
+        assert isinstance(counts, np.ndarray)
+        _counted(counts, rows)
+        return state
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        (counts,), (more,) = into, other
+        assert isinstance(counts, np.ndarray)
+        assert isinstance(more, np.ndarray)
+        counts[places] += more
+        return into
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give the counts."""
+        (counts,) = state
+        assert isinstance(counts, np.ndarray)
+        return Column(BIGINT, counts[:groups])
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerSum:
+    """SUM and AVG of BIGINT, BOOLEAN, DECIMAL, TIMESTAMP or DATE."""
+
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        return np.zeros(groups, np.int64), np.zeros((groups, 2), np.int64)
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        counts, sums = _arrays(state)
+        return padded(counts, groups), padded(sums, groups)
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        counts, sums = _arrays(state)
+        values = plain(rows.args[0].values.astype(np.int64, copy=False))
+        _counted(counts, rows)
+        if rows.codes is None:
+            low, high = fold.sum_whole(values, rows.mask)
+            total = int(low) + (int(high) << 32)
+            words = np.array([[total & 2**64 - 1, total >> 64 & 2**64 - 1]], np.uint64).view(np.int64)
+            wide.add_wide(words, np.zeros(1, np.int64), sums)
+        else:
+            fold.sum_integers(values, rows.mask, rows.codes, sums)
+        return state
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        (counts, sums), (more, added) = _arrays(into), _arrays(other)
+        counts[places] += more
+        wide.add_wide(added, places, sums)
+        return into
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give the sums, or the means."""
+        counts, sums = (array[:groups] for array in _arrays(state))
+        valid = None if counts.all() else counts > 0
+        kind, source = measure.type.kind, measure.args[0].type
+        if measure.function == "sum" and kind is not Kind.DOUBLE:
+            return Column(measure.type, sums.view(TYPES[kind].dtype).reshape(groups), valid)
+        if kind in (Kind.TIMESTAMP, Kind.DATE):
+            return Column(measure.type, _mean_times(counts, sums, source, measure.type), valid)
+        fractions, exponents = _rounded(sums)
+        values = np.ldexp(fractions, exponents.astype(np.int32))
+        if measure.function == "avg":
+            values /= np.maximum(counts, 1) * 10.0**source.scale
+        return Column(measure.type, values, valid)
+
+
+def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) -> Array:
+    """The moments that are the means of moments, or of days; rounded down."""
+    if source.kind is Kind.DATE:
+        means = [days * _DAY // max(count, 1) for days, count in zip(sums[:, 0].tolist(), counts.tolist(), strict=True)]
+        return np.array([min(max(mean, LEAST), BEYOND - 1) for mean in means], np.int64)
+    out = np.empty(len(counts), np.int64)
+    wide.divide_wide(plain(sums), np.maximum(counts, 1), out)
+    return out.astype(TYPES[result.kind].dtype, copy=False)
+
+
+def _rounded(sums: Array) -> tuple[Array, Array]:
+    """The sums as fractions of 53 bits, and exponents."""
+    fractions, exponents = np.empty(len(sums)), np.empty(len(sums), np.int64)
+    wide.round_wide(plain(sums), fractions, exponents)
+    return fractions, exponents
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSum:
+    """SUM and AVG of DOUBLE."""
+
+    exact: bool = True
+
+    def empty(self, groups: int) -> State:
+        """Make the state of groups without a row."""
+        return np.zeros(groups, np.int64), np.zeros((groups, 2), np.int64), np.array(_NOTHING), _NONE
+
+    def grow(self, state: State, groups: int) -> State:
+        """Make room for more groups."""
+        counts, sums, scale, odd = _arrays(state)
+        return padded(counts, groups), padded(sums, groups), scale, padded(odd, groups) if len(odd) else odd
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows."""
+        counts, sums, scale, odd = _arrays(state)
+        _counted(counts, rows)
+        values = plain(rows.args[0].values)
+        least, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        if strange:
+            odd = odd if len(odd) else np.zeros((len(counts), 3), np.int64)
+            fold.count_odd(values, rows.mask, rows.groups, odd)
+        if greatest:
+            sums, scale = _with_room(sums, scale, least - _UNIT, greatest - _UNIT, rows.count)
+            fold.sum_doubles(values.view(np.int64), rows.mask, rows.groups, int(scale[0]), sums)
+        return counts, sums, scale, odd
+
+    def combine(self, into: State, other: State, places: Array) -> State:
+        """Add a state of later rows."""
+        (counts, sums, scale, odd), (more, added, its_scale, strange) = _arrays(into), _arrays(other)
+        counts[places] += more
+        if len(strange):
+            odd = odd if len(odd) else np.zeros((len(counts), 3), np.int64)
+            odd[places] += strange
+        base, top, count = its_scale.tolist()
+        if count:
+            sums, scale = _with_room(sums, scale, base, top, count)
+            aligned = np.zeros((len(added), sums.shape[1]), np.int64)
+            wide.shift_wide(added, base - int(scale[0]), aligned)
+            wide.add_wide(aligned, places, sums)
+        return counts, sums, scale, odd
+
+    def finish(self, state: State, measure: Measure, groups: int) -> Column:
+        """Give the sums, rounded once, or the means."""
+        counts, sums, scale, odd = _arrays(state)
+        counts = counts[:groups]
+        fractions, exponents = _rounded(sums[:groups])
+        if measure.function == "avg":
+            fractions /= np.maximum(counts, 1)
+        with np.errstate(over="ignore"):
+            values = np.ldexp(fractions, (exponents + scale[0] * (fractions != 0)).astype(np.int32))
+        if len(odd):
+            nan, plus, minus = (odd[:groups, k] > 0 for k in range(3))
+            values[plus], values[minus] = np.inf, -np.inf
+            values[nan | (plus & minus)] = np.nan
+        return Column(measure.type, values, None if counts.all() else counts > 0)
+
+
+def _with_room(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> tuple[Array, Array]:
+    """The sums in units that all numbers have, with words for so many more rows, and their (base, top, rows)."""
+    base, top, count = scale.tolist()
+    lower, upper, more = min(base, least), max(top, greatest), count + rows
+    bits = upper - lower + _DIGITS + 1 + more.bit_length()
+    words = max(-(-bits // 64), sums.shape[1])
+    if count and (lower < base or words > sums.shape[1]):
+        lower = max(lower - (64 * words - bits) // 2, -_UNIT) if lower < base else lower  # the next may be lower still
+        shifted = np.zeros((len(sums), words), np.int64)
+        wide.shift_wide(sums, base - lower, shifted)
+        sums = shifted
+    elif words > sums.shape[1]:
+        sums = np.zeros((len(sums), words), np.int64)
+    return sums, np.array([lower, upper, more])
+
+
+def _arrays(state: State) -> list[Array]:
+    return [part for part in state if isinstance(part, np.ndarray)]

@@ -1,0 +1,83 @@
+"""Keys of groups as numbers: by the values, whatever the parts, and refused when they are too many."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psoup.aggregates.keys import Keys
+from psoup.columns import Column, concat_columns
+from psoup.errors import ResourceExhausted
+from psoup.model import BIGINT, DOUBLE, TEXT
+from psoup_testing.aggregating import TYPES, random_column, values_of
+
+
+def _shown(value: Any) -> Any:
+    """A key as it is shown, and told from others."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def _place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where a key stands among others: NULL last, NaN before it; texts by bytes."""
+    kinds = [
+        (2, 0) if v is None else (1, 0) if v == "NaN" else (0, v.encode() if isinstance(v, str) else v) for v in key
+    ]
+    return tuple(kinds)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_numbers_name_the_values_in_any_parts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    types = [TYPES[int(k)] for k in rng.integers(0, len(TYPES), int(rng.integers(1, 4)))]
+    types = [DOUBLE if kind is types[0] and seed % 5 == 0 and kind is not TEXT else kind for kind in types]
+    sizes = rng.choice([0, 1, 40, 3_000], 3).tolist()
+    parts = [[random_column(rng, kind, size) for kind in types] for size in sizes]
+    keys = Keys(types, 100_000, lambda size: None)
+    numbers = np.concatenate([keys.number(part) for part in parts])
+    rows = [
+        tuple(map(_shown, row))
+        for row in zip(*[values_of(concat_columns(c)) for c in zip(*parts, strict=True)], strict=True)
+    ]
+    names: dict[tuple[Any, ...], int] = {}
+    assert numbers.tolist() == [names.setdefault(row, len(names)) for row in rows]
+    order = keys.order()
+    shown = list(zip(*[map(_shown, values_of(column)) for column in keys.columns(order)], strict=True))
+    assert shown == sorted(names, key=_place)
+
+
+def test_keys_far_apart_and_many_of_them() -> None:
+    rng = np.random.default_rng(3)
+    for values in (
+        rng.integers(-(2**63), 2**63 - 1, 50_000),
+        rng.permutation(50_000) + 2**62,
+        np.array([2**63 - 1, -(2**63)]),
+    ):
+        keys = Keys([BIGINT], 100_000, lambda size: None)
+        parts = np.array_split(values, 3)
+        numbers = np.concatenate([keys.number([Column(BIGINT, part)]) for part in parts])
+        assert (keys.columns(numbers.astype(np.int64))[0].values == values).all()
+        assert (keys.columns(keys.order())[0].values == np.unique(values)).all()
+
+
+@pytest.mark.parametrize("values", [np.arange(3_000), np.arange(3_000) << 40])
+def test_more_keys_than_may_be_are_refused_before_memory_is_taken(values: Any) -> None:
+    taken: list[int] = []
+    keys = Keys([BIGINT], 2_000, taken.append)
+    with pytest.raises(ResourceExhausted, match="group_keys") as refused:
+        keys.number([Column(BIGINT, values)])
+    assert refused.value.reason == "GROUP_BUDGET"
+    assert sum(taken) < 200_000
+    with pytest.raises(ResourceExhausted, match="2,000"):
+        Keys([TEXT], 2_000, taken.append).number([_texts(values)])
+
+
+def _texts(values: Any) -> Column:
+    texts = [str(value).encode() for value in values.tolist()]
+    return Column(
+        TEXT, np.cumsum([0, *map(len, texts)]).astype(np.int64), None, np.frombuffer(b"".join(texts), np.uint8)
+    )
