@@ -2,10 +2,18 @@
 
     functions.times      strptime(w, …) beside CAST(w AS TIMESTAMP), date_diff beside two extracts, …
     functions.texts      lpad beside concat, regexp_matches beside LIKE, …
-    functions.numbers    sinh beside power, gcd beside //, …
+    functions.numbers    exp beside power, & beside +, …
+    functions.libm       sin(d) beside DuckDB's sin(d), …
 
 A row is the pair in which the newer function does worst; its note has all pairs of the family. Nothing is near md5,
-gcd and lcm. libm's own sin, tan and sinh take longer than its pow, on the same numbers, and stay beside it.
+gcd and lcm.
+
+A function of mathematics is a call of libm for each value, as NumPy's vectors give other last bits on other processors.
+The nearest of the first functions is power, which is such a call, too; but what a call takes is libm's affair: its sin
+takes 1.5 times as long as its pow, tan 2.3 times, as they have more to do. So `functions.numbers` has those that libm
+computes as fast as pow, and `functions.libm` has all of them beside DuckDB's, which calls the same libm: the statement
+`SELECT max(f(d))` on one thread, beside ours and then NumPy's max. Its note says what each is beside power, too.
+
 Whether a value is right is for the tests to say, which ask DuckDB; here it must only be no error.
 """
 
@@ -14,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -21,10 +30,14 @@ from benchmarks.measure import Row, Target, in_turns
 from benchmarks.run import Run
 from psoup.columns import Column, columns_from_arrow
 from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.mathematics import REAL
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, standing_query
 
-CREATE = "CREATE STREAM s (t TIMESTAMP, u TIMESTAMP, b BIGINT, c BIGINT, m BIGINT, d DOUBLE, w TEXT, n TEXT, z TEXT)"
+CREATE = (
+    "CREATE STREAM s (t TIMESTAMP, u TIMESTAMP, b BIGINT, c BIGINT, m BIGINT, d DOUBLE, e DOUBLE,"
+    " w TEXT, n TEXT, z TEXT)"
+)
 AS_FAST = 0.9
 """What counts as the same speed: some pairs are one function by two names, and differ by so much from turn to turn."""
 
@@ -69,9 +82,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "regexp_replace(n, 't.r', 'x')": MADE_WHERE_LIKE,
     },
     "numbers": {
-        **{f"{name}(d)": "power(d, 1.5)" for name in ("exp", "ln", "log2", "log10", "cbrt", "sin", "tan", "atan")},
-        **{f"{name}(d)": "power(d, 1.5)" for name in ("sinh", "tanh", "asinh")},
-        "atan2(d, d)": "power(d, 1.5)",
+        **{f"{name}(d)": "power(d, 1.5)" for name in ("exp", "ln", "log2", "log10", "cbrt", "atan", "tanh", "asinh")},
         "sign(d)": "abs(d)",
         "trunc(d)": "round(d)",
         "isnan(d)": "abs(d)",
@@ -85,12 +96,20 @@ FAMILIES: dict[str, dict[str, str]] = {
 }
 """By family: an expression of a newer function, and the nearest of one that was there at first."""
 
+OF_LIBM = (
+    *(f"{name}(d)" for name in REAL if name not in ("asin", "acos", "atanh")),
+    *("asin(e)", "acos(e)", "atanh(e)", "atan2(d, e)", "power(d, e)"),
+)
+BLOCKS = 16
+"""How many times the same rows are evaluated in a turn: a statement of DuckDB takes time before it begins."""
+
 
 def rows(run: Run) -> Iterator[Row]:
     """A row for each family."""
     for family, pairs in FAMILIES.items():
         name = f"functions.{family}"
         yield from run.part(partial(_measured, run, name, pairs), name)
+    yield from run.part(partial(_beside_duckdb, run, "functions.libm"), "functions.libm")
 
 
 def _measured(run: Run, name: str, pairs: dict[str, str]) -> Iterator[Row]:
@@ -106,6 +125,34 @@ def _measured(run: Run, name: str, pairs: dict[str, str]) -> Iterator[Row]:
     _, newer, older, sample, peer = found[0]
     note = f"{newer} beside {older}; " + ", ".join(f"{text} {ratio:.2f}x" for ratio, text, *_ in found)
     yield Row(name, sample, "rows/s", "nearest", peer, Target(at_least=AS_FAST), note)
+
+
+def _beside_duckdb(run: Run, name: str) -> Iterator[Row]:
+    """Functions of libm: ours over a column, and DuckDB's, on one thread."""
+    count, samples = run.of(16_384, 16_384, 64), run.of(7, 5, 1)
+    spec, table = create_stream(CREATE), _table(count)
+    columns, found = columns_from_arrow(spec.schema, table), []
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("rows", pa.concat_tables([table] * BLOCKS))
+        connection.execute("CREATE TABLE s AS SELECT d, e FROM rows")
+        for text in OF_LIBM:
+            turns = [partial(_greatest, _bound(spec, each), columns, count) for each in (text, "power(d, 1.5)")]
+            turns.append(partial(_asked, connection, f"SELECT max({text}) FROM s"))
+            ours, power, theirs = in_turns(turns, [BLOCKS * count] * 3, samples)
+            found.append((ours.cpu / theirs.cpu, ours.cpu / power.cpu, text, ours.wall, theirs.wall))
+    found.sort(key=lambda pair: pair[0])
+    _, _, text, sample, peer = found[0]
+    told = ", ".join(f"{text} {ratio:.2f}x ({power:.2f}x power)" for ratio, power, text, *_ in found)
+    yield Row(name, sample, "rows/s", "DuckDB, one thread", peer, Target(at_least=AS_FAST), f"{text}; {told}")
+
+
+def _greatest(bound: Callable[[Scope], Column], columns: Sequence[Column], count: int) -> None:
+    for _ in range(BLOCKS):
+        bound(Scope(columns, count)).values.max()
+
+
+def _asked(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    connection.execute(statement).fetchall()
 
 
 def _bound(spec: StreamSpec, text: str) -> Callable[[Scope], Column]:
@@ -132,6 +179,7 @@ def _table(count: int) -> pa.Table:
             "c": random.integers(1, 20, count),
             "m": random.integers(1, 12, count),
             "d": random.random(count) * 50,
+            "e": random.random(count),
             "w": written,
             "z": [text[:10] for text in written.to_pylist()],
             "n": ["".join(row) for row in syllables[random.integers(0, 8, (count, 8))].tolist()],

@@ -268,6 +268,16 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
     return Column(TEXT, column.values, column.valid, column.data, marks.error)
 
 
+def room(sizes: Array, args: Sequence[Column], failed: Array | None = None) -> Column:
+    """The result of a strict function as TEXT whose bytes are to be written yet: `sizes` (int64[n]) bytes for each
+    text, none where it is NULL; see `finish`.
+    """
+    marks = finish(BIGINT, sizes, args, failed)
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(marks.values, out=ends[1:])
+    return Column(TEXT, ends, marks.valid, np.empty(int(ends[-1]), np.uint8), marks.error)
+
+
 def held(column: Column, most: int) -> Column:
     """Mark rows of a TEXT result that are longer than `most` bytes as errors. O(1) while all together are not."""
     if text_bytes(column) <= most:

@@ -31,6 +31,7 @@ from psoup.expressions.numeric import add_int64, mul_int64, sub_int64
 from psoup.expressions.rounding import round_half_away
 from psoup.expressions.temporal import PARTS, split
 from psoup.expressions.tree import Call, Literal
+from psoup.kernels.numbers import differences
 from psoup.model import BIGINT, DATE, TIMESTAMP
 
 _FAR = 10_000_000
@@ -82,10 +83,9 @@ def date_diff(call: Call, frame: Frame) -> Column:
     columns = [frame.column(time) for time in times]
     name = "day" if part.value == "week" else str(part.value)
     left, right = (_number(name, column) for column in columns)
-    if name in DAYS or UNITS[name] > 1:
-        values, overflow = right - left, None
-    else:
-        values, overflow = sub_int64(right, left)
+    values, overflow = np.empty(frame.rows, np.int64), None
+    if differences(right, left, values) and UNITS.get(name) == 1:
+        _, overflow = sub_int64(right, left)
     if part.value == "week":  # whole ones, not those that begin: so does DuckDB
         values = np.sign(values) * (np.abs(values) // 7)
     return finish(BIGINT, values, columns, overflow)

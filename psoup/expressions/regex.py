@@ -37,11 +37,13 @@ from psoup.expressions.frame import (
     finish,
     finish_text,
     null_column,
+    room,
     text_bytes,
     to_large_string,
 )
 from psoup.expressions.text import blank
 from psoup.expressions.tree import Call, Literal
+from psoup.kernels.texts import splice_texts
 from psoup.model import BOOLEAN
 
 MOST_STATES = 10_000
@@ -59,8 +61,6 @@ _REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
 _NAMED = re.compile(r"\?P?<\w+>")
 _FLAGS = re.compile(r"\?[imsU-]*([:)])")
 _ESCAPED = re.compile(r"\\(\d|\\)")
-LAST_GROUP = 7
-"""The last group that the replacement of a single match may name: two more are needed, and RE2 has nine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +84,14 @@ class Regex:
         """The pattern for the whole text."""
         return rf"{self.flags}\A(?:{self.pattern})\z"
 
-    def first(self, replacement: str) -> tuple[str, str]:
-        """A pattern that is found once, from the text's beginning, and its replacement: Arrow's own way to replace only
-        the first looks at what was found apart from what is around it."""
-        moved = _ESCAPED.sub(lambda m: m[0] if m[1] == "\\" else f"\\{int(m[1]) + 2}", replacement)
-        return rf"{self.flags}\A((?s:.*?))({self.pattern})", rf"\1{moved}"
-
-    def extracting(self, group: int) -> str:
-        """The pattern with one named group alone: the one of this number, or everything if that is 0."""
-        if not group:
-            return f"{self.flags}(?P<found>{self._with(0)})"
-        return self.flags + self._with(group)
-
-    def _with(self, group: int) -> str:
-        """The pattern whose groups are none, but for one."""
+    def naming(self, *numbers: int) -> str:
+        """The pattern whose groups are those of these numbers, with the names g1, g2, ...; g0 is everything."""
         pieces, at = [], 0
         for number, (start, stop) in enumerate(self.groups, 1):
-            pieces += [self.pattern[at:start], "(?P<found>" if number == group else "(?:"]
+            pieces += [self.pattern[at:start], f"(?P<g{number}>" if number in numbers else "(?:"]
             at = stop
-        return "".join([*pieces, self.pattern[at:]])
+        inside = "".join([*pieces, self.pattern[at:]])
+        return self.flags + (f"(?P<g0>{inside})" if 0 in numbers else inside)
 
 
 @lru_cache(4_096)
@@ -263,12 +252,13 @@ def extract(call: Call, frame: Frame) -> Column:
     assert isinstance(group, Literal)
     column, regex = frame.column(call.args[0]), found[0]
     texts = to_large_string(column)
-    if group.value is None or int(group.value) > len(regex.groups):
+    number = None if group.value is None else int(group.value)
+    if number is None or number > len(regex.groups):
         return finish_text(pc.if_else(pc.is_valid(texts), _EMPTY, texts), [column])
     _charge(frame, column, regex)
     frame.sizes.borrow(2 * text_bytes(column))
-    parts = pc.extract_regex(texts, pattern=regex.extracting(int(group.value)))
-    return finish_text(pc.fill_null(pc.struct_field(parts, "found"), ""), [column])
+    parts = pc.extract_regex(texts, pattern=regex.naming(number))
+    return finish_text(pc.fill_null(pc.struct_field(parts, f"g{number}"), ""), [column])
 
 
 _EMPTY = pa.scalar("", pa.large_string())
@@ -282,15 +272,52 @@ def replace(call: Call, frame: Frame) -> Column:
         return null_column(call.type, frame.rows)
     column, (regex, options) = frame.column(call.args[0]), found
     _charge(frame, column, regex)
-    texts, new, lengths = to_large_string(column), str(replacement.value), frame.lengths(call.args[0])
-    every, over = "g" in options, None
-    if every and regex.looks_ahead:
+    new = str(replacement.value)
+    return _every(column, regex, new, frame) if "g" in options else _first(column, regex, new, frame)
+
+
+def _first(column: Column, regex: Regex, replacement: str, frame: Frame) -> Column:
+    """Texts in which the first that is found is replaced: looked for once, then written."""
+    constants, groups = _pieces(replacement)
+    spans = pc.extract_regex_span(to_large_string(column), pattern=regex.naming(0, *groups))
+    begins, stops = np.empty((2, 1 + len(groups), frame.rows), np.int64)
+    for place, number in enumerate((0, *groups)):
+        pairs = pc.struct_field(spans, f"g{number}").values.fill_null(0).to_numpy(zero_copy_only=False)
+        begins[place] = pairs[0::2]
+        np.add(begins[place], pairs[1::2], out=stops[place])
+    found = booleans(spans.is_valid())
+    grown = sum(map(len, constants)) + (stops[1:] - begins[1:]).sum(axis=0) - (stops[0] - begins[0])
+    sizes = np.diff(column.values) + np.where(found, grown, 0)
+    begins[0] = np.where(found, begins[0], -1)
+    replaced = room(sizes, [column], frame.sizes.check(sizes))
+    between = np.cumsum([0, *map(len, constants)])
+    parts = np.frombuffer(b"".join(constants), np.uint8)
+    splice_texts(column.values, column.data, begins, stops, between, parts, replaced.values, replaced.data)
+    return replaced
+
+
+def _pieces(replacement: str) -> tuple[list[bytes], list[int]]:
+    """The constants of a replacement, and the numbers of the groups between them."""
+    constants, groups, at = [""], [], 0
+    for match in _ESCAPED.finditer(replacement):
+        constants[-1] += replacement[at : match.start()]
+        at = match.end()
+        if match[1] == "\\":
+            constants[-1] += "\\"
+        else:
+            groups.append(int(match[1]))
+            constants.append("")
+    constants[-1] += replacement[at:]
+    return [constant.encode() for constant in constants], groups
+
+
+def _every(column: Column, regex: Regex, new: str, frame: Frame) -> Column:
+    """Texts in which all that is found is replaced."""
+    texts, pattern, lengths, over = to_large_string(column), regex.anywhere, np.diff(column.values), None
+    if regex.looks_ahead:
         frame.sizes.borrow(int(np.square(lengths, dtype=np.float64).sum()) // _AGAIN * (1 + regex.states // _SHARE))
-    (pattern, new), times = (regex.anywhere, new), lengths + 1 if every else np.ones(1, np.int64)
-    if not every:
-        pattern, new = regex.first(new)
     references = Counter(match[1] for match in _ESCAPED.finditer(new) if match[1] != "\\")
-    most = lengths * (1 + references.total()) + times * len(new.encode())
+    most = lengths * (1 + references.total()) + (lengths + 1) * len(new.encode())
     limits = frame.sizes.limits
     if most.max(initial=0) > limits.value or frame.sizes.kept + int(most.sum()) > limits.together:
         frame.sizes.borrow(2 * text_bytes(column) + frame.rows)
@@ -320,17 +347,13 @@ def _plain_bytes(escaped: re.Match[str]) -> str:
     return "." if escaped[1] == "\\" else ""
 
 
-def check_replacement(regex: Regex, replacement: str, *, every: bool) -> None:
+def check_replacement(regex: Regex, replacement: str) -> None:
     """Raise InvalidInput, with RE2's words, for a replacement that does not fit the pattern."""
     try:
         pc.replace_substring_regex(pa.array([""], pa.large_string()), pattern=regex.anywhere, replacement=replacement)
     except pa.ArrowInvalid as problem:
         words = str(problem).removeprefix("Invalid replacement string: ")[:200]
         raise InvalidInput(f"{replacement[:80]!r} is not a replacement: {words}", reason="INVALID_VALUE") from None
-    named = [int(match[1]) for match in _ESCAPED.finditer(replacement) if match[1] != "\\"]
-    if not every and max(named, default=0) > LAST_GROUP:
-        message = rf"a replacement without the option 'g' names groups up to \{LAST_GROUP}, not \{max(named)}"
-        raise InvalidInput(message, reason="INVALID_VALUE")
 
 
 EVALUATORS: dict[str, Evaluator] = {

@@ -122,7 +122,7 @@ def replacing(name: str, args: Sequence[Expr]) -> Expr:
     if pattern.value is not None:
         regex = regex_of(str(pattern.value), options)
         if new.value is not None:
-            check_replacement(regex, str(new.value), every="g" in options)
+            check_replacement(regex, str(new.value))
     return Call(TEXT, name, (need(args[0], TEXT, name), pattern, new, *_given(options)))
 
 

@@ -23,13 +23,14 @@ from psoup.expressions.frame import (
     finish,
     finish_text,
     null_column,
+    room,
     text_bytes,
     to_large_string,
 )
 from psoup.expressions.slices import code_points, cut, one_byte_each, substring
 from psoup.expressions.text import LONG_PART, PLACES, blank, by_distinct, bytes_of
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.kernels.texts import find_pieces, first_letters, reverse_texts
+from psoup.kernels.texts import find_pieces, first_letters, pad_texts, padded_sizes, reverse_texts
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
 _FAR = np.int64(2**32)
@@ -129,30 +130,16 @@ def _pad(*, left: bool) -> Evaluator:
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
-        text, padding = columns[0], columns[2]
-        wanted = np.clip(columns[1].values, -_INT32, _INT32)
-        failed = wanted != columns[1].values
-        failed |= wanted == _INT32
-        wanted = np.maximum(wanted, 0)
-        _charge_places(frame, text)
-        _charge_places(frame, padding)
-        size, unit = _sizes(text), _sizes(padding)
-        missing = np.maximum(wanted - size, 0)
-        failed |= (missing > 0) & (unit == 0)
-        missing = np.where(failed, 0, missing)
-        whole, last, ends = missing, None, np.int64(0)
-        if (unit > 1).any():
-            whole, rest = np.divmod(missing, np.maximum(unit, 1))
-            last = substring(padding, np.ones_like(rest), rest)
-            ends = pc.binary_length(last).fill_null(0).to_numpy(zero_copy_only=False)
-        over = frame.sizes.check(np.diff(text.values) + whole * np.diff(padding.values) + ends)
-        if over is not None:
-            whole, last = np.where(over, 0, whole), None if last is None else blank(last, over)
-            failed |= over
-        fill = [pc.binary_repeat(to_large_string(padding), pa.array(whole)), *([] if last is None else [last])]
-        kept = substring(text, np.ones_like(wanted), wanted) if (size > wanted).any() else to_large_string(text)
-        parts = [*fill, kept] if left else [kept, *fill]
-        return finish_text(pc.binary_join_element_wise(*parts, _EMPTY), columns, failed)
+        text, count, padding = columns
+        wanted = np.clip(count.values, 0, _INT32)
+        failed = (count.values >= _INT32) | (count.values < -_INT32)
+        kept, sizes = np.empty((2, frame.rows), np.int64)
+        padded_sizes(text.values, text.data, padding.values, padding.data, wanted, kept, sizes)
+        failed |= sizes < 0
+        over = frame.sizes.check(np.where(failed, 0, sizes))
+        padded = room(sizes, columns, failed if over is None else failed | over)
+        pad_texts(text.values, text.data, padding.values, padding.data, kept, left, padded.values, padded.data)
+        return padded
 
     return evaluator
 

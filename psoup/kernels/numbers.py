@@ -28,3 +28,17 @@ def thousands(values, out):
         size = np.uint64(value) if value >= 0 else np.uint64(0) - np.uint64(value)
         near = np.int64((size + np.uint64(500)) // np.uint64(1_000))
         out[i] = near if value >= 0 else -near
+
+
+@njit(cache=True, nogil=True)
+def differences(left, right, out):
+    """out[i] = left[i] - right[i], modulo 2^64; returns whether any of them is not within int64.
+
+    left, right: int64[n], read. out: int64[n], written. O(n).
+    """
+    wrapped = np.int64(0)
+    for i in range(out.shape[0]):
+        total = left[i] - right[i]
+        wrapped |= (left[i] ^ right[i]) & (left[i] ^ total)
+        out[i] = total
+    return wrapped < 0

@@ -1,4 +1,5 @@
-"""Texts taken apart by their bytes, one row after the other: places of parts, first letters, the order turned round.
+"""Texts taken apart and put together by their bytes, one row after the other: places of parts, first letters, the order
+turned round, a part replaced, room filled.
 
 ends     where the texts of a column begin and end in data: text r is bytes ends[r] to ends[r + 1], UTF-8
 letter   a first byte, and those after it that are 0b10xxxxxx
@@ -105,3 +106,102 @@ def find_pieces(ends, data, between, parts, numbers, begin, stop):
             number -= 1
         if number == 1:
             begin[i], stop[i] = piece, at
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _copy(source, first, stop, out, place):
+    """Write the bytes from first to stop to a place; returns the place behind them."""
+    size = np.uint64(stop - first)
+    to, at = np.uint64(place), np.uint64(first)
+    for j in range(size):  # unsigned, or each would be asked whether it counts from the end
+        out[to + j] = source[at + j]
+    return place + stop - first
+
+
+@njit(cache=True, nogil=True)
+def splice_texts(ends, data, begins, stops, between, parts, out_ends, out):
+    """Write each text with a piece of it replaced by constants and other pieces of it, in turns.
+
+    ends: int64[n + 1], data: uint8[bytes]; begins, stops: int64[1 + g, n]: bytes of the text, counted from its own
+    beginning: first what is replaced, -1 where nothing is, then the pieces; between: int64[g + 2], parts: uint8[b]: the
+    constants before and behind each piece; out_ends: int64[n + 1], filled: a text without bytes is left out; read. out:
+    uint8[out_ends[n]], written. O(bytes written).
+    """
+    for i in range(out_ends.shape[0] - 1):
+        place, base = out_ends[i], ends[i]
+        if place == out_ends[i + 1]:
+            continue
+        if begins[0, i] < 0:
+            _copy(data, base, ends[i + 1], out, place)
+            continue
+        place = _copy(data, base, base + begins[0, i], out, place)
+        place = _copy(parts, between[0], between[1], out, place)
+        for g in range(1, begins.shape[0]):
+            place = _copy(data, base + begins[g, i], base + stops[g, i], out, place)
+            place = _copy(parts, between[g], between[g + 1], out, place)
+        _copy(data, base + stops[0, i], ends[i + 1], out, place)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _letters(data, first, stop):
+    """How many letters there are."""
+    count = 0
+    for j in range(first, stop):
+        count += data[j] & 0xC0 != 0x80
+    return count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _behind(data, at, letters):
+    """Where the bytes of so many letters end."""
+    while True:
+        at += 1
+        letters -= data[at - 1] & 0xC0 != 0x80
+        if letters < 0:
+            return at - 1
+
+
+@njit(cache=True, nogil=True)
+def padded_sizes(ends, data, between, parts, wanted, kept, sizes):
+    """How many bytes texts have when they are cut or filled up to some letters; -1 where there is nothing to fill with.
+
+    ends: int64[n + 1], data: uint8[bytes]; between: int64[n + 1], parts: uint8[b], what each is filled with, again and
+    again; wanted: int64[n], letters, 0 to 2^31; read. kept: int64[n], bytes of the text that stay, and sizes: int64[n],
+    written. O(bytes).
+    """
+    for i in range(sizes.shape[0]):
+        first, stop, low, high = ends[i], ends[i + 1], between[i], between[i + 1]
+        missing = wanted[i] - _letters(data, first, stop)
+        if missing < 0:
+            stop = _behind(data, first, wanted[i])
+            missing = 0
+        kept[i] = stop - first
+        unit = _letters(parts, low, high) if missing else 1
+        if unit == 0:
+            sizes[i] = -1
+            continue
+        whole = missing // unit
+        rest = missing - whole * unit
+        sizes[i] = kept[i] + whole * (high - low) + (_behind(parts, low, rest) - low if rest else 0)
+
+
+@njit(cache=True, nogil=True)
+def pad_texts(ends, data, between, parts, kept, left, out_ends, out):
+    """Write texts as `padded_sizes` has measured them; `left`: what they are filled with comes first.
+
+    out_ends: int64[n + 1], filled: a text without bytes is left out; the other arrays as there, read. out:
+    uint8[out_ends[n]], written. O(bytes written).
+    """
+    for i in range(kept.shape[0]):
+        place, end = out_ends[i], out_ends[i + 1]
+        if place == end:
+            continue
+        low, high = between[i], between[i + 1]
+        if not left:
+            place = _copy(data, ends[i], ends[i] + kept[i], out, place)
+        filled, at = end - kept[i] if left else end, low
+        for j in range(np.uint64(place), np.uint64(filled)):
+            out[j] = parts[at]
+            at = at + 1 if at + 1 < high else low
+        if left:
+            _copy(data, ends[i], ends[i] + kept[i], out, filled)

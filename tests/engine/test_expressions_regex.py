@@ -149,6 +149,18 @@ def test_a_replacement_that_does_not_fit_is_refused(new: str, said: str) -> None
         resolve("regexp_replace", [T, text("(a)"), text(new)])
 
 
+def test_the_first_found_is_replaced_by_any_of_nine_groups_in_any_part_of_a_column() -> None:
+    texts = column_from_arrow(
+        "t", TEXT, pa.array(["é", "zabcdefghiz", None, "", "abcdefghiabcdefghi"], pa.large_string())
+    )
+    nine = resolve("regexp_replace", [T, text("(a)(b)(c)(d)(e)(f)(g)(h)(i)"), text(r"<\9\8é\1\1>")])
+    wanted = ["é", "z<ihéaa>z", None, "", "<ihéaa>abcdefghi"]
+    for start in range(5):
+        assert evaluate(nine, Scope((texts.slice(start, 5),), 5 - start)).to_list() == wanted[start:]
+    short = TextLimits(16, 1_000)
+    assert evaluate(nine, Scope((texts,), 5, texts=short)).to_list() == ["é", "z<ihéaa>z", None, "", None]
+
+
 def test_states_grow_with_repetitions() -> None:
     assert regex_of("abc").states < 10
     assert 900 < regex_of("(a|b){300}").states < 3_000

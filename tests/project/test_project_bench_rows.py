@@ -18,7 +18,7 @@ ROWS = """
     arrival.q1m.eq arrival.q1m.eq.two arrival.q1m.eq.b64 arrival.q1m.eq.b64.run arrival.q1m.eq.match
     arrival.q1m.zipf arrival.q1m.zipf.two arrival.q1m.range arrival.q1m.range.two arrival.q1m.range.b64
     arrival.text.q32.plain arrival.text.q32 arrival.text.q1k arrival.text.q100k
-    functions.times functions.texts functions.numbers
+    functions.times functions.texts functions.numbers functions.libm
     register.100k register.100k.chunk register.q1m register.one.w16m
     tags.register tags.queries tags.unregister
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4

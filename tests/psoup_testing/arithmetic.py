@@ -22,3 +22,9 @@ def signs(rng: Rng) -> Arguments:
     whole, out = thousands(rng)
     ends = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, -np.nan]
     return whole if rng.random() < 0.5 else np.concatenate([ends, rng.normal(size=32)]), out
+
+
+def differences(rng: Rng) -> Arguments:
+    """Whole numbers of all sizes, or those whose differences all fit."""
+    (left, out), (right, _) = thousands(rng), thousands(rng)
+    return (left // 2, right // 2, out) if rng.random() < 0.5 else (left, right, out)

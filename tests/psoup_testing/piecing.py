@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from psoup.kernels.plain import texts as plain
+
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
 
@@ -35,3 +37,39 @@ def find_pieces(rng: Rng) -> Arguments:
 def first_letters(rng: Rng) -> Arguments:
     """Texts of which some are empty."""
     return *_written(rng, "aé€😀"), -1, np.zeros(20, np.int64)
+
+
+def splice_texts(rng: Rng) -> Arguments:
+    """Texts of which a piece is replaced by two others with constants around them, some of them empty."""
+    ends, data = _written(rng, "abé")
+    lengths = np.diff(ends)
+    places = np.sort(rng.integers(0, lengths + 1, (2, 3, 20)), axis=0)
+    begins, stops = places[0], places[1]
+    begins[0] = np.where(rng.random(20) < 0.3, -1, begins[0])
+    constants = rng.choice(["", "x", "--"], 3).tolist()
+    between = np.cumsum([0, *map(len, constants)]).astype(np.int64)
+    grown = between[-1] + (stops - begins)[1:].sum(axis=0) - (stops - begins)[0]
+    sizes = np.where(rng.random(20) < 0.1, 0, lengths + np.where(begins[0] < 0, 0, grown))
+    parts = np.frombuffer("".join(constants).encode(), np.uint8)
+    return ends, data, begins, stops, between, parts, *_room(sizes)
+
+
+def padded_sizes(rng: Rng) -> Arguments:
+    """Texts to be cut or filled up, with texts of which some are empty."""
+    parts = [part.encode() for part in rng.choice(["", "-", "é", "a€b"], 20).tolist()]
+    between = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    joined, sizes = np.frombuffer(b"".join(parts), np.uint8), np.zeros((2, 20), np.int64)
+    return *_written(rng, "ab" if rng.random() < 0.3 else "aé€"), between, joined, rng.integers(0, 20, 20), *sizes
+
+
+def pad_texts(rng: Rng) -> Arguments:
+    """The same, measured."""
+    ends, data, between, joined, wanted, kept, sizes = padded_sizes(rng)
+    plain.padded_sizes(ends, data, between, joined, wanted, kept, sizes)
+    return ends, data, between, joined, kept, bool(rng.integers(0, 2)), *_room(np.maximum(sizes, 0))
+
+
+def _room(sizes: Any) -> tuple[Any, Any]:
+    """Where texts of so many bytes begin and end, and room for them."""
+    ends = np.cumsum([0, *sizes]).astype(np.int64)
+    return ends, np.zeros(ends[-1], np.uint8)

@@ -15,3 +15,10 @@ def signs(values: Array, out: Array) -> None:
 def thousands(values: Array, out: Array) -> None:
     """See the kernel."""
     out[:] = [(abs(value) + 500) // 1_000 * (1 if value >= 0 else -1) for value in values.tolist()]
+
+
+def differences(left: Array, right: Array, out: Array) -> bool:
+    """See the kernel."""
+    exact = [int(first) - int(second) for first, second in zip(left, right, strict=True)]
+    out[:] = [(value + 2**63) % 2**64 - 2**63 for value in exact]
+    return exact != out.tolist()

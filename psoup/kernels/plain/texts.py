@@ -34,3 +34,47 @@ def find_pieces(
         if numbers[i] and 0 <= at < len(pieces):
             begin[i] += sum(len(piece) + len(part) for piece in pieces[:at])
             stop[i] = begin[i] + len(pieces[at])
+
+
+def splice_texts(
+    ends: Array, data: Array, begins: Array, stops: Array, between: Array, parts: Array, out_ends: Array, out: Array
+) -> None:
+    """See the kernel."""
+    constants = _texts(between, parts)
+    for i, text in enumerate(_texts(ends, data)):
+        first, stop = int(out_ends[i]), int(out_ends[i + 1])
+        if first == stop:
+            continue
+        (begin, *starts), (end, *others) = begins[:, i].tolist(), stops[:, i].tolist()
+        if begin < 0:
+            out[first:stop] = list(text)
+            continue
+        made = constants[0]
+        for start, other, constant in zip(starts, others, constants[1:], strict=True):
+            made += text[start:other] + constant
+        out[first:stop] = list(text[:begin] + made + text[end:])
+
+
+def padded_sizes(
+    ends: Array, data: Array, between: Array, parts: Array, wanted: Array, kept: Array, sizes: Array
+) -> None:
+    """See the kernel."""
+    for i, (text, part) in enumerate(zip(_texts(ends, data), _texts(between, parts), strict=True)):
+        letters = text.decode()
+        missing = max(int(wanted[i]) - len(letters), 0)
+        kept[i] = len(letters[: int(wanted[i])].encode())
+        filling = part.decode() * missing
+        sizes[i] = kept[i] + len(filling[:missing].encode()) if filling or not missing else -1
+
+
+def pad_texts(
+    ends: Array, data: Array, between: Array, parts: Array, kept: Array, left: bool, out_ends: Array, out: Array
+) -> None:
+    """See the kernel."""
+    for i, (text, part) in enumerate(zip(_texts(ends, data), _texts(between, parts), strict=True)):
+        first, stop = int(out_ends[i]), int(out_ends[i + 1])
+        if first < stop:
+            missing = stop - first - int(kept[i])
+            filling = (part * missing)[:missing]
+            text = text[: kept[i]]
+            out[first:stop] = list(filling + text if left else text + filling)
