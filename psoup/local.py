@@ -30,10 +30,12 @@ from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.reasons import Row, Why, why
+from psoup.answer.table import Table, invoke_table
 from psoup.answer.tagged import keys_of
 from psoup.answer.window import WindowChoice
 from psoup.answer.would_match import Matched, match
 from psoup.clock import Clock, VirtualClock
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.engine import Engine
@@ -254,6 +256,24 @@ class LocalPSoup:
         return invoke(
             self.engine.snapshot(),
             query_id,
+            tenant=self.tenant,
+            now=self.clock.now(),
+            as_of=as_of,
+            window=_chosen(window),
+            accept_truncation=accept_truncation,
+        )
+
+    def invoke_table(
+        self,
+        query_ids: Sequence[int] | Array,
+        as_of: int | None = None,
+        window: str | Mapping[str, str] | None = None,
+        accept_truncation: bool = False,
+    ) -> Table:
+        """Return the answers of many queries as one table, whose first column is the query's place among them."""
+        return invoke_table(
+            self.engine.snapshot(),
+            np.asarray(query_ids, np.int64),
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,

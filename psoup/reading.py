@@ -121,9 +121,9 @@ class ReadBudget:
         if self._shared is not None and size:
             self._shared.give_back(size)
 
-    def hold_joined(self, size: int) -> None:
-        """Take `size` bytes for a join, which has bounds of its own. Raises ResourceExhausted (SORTS_BUDGET)."""
-        self._take(size, "a join")
+    def hold_joined(self, size: int, what: str = "a join") -> None:
+        """Take `size` bytes for a join, or what has bounds of its own. Raises ResourceExhausted (SORTS_BUDGET)."""
+        self._take(size, what)
         self.joined += size
 
     def give_back_joined(self, size: int) -> None:

@@ -40,7 +40,7 @@ class Piece:
     the first tuple in its chunk.
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     ids: Array
     times: Array
     start: int

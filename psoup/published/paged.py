@@ -184,14 +184,16 @@ def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[Key
             if (places >= 0).any():
                 placed.append((blocks[owner], places[places >= 0]))
             rest.append(part[places < 0])
-    missing = []
-    for key in np.concatenate(rest).tolist():
-        record = pages.get(key // page_size, {}).get(key)
+    left = np.concatenate(rest)
+    in_page = np.isin(left // page_size, np.fromiter(pages, np.int64, len(pages)))  # most that are gone are in none
+    for at in np.flatnonzero(in_page).tolist():
+        key = int(left[at])
+        record = pages[key // page_size].get(key)
         if record is None:
-            missing.append(key)
+            in_page[at] = False
         else:
             records[key] = record
-    return Found(records, placed, np.array(missing, np.int64))
+    return Found(records, placed, left[~in_page])
 
 
 class Editor(Generic[V]):

@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import arithmetic, folding, gathering, grouping, naming, pairing, piecing, searching
+from psoup_testing import arithmetic, clause_sets, folding, gathering, grouping, naming, pairing, piecing, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -395,4 +395,4 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "named.count_bits": grouping.count_bits,
     "named.place_bits": grouping.place_bits,
     "named.write_out": grouping.write_out,
-}  # fmt: skip
+} | clause_sets.CASES  # fmt: skip

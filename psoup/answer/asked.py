@@ -1,0 +1,182 @@
+"""The queries of a call for many answers: found in blocks, sorted into sets that are answered together, or failed.
+
+    place   0   1   2   3   4   5           the order of the call; an ID may come twice
+    ID      7   8   9  12  40   8
+            └─ set 0 ──┘   │   gone         one plan over one stream: a set
+                           └─ set 1
+
+A block of queries is looked at as columns; a query that was registered by itself takes a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.errors import InvalidInput, NotFound, PSoupError
+from psoup.plan.nodes import Node, Output
+from psoup.plan.sides import FIRST_SIDE
+from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord, picked
+from psoup.published.replaced import NOT_KNOWN, WhyGone
+from psoup.published.snapshot import Snapshot
+from psoup.results.runs import order_of
+
+_SHOWN_COLUMNS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Queries of one plan over the same streams: their places in the call, ascending, and their clauses (int64 each).
+
+    `record`: one of them.
+    """
+
+    record: QueryRecord
+    plan: Node
+    places: Array
+    sqc_ids: Array
+
+
+class Failed(NamedTuple):
+    """Why some queries have no answer: `places` int64[k], ascending."""
+
+    error: PSoupError
+    places: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The queries of a call; see the module. `ids`: int64[n], by place."""
+
+    ids: Array
+    sets: Sequence[Alike]
+    failed: Sequence[Failed]
+
+    @property
+    def select(self) -> tuple[Output, ...]:
+        """The columns of the first query that stands; () if none does."""
+        return min(self.sets, key=lambda alike: int(alike.places[0])).plan.schema if self.sets else ()
+
+    def refuse_mixed(self, named: Callable[[int], str] = str) -> None:
+        """Raise InvalidInput, reason MIXED_COLUMNS, if the answers of two queries have different columns."""
+        in_order = sorted(self.sets, key=lambda alike: int(alike.places[0]))
+        columns = [_columns(alike.plan.schema) for alike in in_order]
+        for alike, own in zip(in_order, columns, strict=True):
+            if own != columns[0]:
+                first, other = (named(int(self.ids[of.places[0]])) for of in (in_order[0], alike))
+                raise InvalidInput(
+                    f"the answers of queries {first} and {other} have different columns, {_text(columns[0])} and"
+                    f" {_text(own)}; ask for queries with the same columns in one call",
+                    reason="MIXED_COLUMNS",
+                    first=first,
+                    second=other,
+                )
+
+
+def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
+    """Find the queries with some IDs, int64[n] in any order; an ID below 0 is of no query, and left out.
+
+    O(n log n), and a step for each query that is in no block. Notes that they were asked for.
+    """
+    distinct, back = distinct_ids(ids)
+    wanted = distinct[(distinct >= 0) & (distinct < FIRST_SIDE)]
+    shift = int(np.searchsorted(distinct, 0))
+    found = snapshot.queries.find(wanted)
+    members: dict[tuple[int, ...], list[tuple[QueryRecord, Node, Array, Array]]] = {}
+
+    def add(record: QueryRecord, plan: Node, keys: Array, sqc_ids: Array) -> None:
+        condition = bool(len(sqc_ids)) and record.sqc_id != NO_CLAUSE and bool(record.query.factors)
+        members.setdefault((id(plan), record.stream_id, condition), []).append((record, plan, keys, sqc_ids))
+
+    for block, at in found.blocks:
+        if isinstance(block, QueryBlock) and block.tenant == tenant:
+            keys = picked(block.ids, at)
+            add(block.make(int(at[0])), _plan_of(block), keys, picked(block.sqc_ids, at))
+            if block.expires:
+                snapshot.lifetimes.note_all(keys)
+    _add_single(snapshot, found.records, tenant, add)
+    of: Array = np.full(len(distinct), -1, np.int64)
+    sqc_ids: Array = np.zeros(len(distinct), np.int64)
+    for number, parts in enumerate(members.values()):
+        for _, _, keys, clauses in parts:
+            at = shift + np.searchsorted(wanted, keys)
+            of[at], sqc_ids[at] = number, clauses
+    by_place = of if back is None else of[back]
+    clause_of = sqc_ids if back is None else sqc_ids[back]
+    order = order_of(by_place)
+    ends = np.searchsorted(by_place[order], np.arange(-1, len(members)), "right")
+    sets = []
+    for number, parts in enumerate(members.values()):
+        places = order[ends[number] : ends[number + 1]]
+        sets.append(Alike(*parts[0][:2], places, clause_of[places]))
+    missing = order[: ends[0]]
+    gone = missing[ids[missing] >= 0]
+    return Asked(ids, sets, _gone(snapshot.gone.get(tenant, NOT_KNOWN), ids, gone))
+
+
+def distinct_ids(ids: Array) -> tuple[Array, Array | None]:
+    """The IDs ascending, each once, and the place of each among them; None if they are that already."""
+    if bool((ids[1:] > ids[:-1]).all()):
+        return ids, None
+    distinct, back = np.unique(ids, return_inverse=True)
+    return distinct, back
+
+
+def _plan_of(block: QueryBlock) -> Node:
+    """The plan of all queries of a block."""
+    queries: Any = block.queries
+    return queries.template.plan if hasattr(queries, "template") else queries[0].plan
+
+
+def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str, add: Any) -> None:
+    """Add queries that are in no block, those of one plan and stream together."""
+    plans: dict[tuple[int, ...], tuple[QueryRecord, Node, list[int], list[int]]] = {}
+    for query_id, record in records.items():
+        if record.tenant != tenant:
+            continue
+        query = record.query
+        plan = query.plan
+        key = id(plan), record.stream_id, any(selection.factors for selection in query.selections)
+        if key not in plans:
+            plans[key] = record, plan, [], []
+        plans[key][2].append(query_id)
+        plans[key][3].append(record.sqc_id)
+        if record.expires:
+            snapshot.lifetimes.note(query_id)
+    for record, plan, keys, sqc_ids in plans.values():
+        add(record, plan, np.array(keys, np.int64), np.array(sqc_ids, np.int64))
+
+
+def _gone(why: WhyGone, ids: Array, places: Array) -> list[Failed]:
+    """The failures of queries that do not stand, those of one reason together."""
+    keys = ids[places]
+    replaced = np.isin(keys, why.successors.earlier)
+    expired = ~replaced & np.isin(keys, why.expired.earlier)
+    reasons = (
+        (replaced, "QUERY_REPLACED", "these queries were replaced; go on with those that have their keys now"),
+        (
+            expired,
+            "QUERY_EXPIRED",
+            "these queries were not asked for as long as their expires_after says; register them again",
+        ),
+        (
+            ~(replaced | expired),
+            "UNKNOWN_QUERY",
+            "there are no such queries: they were unregistered, or never"
+            " registered; list the queries to see what stands",
+        ),
+    )
+    return [Failed(NotFound(text, reason=reason), places[which]) for which, reason, text in reasons if which.any()]
+
+
+def _columns(select: Sequence[Output]) -> tuple[tuple[str, str], ...]:
+    return tuple((output.name, str(output.type)) for output in select)
+
+
+def _text(columns: Sequence[tuple[str, str]]) -> str:
+    shown = ", ".join(f"{name} {kind}" for name, kind in columns[:_SHOWN_COLUMNS])
+    return f"({shown}{', …' if len(columns) > _SHOWN_COLUMNS else ''})"

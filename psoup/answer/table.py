@@ -1,0 +1,255 @@
+"""The answers of many queries as one table: the query's place in the call, then the columns of its answer.
+
+    _query   sym   price           rows in the order of places, those of a query as in its own answer
+         0   IBM    12.5
+         3   IBM    12.5           queries 1 and 2 have no row, or failed: `failed` says which
+
+    places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once   `psoup.answer.together`
+                     └─ others (joins, ORDER BY, DISTINCT, LIMIT): one by one, as invocations
+
+All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
+single query with too many is answered as an invocation, piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer.asked import Asked, Failed, asked_for
+from psoup.answer.message import row_bytes
+from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
+from psoup.answer.window import WindowChoice
+from psoup.columns import Array
+from psoup.data.archived import Chunk
+from psoup.errors import Internal, PSoupError
+from psoup.kinds import arrow_type
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.runs import order_of
+from psoup.results.sets import TooManyPairs
+
+PLACE = "_query"
+"""The name of the first column."""
+
+_QUERIES = 1 << 17
+"""Queries of a piece."""
+_FEW = 8
+"""Queries of a piece up to which they are answered one by one."""
+_PAIRS = 1 << 20
+"""Matches of a piece."""
+_PAIR_BYTES = 48
+"""Bytes that a match takes while its piece is made, about."""
+_ROWS = 65_536
+_BATCH_BYTES = 1 << 30
+
+
+class Table:
+    """The answers of a call; holds its snapshot. Once all is read, `failed` and `groups` are whole."""
+
+    def __init__(self, asked: Asked, asking: Asking) -> None:
+        self.count = len(asked.ids)
+        self.ids = asked.ids
+        self.select = asked.select
+        self.failed: list[Failed] = list(asked.failed)
+        self.groups: list[Group] = []
+        self._asking = asking
+        self._sets: list[Set] = []
+        by_window: dict[object, Group | PSoupError] = {}
+        for alike in asked.sets:
+            try:
+                made = asking.set_of(alike, by_window)
+            except PSoupError as problem:
+                if problem.reason == "TOO_MANY_WINDOWS":
+                    raise
+                self.failed.append(Failed(_raised(problem), alike.places))
+            else:
+                made.group.places.append(alike.places)
+                self._sets.append(made)
+        self.groups = [group for group in by_window.values() if isinstance(group, Group)]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of every batch."""
+        columns = [(output.name, arrow_type(output.type)) for output in self.select]
+        return pa.schema([pa.field(PLACE, pa.int64()), *(pa.field(*column) for column in columns)])
+
+    @property
+    def chunks(self) -> list[tuple[int, list[Chunk]]]:
+        """The chunks that the table holds as long as it exists, after the ID of their stream."""
+        windows: dict[int, tuple[StreamView, int, int]] = {}
+        for part in chain.from_iterable(made.seen for made in self._sets):
+            view, low, high = part.view, part.range.low, part.range.high
+            _, least, greatest = windows.get(view.stream_id, (view, low, high))
+            windows[view.stream_id] = view, min(low, least), max(high, greatest)
+        return [
+            (stream_id, [entry.data for entry in view.chunks if entry.data.first_id < high and entry.data.end_id > low])
+            for stream_id, (view, low, high) in windows.items()
+        ]
+
+    def batches(self, max_rows: int = _ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+        """The rows, at most `max_rows` in a batch, in about half of `max_bytes`, if texts are of usual length."""
+        most = min(max_rows, max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1)) if self.select else 1
+        held, rows = list[pa.RecordBatch](), 0
+        for batch in self._parts(most):
+            if rows + batch.num_rows > most and held:
+                yield _one(held)
+                held, rows = [], 0
+            held.append(batch)
+            rows += batch.num_rows
+        if held:
+            yield _one(held)
+
+    def failures(self) -> list[Failed]:
+        """The failures so far, those that say the same together: of each `places` ascending."""
+        alike: dict[tuple[str, str], list[Failed]] = {}
+        for failed in self.failed:
+            alike.setdefault((failed.error.reason, failed.error.message), []).append(failed)
+        return [Failed(some[0].error, np.sort(np.concatenate([of.places for of in some]))) for some in alike.values()]
+
+    def to_table(self) -> pa.Table:
+        """All rows as one Arrow table."""
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    # Pieces --------------------------------------------------------------------------------------------------
+
+    def _parts(self, most: int) -> Iterator[pa.RecordBatch]:
+        """The rows in batches of any size up to `most`."""
+        alone = [made.alike.places for made in self._sets if not made.together]
+        edges = np.sort(np.concatenate([*alone, np.array([self.count])]))
+        start = 0
+        for edge in edges.tolist():  # a query that is answered by itself, or the end
+            yield from self._together(start, edge, most)
+            if edge < self.count:
+                yield from self._alone(edge, most)
+            start = edge + 1
+
+    def _together(self, start: int, end: int, most: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the queries at some places, all of them in sets."""
+        size = _QUERIES
+        while start < end:
+            stop = min(start + size, end)
+            if stop - start <= _FEW:
+                for place in range(start, stop):
+                    yield from self._alone(place, most)
+                start = stop
+                continue
+            try:
+                lines, pairs = self._lines(start, stop)
+            except TooManyPairs:
+                size = (stop - start) // 2
+                continue
+            with self._asking.held(pairs * _PAIR_BYTES):
+                yield from self._gathered(lines, most)
+            size = min(2 * size, _QUERIES) if pairs < _PAIRS // 2 else size
+            start = stop
+
+    def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
+        """The rows of the queries at some places, as references; how many. Raises TooManyPairs."""
+        lines, pairs = list[Lines](), 0
+        noted = list[tuple[Group, int]]()
+        failed = list[Failed]()
+        for made in self._sets:
+            some = made.between(start, stop)
+            if some.start == some.stop:
+                continue
+            places = made.alike.places[some]
+            try:
+                line, errors = self._asking.lines(made, places, made.alike.sqc_ids[some], _PAIRS - pairs)
+            except Internal:
+                raise
+            except PSoupError as problem:
+                failed.append(Failed(_raised(problem), places))
+                continue
+            noted.append((made.group, errors))
+            lines.append(line)
+            pairs += len(line.ids)
+        self.failed += failed
+        for group, errors in noted:
+            group.errors += errors
+        return lines, pairs
+
+    def _gathered(self, lines: list[Lines], most: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some sets, gathered, at most so many at once, by place."""
+        every = [line for line in lines if len(line.ids)]
+        ends = np.sort(np.concatenate([np.zeros(0, np.int64), *(line.places for line in every)]))
+        cuts = [*ends[most - 1 :: most].tolist(), self.count] if len(every) > 1 else [self.count]
+        last = -1
+        for cut in cuts:  # of several sets all rows up to a place, so that they can be put in its order
+            batches = list[pa.RecordBatch]()
+            for line in every:
+                low, high = np.searchsorted(line.places, (last, cut), "right").tolist()
+                rows = self._asking.rows(line, low, high, most, self.schema)
+                if len(every) == 1:
+                    yield from rows
+                else:
+                    batches += rows
+            last = cut
+            if batches:
+                yield from _by_place(batches, most)
+
+    def _alone(self, place: int, most: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one query, as those of its invocation."""
+        made = next((own for own in self._sets if (of := own.between(place, place + 1)).start < of.stop), None)
+        if made is None:
+            return
+        rows = 0
+        try:
+            answer = self._asking.invoke(int(self.ids[place]))
+            for batch in answer.batches(most):
+                rows += batch.num_rows
+                yield placed(np.full(batch.num_rows, place), batch.columns, self.schema)
+        except Internal:
+            raise
+        except PSoupError as problem:
+            if rows:
+                raise
+            self.failed.append(Failed(_raised(problem), np.array([place])))
+        else:
+            made.group.errors += answer.errors
+            made.group.select_errors += answer.select_errors
+
+
+def invoke_table(
+    snapshot: Snapshot,
+    ids: Array,
+    *,
+    tenant: str,
+    now: int,
+    as_of: int | None = None,
+    window: WindowChoice | None = None,
+    accept_truncation: bool = False,
+    budget: ReadBudget | None = None,
+    named: Callable[[int], str] = str,
+) -> Table:
+    """The answers of the queries with some IDs (int64[n]; below 0: of no query, left out), as one table.
+
+    The other arguments are those of `psoup.answer.invoke.invoke`, for all of them; what that raises for a query is
+    among the table's failures. Raises InvalidInput: MIXED_COLUMNS if the columns of two differ, TOO_MANY_WINDOWS.
+    `named`: the names of queries in errors.
+    """
+    asked = asked_for(snapshot, ids, tenant)
+    asked.refuse_mixed(named)
+    asking = Asking(snapshot, tenant, now, as_of, window, accept_truncation, budget or ReadBudget())
+    return Table(asked, asking)
+
+
+def _raised(problem: PSoupError) -> PSoupError:
+    """The error without the frames that it was raised in, which hold arrays."""
+    return problem.with_traceback(None)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _by_place(batches: list[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The rows of several sets in the order of their places; those of one query keep theirs."""
+    every = pa.Table.from_batches(batches)
+    order = order_of(every.column(PLACE).to_numpy())
+    rows = every.take(pa.array(order)).combine_chunks()
+    for start in range(0, rows.num_rows, most):
+        yield from rows.slice(start, most).to_batches()

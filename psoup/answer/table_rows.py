@@ -1,0 +1,218 @@
+"""The rows of a set of queries in a table of answers: what each set sees, its matches as references, its columns.
+
+    set ─ windows ─> range of IDs ─ Together ─> place, tuple ID, by place ─> columns, gathered piece by piece
+
+A set are queries of one plan; `psoup.answer.table` puts the rows of all sets in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer.asked import Alike, distinct_ids
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.invoke import Answer, invoke
+from psoup.answer.source_rows import Reading, by_ids
+from psoup.answer.together import Together
+from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
+from psoup.columns import Array, Column
+from psoup.data.archived import Chunk
+from psoup.data.windows import refuse_truncation
+from psoup.errors import InvalidInput, PSoupError
+from psoup.model import Kind, WindowClause
+from psoup.plan.nodes import Project, Source
+from psoup.plan.standing import StandingQuery
+from psoup.published.records import NO_CLAUSE
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.runs import order_of
+from psoup.results.sets import TooManyPairs
+
+MOST_GROUPS = 1_024
+"""Streams and windows of a call: each has a completeness of its own."""
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class Group:
+    """The queries of some streams and windows: how complete their answers are; `errors` are counted while rows come."""
+
+    told: Completeness
+    query: StandingQuery
+    """One of the queries."""
+    places: list[Array] = field(default_factory=list)
+    errors: int = 0
+    select_errors: int = 0
+
+    @property
+    def completeness(self) -> Completeness:
+        """The completeness of all of their answers so far."""
+        return self.told._replace(errors=self.errors)
+
+
+@dataclass(slots=True)
+class Set:
+    """Queries of one plan, with the windows that all of them see."""
+
+    alike: Alike
+    group: Group
+    seen: list[Reach]
+    together: bool
+
+    def between(self, start: int, stop: int) -> slice:
+        """Those whose places lie in [start, stop)."""
+        return slice(*np.searchsorted(self.alike.places, (start, stop)).tolist())
+
+
+@dataclass(slots=True)
+class Lines:
+    """Rows of a set, still as references: the place of the query and the tuple's ID, by place; and their chunks."""
+
+    of: Set
+    places: Array
+    ids: Array
+    chunks: list[Chunk]
+
+
+@dataclass(slots=True)
+class Asking:
+    """What is asked of all queries of a call."""
+
+    snapshot: Snapshot
+    tenant: str
+    now: int
+    as_of: int | None
+    window: WindowChoice | None
+    accept_truncation: bool
+    budget: ReadBudget
+
+    def set_of(self, alike: Alike, by_window: dict[object, Group | PSoupError]) -> Set:
+        """The windows of some queries, and the group of these. Raises what an invocation of theirs would."""
+        snapshot, record, query = self.snapshot, alike.record, alike.record.query
+        joined = record.sqc_id == NO_CLAUSE
+        windows = windows_of(query, self.window)
+        views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+        key = tuple(view.stream_id for view in views), windows
+        known = by_window.get(key)
+        if isinstance(known, PSoupError):
+            raise known
+        seen = self._seen(views, windows, joined, key, by_window)
+        if known is None:
+            if sum(isinstance(group, Group) for group in by_window.values()) == MOST_GROUPS:
+                raise InvalidInput(
+                    f"the queries have more than {MOST_GROUPS:,} different streams and windows; ask in several calls",
+                    reason="TOO_MANY_WINDOWS",
+                )
+            told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+            known = by_window[key] = Group(told, query)
+        plain = isinstance(alike.plan, Project) and isinstance(alike.plan.input, Source)
+        return Set(alike, known, seen, not joined and plain and bool(query.factors))
+
+    def _seen(
+        self,
+        views: list[StreamView],
+        windows: tuple[WindowClause, ...],
+        joined: bool,
+        key: object,
+        by_window: dict[object, Group | PSoupError],
+    ) -> list[Reach]:
+        """The part of each source that the queries see."""
+        try:
+            if joined:
+                seen = reaches(views, windows, self.now, self.as_of)
+            else:
+                current = views[0].now(self.now)
+                seen = [reach(views[0], windows[0], current, instant(current, self.as_of), self.as_of)]
+            if not self.accept_truncation:
+                for part in seen:
+                    refuse_truncation(part.view.spec.name, part.range)
+        except PSoupError as problem:
+            by_window[key] = problem
+            raise
+        return seen
+
+    def lines(self, made: Set, places: Array, sqc_ids: Array, most: int) -> tuple[Lines, int]:
+        """The rows of some queries of a set as references, and their errors. Raises TooManyPairs."""
+        part = made.seen[0]
+        clauses, back = distinct_ids(sqc_ids)
+        together = Together(self.snapshot, part.view, clauses, self.budget)
+        chunks, which, ids = list[Chunk](), list[Array](), list[Array]()
+        errors: Array = np.zeros(len(clauses), np.int64)
+        for found in together.found(part.range.low, part.range.high, most):
+            most -= len(found.pairs.which)
+            chunks.append(found.entry.data)
+            which.append(found.pairs.which)
+            ids.append(found.pairs.offsets + found.entry.data.first_id)
+            errors += 0 if found.errors is None else found.errors
+        if not chunks:
+            return Lines(made, _NOTHING, _NOTHING, []), 0
+        of = np.concatenate(which)
+        order = order_of(of)
+        of, tuple_ids = of[order], np.concatenate(ids)[order]
+        if back is None:
+            return Lines(made, places[of], tuple_ids, chunks), int(errors.sum())
+        rows, counts = _spread(of, back, len(clauses))
+        if len(rows) > most + len(of):
+            raise TooManyPairs
+        return Lines(made, np.repeat(places, counts), tuple_ids[rows], chunks), int(errors[back].sum())
+
+    def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Some rows of a set, gathered and computed, at most so many at once."""
+        outputs = [output.expr for output in line.of.alike.plan.schema]
+        told, texts, group = line.of.group.told, self.snapshot.config.texts, line.of.group
+        reading = Reading([], told.now, texts, self.budget, 0)
+        for start in range(low, high, most):
+            ids = line.ids[start : min(start + most, high)]
+            for columns in by_ids(outputs, line.chunks, ids, told.now, texts, self.budget):
+                reading.count(columns)
+                places = line.places[start : start + len(columns[0])]
+                start += len(columns[0])
+                yield placed(places, list(map(_arrow, columns)), schema)
+        group.select_errors += reading.errors
+
+    def invoke(self, query_id: int) -> Answer:
+        """The answer of one query."""
+        return invoke(
+            self.snapshot,
+            query_id,
+            tenant=self.tenant,
+            now=self.now,
+            as_of=self.as_of,
+            window=self.window,
+            accept_truncation=self.accept_truncation,
+            budget=self.budget,
+        )
+
+    @contextmanager
+    def held(self, size: int) -> Iterator[None]:
+        """A context in which bytes are charged to the budget. Raises ResourceExhausted."""
+        self.budget.hold_joined(size, "this piece of the table")
+        try:
+            yield
+        finally:
+            self.budget.give_back_joined(size)
+
+
+def _spread(of: Array, back: Array, clauses: int) -> tuple[Array, Array]:
+    """The rows of clauses (`of`: int64[m], ascending) for each query (`back`: its clause), and how many each has."""
+    ends = np.searchsorted(of, np.arange(clauses), "right")
+    starts = np.concatenate([[0], ends[:-1]])
+    counts = (ends - starts)[back]
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts[back] - before, counts) + np.arange(int(counts.sum())), counts
+
+
+def _arrow(column: Column) -> pa.Array:
+    array = column.to_arrow()
+    return array.cast(pa.string()) if column.type.kind is Kind.TEXT else array
+
+
+def placed(places: Array, columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with the places of their queries."""
+    return pa.RecordBatch.from_arrays([pa.array(places, pa.int64()), *columns], schema=schema)

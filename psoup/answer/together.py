@@ -1,0 +1,262 @@
+"""The matches of many clauses of one stream within one range of tuples, chunk by chunk, without a step for a clause.
+
+    chunk   evaluated            kept pairs, all clauses at once          `psoup.results.sets`
+            not evaluated        the clauses that lack it, as an index of their own: the join of arrival
+            on disk, by a job;   one by one, as an invocation does        `psoup.answer.matches`
+            exceptions, few
+
+What comes is what `matches_in` finds for each clause, whatever is covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from psoup.answer.archive_work import ArchiveWork
+from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Subset
+from psoup.columns import Array, Column
+from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.data_stem import Piece
+from psoup.expressions.guarded import every_row
+from psoup.matching.new_tuples import probe
+from psoup.matching.old_tuples import COVER_TOGETHER
+from psoup.plan.standing import ClauseColumns
+from psoup.published.records import ClauseBlock, ClauseRecord, picked
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.failures import NO_FAILURES, is_lone
+from psoup.results.open import OpenResults
+from psoup.results.sets import Pairs, evaluated, joined, kept_pairs
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class Found:
+    """The matches of clauses in one chunk. `errors`: of each clause, int64[k], or None if there is none."""
+
+    entry: ChunkEntry
+    pairs: Pairs
+    errors: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Clauses that read the same attributes in the same way: places among those asked for, and how errors count."""
+
+    places: Array
+    attributes: tuple[int, ...]
+    lone: bool
+
+
+@dataclass(slots=True)
+class Together:
+    """Some clauses of one stream: `ids`, SQC IDs, int64[k], ascending, each once and with a condition in it."""
+
+    snapshot: Snapshot
+    view: StreamView
+    ids: Array
+    budget: ReadBudget
+    _clauses: list[tuple[Any, Array, Array]] | None = None
+    """Records and blocks of the clauses, as they are first asked for."""
+    _index: tuple[bytes, _Index] | None = field(default=None)
+    """The clauses that the last chunk lacked, as an index."""
+
+    def found(self, low: int, high: int, most: int) -> Iterator[Found]:
+        """The matches with IDs in [low, high), oldest chunk first; chunks without any are left out.
+
+        Raises TooManyPairs if a chunk has more than `most`, ResourceExhausted if too much is to be read from the disk.
+        """
+        parts = list(_parts(self.view, low, high))
+        told = self._refuse_or_begin(parts)
+        for entry, start, stop in parts:
+            self.budget.check()
+            found = self._in_chunk(entry, start, stop, most, told)
+            if len(found.pairs.which) or found.errors is not None:
+                yield found
+
+    def _in_chunk(
+        self, entry: ChunkEntry, start: int, stop: int, most: int, told: Callable[[int], None] | None
+    ) -> Found:
+        results = entry.results
+        met = evaluated(results, self.ids)
+        errors = self._errors_kept(results, met)
+        if met.all():
+            return Found(entry, kept_pairs(results, self.ids, start, stop, most), errors)
+        known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
+        pairs = kept_pairs(results, self.ids[known], start, stop, most)
+        kept = Pairs(known[pairs.which], pairs.offsets)
+        alone = self._alone(entry, lacking)
+        errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
+        parts = [kept, *self._one_by_one(entry, lacking[alone], start, stop, errors)]
+        if not alone.all():
+            parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors))
+            if told is not None and not entry.data.in_memory:
+                told(stop - start)
+        return Found(entry, joined(parts), errors if errors.any() else None)
+
+    # Not evaluated yet ---------------------------------------------------------------------------------------
+
+    def _alone(self, entry: ChunkEntry, lacking: Array) -> Array:
+        """Which of the clauses that lack a chunk are looked for one by one: bool, of each."""
+        data = entry.data
+        stored = isinstance(data, ArchivedChunk) and len(data.source.evaluated())
+        if stored or len(lacking) < COVER_TOGETHER:
+            return np.ones(len(lacking), np.bool_)
+        apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
+        return np.isin(self.ids[lacking], apart)
+
+    def _one_by_one(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Iterator[Pairs]:
+        """The matches of clauses at some places; their errors are added to `errors`."""
+        for place in places.tolist():
+            clause = self.snapshot.clause(int(self.ids[place]))
+            search = search_of(self.view, clause, self.snapshot.config.texts)
+            match: ChunkMatches = chunk_matches(entry, clause, start, stop, self.budget, search)
+            errors[place] += match.errors
+            yield Pairs(np.full(match.count, place), match.offsets)
+
+    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Pairs:
+        """The matches of clauses at some places: all of them meet the tuples at once."""
+        name = places.tobytes()
+        if self._index is None or self._index[0] != name:
+            self._index = name, _Index(self.snapshot, self.view, self._of(places))
+        index, data, config = self._index[1], entry.data, self.snapshot.config
+        slots: Array = np.arange(len(places), dtype=np.int64)
+        results = OpenResults(config, len(places))
+        for first in range(start, stop, config.piece_rows):
+            last = min(first + config.piece_rows, stop)
+            self.budget.examine(last - first)
+            piece = Piece(_columns(data, first, last), data.ids_of(first, last), data.times[first:last], first)
+            probe(index.subset, piece, results, self.snapshot.run, every_row(self.budget))
+        errors[places] += index.errors(results)
+        view = results.view(stop, slots)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), slots, start, stop, 2**62)
+        return Pairs(places[pairs.which], pairs.offsets)
+
+    def _refuse_or_begin(self, parts: list[tuple[ChunkEntry, int, int]]) -> Callable[[int], None] | None:
+        """Refuse what would take too long on disk; the result, if there is one, is told of tuples that are done."""
+        on_disk = [
+            stop - start
+            for entry, start, stop in parts
+            if not entry.data.in_memory and not evaluated(entry.results, self.ids).all()
+        ]
+        if not on_disk:
+            return None
+        clause = self.snapshot.clause(int(self.ids[0]))
+        kind = search_of(self.view, clause, self.snapshot.config.texts).kind
+        work = ArchiveWork(kind, sum(on_disk), len(on_disk))
+        work.refuse(self.snapshot.config.archive_rows, self.budget)
+        return work.begin(self.budget)
+
+    # What is known of the clauses ----------------------------------------------------------------------------
+
+    def _all(self) -> list[tuple[Any, Array, Array]]:
+        """The clauses: a record, or a block and positions in it, and the places of these among `ids`."""
+        if self._clauses is None:
+            found = self.snapshot.clauses.find(self.ids)
+            self._clauses = [
+                (block, at, np.searchsorted(self.ids, picked(block.ids, at))) for block, at in found.blocks
+            ]
+            for sqc_id, record in found.records.items():
+                self._clauses.append((record, _NOTHING, np.searchsorted(self.ids, [sqc_id])))
+        return self._clauses
+
+    def _of(self, wanted: Array) -> list[tuple[Any, Array, Array]]:
+        """Those of the clauses at some places (ascending), with their places among these."""
+        some = []
+        for source, at, places in self._all():
+            among = np.minimum(np.searchsorted(wanted, places), len(wanted) - 1)
+            keep = wanted[among] == places
+            if keep.any():
+                some.append((source, at[keep] if len(at) else at, among[keep]))
+        return some
+
+    def _errors_kept(self, results: ChunkResults, met: Array) -> Array | None:
+        """The errors of clauses in a chunk that was evaluated for them; None if there is none."""
+        if not results.errors and results.failures is NO_FAILURES:
+            return None
+        errors: Array = np.zeros(len(self.ids), np.int64)
+        for source, at, places in self._all():
+            lone = _are_lone(source, at)
+            if lone:
+                errors[places] = sum(results.errors.get(attribute, 0) for attribute in source.attributes)
+                continue
+            names, counts = results.failures.names, results.failures.counts
+            if len(names):
+                where = np.minimum(np.searchsorted(names, self.ids[places]), len(names) - 1)
+                errors[places] = np.where(names[where] == self.ids[places], counts[where], 0)
+        errors[~met] = 0
+        return errors if errors.any() else None
+
+
+def _parts(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry, int, int]]:
+    """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where."""
+    if low >= high:
+        return
+    first = int(np.searchsorted([entry.data.first_id for entry in view.chunks], low, "right")) - 1
+    for entry in view.chunks[max(first, 0) :]:
+        data = entry.data
+        start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
+        if start >= stop:
+            break
+        yield entry, start, stop
+
+
+def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:
+    """The columns of rows start to stop; of a chunk on disk each is read when it is taken."""
+    if isinstance(data, ArchivedChunk):
+        return LazyColumns(data, start, stop)
+    return tuple(column.slice(start, stop) for column in data.columns)
+
+
+def _are_lone(source: ClauseRecord | ClauseBlock, at: Array) -> bool:
+    """Whether a clause, or those of a block, are one condition on one expression: see `psoup.results.failures`."""
+    if isinstance(source, ClauseRecord):
+        return is_lone(source.factors)
+    return _one_condition(source.queries.take(picked(source.rows, at[:1])).clauses())
+
+
+def _one_condition(columns: ClauseColumns) -> bool:
+    return len(columns.terms) + len(columns.fixed) == 1 and all(len(factor.terms) == 1 for factor in columns.fixed)
+
+
+class _Index:
+    """Some clauses as an index of their own, in slots from 0 on."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
+        index = QuerySteM(view.spec.schema, snapshot.config)
+        self._alike, single, count = list[_Alike](), list[tuple[int, ClauseRecord]](), 0
+        for source, at, slots in clauses:
+            count += len(slots)
+            if isinstance(source, ClauseRecord):
+                single.append((int(slots[0]), source))
+                continue
+            rows = picked(source.rows, at)
+            columns = source.queries.take(rows).clauses()
+            possible = np.arange(len(slots)) if columns.never is None else np.flatnonzero(~columns.never)
+            if len(possible):
+                used = index.add_columns(slots[possible], columns.take(possible))
+                self._alike.append(_Alike(slots[possible], used, _one_condition(columns)))
+        used_by = index.add_many([(slot, record.factors) for slot, record in single])
+        for (slot, record), used in zip(single, used_by, strict=True):
+            self._alike.append(_Alike(np.array([slot]), used, is_lone(record.factors)))
+        self._count = count
+        self.subset: Subset = index.subset(np.arange(count, dtype=np.int64))
+
+    def errors(self, results: OpenResults) -> Array:
+        """The errors of each clause in what it has met: int64[k]."""
+        errors: Array = np.zeros(self._count, np.int64)
+        if not results.errors and results.failures is NO_FAILURES:
+            return errors
+        errors[results.failures.names] = results.failures.counts
+        for alike in self._alike:
+            if alike.lone:
+                errors[alike.places] = sum(results.errors.get(attribute, 0) for attribute in alike.attributes)
+        return errors

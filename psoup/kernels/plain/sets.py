@@ -1,0 +1,53 @@
+"""Twins of `psoup.kernels.sets`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+
+
+def lists_within(lists: Array, start: int, stop: int, places: Array, counts: Array) -> None:
+    """See the kernel."""
+    for i, (place, count) in enumerate(zip(places.tolist(), counts.tolist(), strict=True)):
+        low, high = np.searchsorted(lists[place : place + count], (start, stop))
+        places[i], counts[i] = place + low, max(high - low, 0)
+
+
+def lists_to_pairs(lists: Array, places: Array, counts: Array, names: Array, which: Array, offsets: Array) -> None:
+    """See the kernel."""
+    which[:] = np.repeat(names, counts)
+    spans = [lists[place : place + count] for place, count in zip(places.tolist(), counts.tolist(), strict=True)]
+    offsets[:] = np.concatenate([np.zeros(0, np.int64), *spans])
+
+
+def _bits(bitmaps: Array, which: Array, start: int, stop: int) -> Array:
+    """bool[k, tuples]: the bits of some bitmaps, without those outside [start, stop)."""
+    bits: Array = np.unpackbits(bitmaps[which].view(np.uint8), axis=1, bitorder="little").astype(np.bool_)
+    bits[:, :start] = False
+    bits[:, stop:] = False
+    return bits
+
+
+def count_within(bitmaps: Array, which: Array, start: int, stop: int, counts: Array) -> None:
+    """See the kernel."""
+    counts[:] = _bits(bitmaps, which, start, stop).sum(axis=1)
+
+
+def bitmaps_to_pairs(
+    bitmaps: Array, which: Array, start: int, stop: int, names: Array, out: Array, offsets: Array
+) -> None:
+    """See the kernel."""
+    rows, offsets[:] = np.nonzero(_bits(bitmaps, which, start, stop))
+    out[:] = names[rows]
+
+
+def runs_to_pairs(
+    slots: Array, run: Array, place_of_slot: Array, start: int, stop: int, which: Array, offsets: Array
+) -> int:
+    """See the kernel."""
+    places = np.append(place_of_slot, -1)
+    place = places[np.minimum(slots, len(place_of_slot))]
+    wanted = np.flatnonzero((place >= 0) & (run >= start) & (run < stop))
+    which[: len(wanted)], offsets[: len(wanted)] = place[wanted], run[wanted]
+    return len(wanted)

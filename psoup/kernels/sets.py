@@ -1,0 +1,103 @@
+"""Matches of many clauses in one chunk as pairs, clause after clause: from lists of offsets, and from rows of bits.
+
+    lists   [3 9 12][1 9]      rows [20, 30)      clause   0  0  4  4
+    rows    …0100100 …                            offset   3  9  1  9
+
+A pair is a name, which the caller gives each clause, and an offset. Pairs come in the order of the clauses.
+"""
+
+# mypy: allow-untyped-defs, no-check-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from psoup.kernels.columns import _popcount, _word
+
+_ONE = np.uint64(1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _first_from(lists, low, high, bound):
+    """The first place in [low, high) of ascending offsets that is not below `bound`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if lists[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def lists_within(lists, start, stop, places, counts):
+    """Narrow lists to their offsets in [start, stop).
+
+    lists: uint16[n], read: list i is the places[i] up to places[i] + counts[i], ascending. places, counts: int64[k],
+    written in place. O(k log n).
+    """
+    for i in range(places.shape[0]):
+        end = places[i] + counts[i]
+        low = _first_from(lists, places[i], end, start)
+        counts[i] = _first_from(lists, low, end, stop) - low
+        places[i] = low
+
+
+@njit(cache=True, nogil=True)
+def lists_to_pairs(lists, places, counts, names, which, offsets):
+    """Write the offsets of some lists, one list after the other, each offset beside the name of its list.
+
+    lists: uint16[n]; places, counts, names: int64[k]; read. which, offsets: int64[sum of counts], written. O(written).
+    """
+    at = np.int64(0)
+    for i in range(places.shape[0]):
+        for place in range(places[i], places[i] + counts[i]):
+            which[at], offsets[at] = names[i], lists[place]
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def count_within(bitmaps, which, start, stop, counts):
+    """How many bits of some bitmaps lie in [start, stop).
+
+    bitmaps: uint64[m, w]; which: int64[k], places among them; read. counts: int64[k], written. O(k * words between).
+    """
+    for i in range(which.shape[0]):
+        words, total = bitmaps[which[i]], np.uint64(0)
+        for index in range(start >> 6, (stop + 63) >> 6 if start < stop else 0):
+            total += _popcount(_word(words, index, start, stop))
+        counts[i] = np.int64(total)
+
+
+@njit(cache=True, nogil=True)
+def bitmaps_to_pairs(bitmaps, which, start, stop, names, out, offsets):
+    """Write the bits of some bitmaps in [start, stop), one bitmap after the other, each beside the name of its bitmap.
+
+    bitmaps: uint64[m, w]; which, names: int64[k]; read. out, offsets: int64[n], written: n is the sum of
+    `count_within`. O(words + written).
+    """
+    at = np.int64(0)
+    for i in range(which.shape[0]):
+        words = bitmaps[which[i]]
+        for index in range(start >> 6, (stop + 63) >> 6 if start < stop else 0):
+            first, word = np.int64(index) << 6, _word(words, index, start, stop)
+            while word != 0:
+                out[at], offsets[at] = names[i], first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+                at += 1
+                word &= word - _ONE
+
+
+@njit(cache=True, nogil=True)
+def runs_to_pairs(slots, run, place_of_slot, start, stop, which, offsets):
+    """Write the pairs of a run whose slots are wanted and whose offsets lie in [start, stop), in their order.
+
+    slots: uint32[n], run: uint16[n], offsets; place_of_slot: int32[s], -1 for a slot that is not wanted, as is a slot
+    from s on; read. which, offsets: int64[n], the first ones written. Returns how many. O(n).
+    """
+    at, known = np.int64(0), place_of_slot.shape[0]
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        if slot < known and place_of_slot[slot] >= 0 and start <= run[i] < stop:
+            which[at], offsets[at] = place_of_slot[slot], run[i]
+            at += 1
+    return at

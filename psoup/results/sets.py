@@ -1,0 +1,176 @@
+"""Matches of many clauses in one chunk at once, whatever form each has: pairs of a clause's place and an offset.
+
+    wanted   ids 5 7 9       open: rows, runs ┐                 which    0  0  2  2  2
+                             packs: lists, bitmaps ┴──>         offsets  3 60  1  2  3
+
+One pass over the part that is wanted, and no step for a clause. Each match comes once, though it may be in the row and
+in a run of an open chunk. What was not evaluated is for the caller: `evaluated` says which clauses were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.kernels.rows import gather_rows, set_bits
+from psoup.kernels.sets import (
+    bitmaps_to_pairs,
+    count_within,
+    lists_to_pairs,
+    lists_within,
+    runs_to_pairs,
+)
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenView
+from psoup.results.runs import order_of
+from psoup.results.sealed import Pack
+
+_ROWS = 1_024
+"""Rows of bits of an open chunk that are copied together: 8 MB of full chunks."""
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+class TooManyPairs(Exception):
+    """Raised if there are more pairs than were asked for: fewer clauses must be asked for."""
+
+
+class Pairs(NamedTuple):
+    """Matches: `which` int64[m], ascending, the places of clauses; `offsets` int64[m], ascending for each clause."""
+
+    which: Array
+    offsets: Array
+
+
+NO_PAIRS = Pairs(_NOTHING, _NOTHING)
+
+
+def evaluated(results: ChunkResults, ids: Array) -> Array:
+    """Which clauses (SQC IDs, int64[k], ascending) were evaluated over all of the chunk: bool[k]."""
+    met: Array = ids < results.covered_before
+    if results.late:
+        met |= np.isin(ids, np.fromiter(results.late, np.int64, len(results.late)))
+    if len(results.gaps):
+        met &= ~np.isin(ids, results.gaps.ids)
+    return met
+
+
+def kept_pairs(results: ChunkResults, ids: Array, start: int, stop: int, most: int) -> Pairs:
+    """The matches in [start, stop) of clauses (SQC IDs, int64[k], ascending) that were `evaluated`.
+
+    Raises TooManyPairs if there are more than `most`. O(k log clauses + matches), and the runs of an open chunk.
+    """
+    parts, room = list[Pairs](), most
+    sources: list[Iterator[Pairs]] = [_packed(pack, ids, start, stop, most) for pack in results.packs]
+    if results.open is not None:
+        sources.append(_opened(results.open, ids[: np.searchsorted(ids, results.covered_before)], start, stop, most))
+    for source in sources:
+        for part in source:
+            room -= len(part.which)
+            if room < 0:
+                raise TooManyPairs
+            parts.append(part)
+    return joined(parts)
+
+
+def joined(parts: list[Pairs]) -> Pairs:
+    """All pairs, by clause; those of one clause in the order of the parts. O(pairs)."""
+    parts = [part for part in parts if len(part.which)]
+    if not parts:
+        return NO_PAIRS
+    which = np.concatenate([part.which for part in parts])
+    offsets = np.concatenate([part.offsets for part in parts])
+    if len(parts) == 1 and bool((which[1:] >= which[:-1]).all()):
+        return parts[0]
+    order = order_of(which)
+    return Pairs(which[order], offsets[order])
+
+
+def places_of(ids: Array, names: Array) -> Array:
+    """The place in `ids` (int64[k], ascending) of each name (int64[n]), or -1: int32[n]. O(k + n) if IDs lie close."""
+    places: Array = np.full(len(names), -1, np.int32)
+    if not len(ids) or not len(names):
+        return places
+    least, greatest = int(ids[0]), int(ids[-1])
+    near = np.flatnonzero((names >= least) & (names <= greatest))
+    if greatest - least <= 8 * (len(ids) + len(names)):
+        table: Array = np.full(greatest - least + 1, -1, np.int32)
+        table[ids - least] = np.arange(len(ids), dtype=np.int32)
+        places[near] = table[names[near] - least]
+        return places
+    at = np.searchsorted(ids, names[near])
+    places[near] = np.where(ids[at] == names[near], at, -1)
+    return places
+
+
+def _packed(pack: Pack, ids: Array, start: int, stop: int, most: int) -> Iterator[Pairs]:
+    """The pairs of a pack: those of lists, then those of bitmaps."""
+    if not len(pack.ids):
+        return
+    at = np.minimum(np.searchsorted(pack.ids, ids), len(pack.ids) - 1)
+    names = np.flatnonzero(pack.ids[at] == ids)
+    at = at[names]
+    places, counts = pack.place[at], pack.counts[at].astype(np.int64)
+    are_lists = places >= 0
+    listed = np.flatnonzero(are_lists)
+    if len(listed):
+        begins, lengths = places[listed], counts[listed]
+        lists_within(pack.lists, start, stop, begins, lengths)
+        out = _room(int(lengths.sum()), most)
+        lists_to_pairs(pack.lists, begins, lengths, names[listed], *out)
+        yield out
+    if len(listed) < len(names):
+        yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, most)
+
+
+def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: int, most: int) -> Pairs:
+    counts = np.empty(len(which), np.int64)
+    count_within(bitmaps, which, start, stop, counts)
+    out = _room(int(counts.sum()), most)
+    bitmaps_to_pairs(bitmaps, which, start, stop, names, *out)
+    return out
+
+
+def _opened(view: OpenView, ids: Array, start: int, stop: int, most: int) -> Iterator[Pairs]:
+    """The pairs of an open chunk: of clauses that have a row, some of these at a time, then of the others.
+
+    A row is copied before it is counted, as sealing may write matches of runs to it; runs are added to the copy.
+    """
+    place_of_slot = places_of(ids, view.sqc_of_slot)
+    parts = []
+    for run in view.runs:
+        which, offsets = np.empty(len(run.slots), np.int64), np.empty(len(run.slots), np.int64)
+        count = runs_to_pairs(run.slots, run.offsets, place_of_slot, start, stop, which, offsets)
+        parts.append(Pairs(which[:count], offsets[:count]))
+    if sum(len(part.which) for part in parts) > most:
+        raise TooManyPairs
+    pairs = joined(parts)
+    slots = np.flatnonzero(place_of_slot[: len(view.row_of_slot)] >= 0)
+    rows = view.row_of_slot[slots]
+    with_row = (rows >= 0) & (rows < view.count)
+    slots, rows = slots[with_row], rows[with_row].astype(np.int64)
+    if not len(rows):
+        yield pairs
+        return
+    names = place_of_slot[slots].astype(np.int64)
+    row_of_name: Array = np.full(len(ids), -1, np.int64)
+    row_of_name[names] = np.arange(len(rows))
+    in_row = row_of_name[pairs.which]
+    yield Pairs(pairs.which[in_row < 0], pairs.offsets[in_row < 0])
+    for first in range(0, len(rows), _ROWS):
+        some = slice(first, first + _ROWS)
+        copied = np.empty((len(rows[some]), view.rows.shape[0] * view.rows.shape[2]), np.uint64)
+        gather_rows(view.rows, rows[some], copied)
+        mine = (in_row >= first) & (in_row < first + len(copied))
+        set_bits(copied[np.newaxis], in_row[mine] - first, pairs.offsets[mine].astype(np.uint16))
+        yield _of_bitmaps(copied, np.arange(len(copied)), names[some], start, stop, most)
+
+
+def _room(pairs: int, most: int) -> Pairs:
+    """Arrays for so many pairs, to be written. Raises TooManyPairs."""
+    if pairs > most:
+        raise TooManyPairs
+    return Pairs(np.empty(pairs, np.int64), np.empty(pairs, np.int64))

@@ -1,0 +1,69 @@
+"""Cases of the kernels of `psoup.kernels.sets`: lists and bitmaps of several clauses, runs with slots of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def _span(rng: Rng, tuples: int) -> tuple[int, int]:
+    low, high = sorted(rng.integers(0, tuples + 1, 2).tolist())
+    return (0, tuples) if rng.random() < 0.2 else (low, high)
+
+
+def _lists(rng: Rng) -> tuple[Any, Any, Any]:
+    """Lists one behind the other, of which some are wanted: their places and lengths."""
+    lists = [np.sort(rng.permutation(90)[: int(rng.integers(0, 9))]) for _ in range(12)]
+    counts = np.array([len(some) for some in lists])
+    wanted = np.sort(rng.permutation(12)[: int(rng.integers(0, 13))])
+    return np.concatenate(lists).astype(np.uint16), (np.cumsum(counts) - counts)[wanted], counts[wanted]
+
+
+def _lists_within(rng: Rng) -> Arguments:
+    lists, places, counts = _lists(rng)
+    return lists, *_span(rng, 90), places, counts
+
+
+def _lists_to_pairs(rng: Rng) -> Arguments:
+    lists, places, counts = _lists(rng)
+    names, room = rng.integers(0, 1 << 40, len(places)), int(counts.sum())
+    return lists, places, counts, names, np.zeros(room, np.int64), np.zeros(room, np.int64)
+
+
+def _bitmaps(rng: Rng) -> tuple[Any, Any, tuple[int, int]]:
+    bits = rng.random((5, 192)) < rng.choice([0.02, 0.5, 1.0])
+    bitmaps = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
+    return bitmaps, rng.integers(0, 5, int(rng.integers(0, 7))), _span(rng, 192)
+
+
+def _count_within(rng: Rng) -> Arguments:
+    bitmaps, which, span = _bitmaps(rng)
+    return bitmaps, which, *span, np.zeros(len(which), np.int64)
+
+
+def _bitmaps_to_pairs(rng: Rng) -> Arguments:
+    bitmaps, which, (start, stop) = _bitmaps(rng)
+    bits = np.unpackbits(bitmaps[which].view(np.uint8), axis=1, bitorder="little")
+    room = int(bits[:, start:stop].sum())
+    names = rng.integers(0, 1 << 40, len(which))
+    return bitmaps, which, start, stop, names, np.zeros(room, np.int64), np.zeros(room, np.int64)
+
+
+def _runs_to_pairs(rng: Rng) -> Arguments:
+    count = int(rng.integers(0, 60))
+    slots, run = rng.integers(0, 12, count).astype(np.uint32), rng.integers(0, 90, count).astype(np.uint16)
+    places = rng.integers(-1, 6, int(rng.integers(0, 13))).astype(np.int32)
+    return slots, run, places, *_span(rng, 90), np.zeros(count, np.int64), np.zeros(count, np.int64)
+
+
+CASES = {
+    "sets.lists_within": _lists_within,
+    "sets.lists_to_pairs": _lists_to_pairs,
+    "sets.count_within": _count_within,
+    "sets.bitmaps_to_pairs": _bitmaps_to_pairs,
+    "sets.runs_to_pairs": _runs_to_pairs,
+}
