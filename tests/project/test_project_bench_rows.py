@@ -26,6 +26,7 @@ ROWS = """
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
     join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first
+    join.all1024.p2 join.all32.all join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service

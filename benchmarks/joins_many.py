@@ -1,0 +1,210 @@
+"""Rows `join.all*`, `join.arrival.*`, `join.asked.*`: a thousand joins of one form, all their answers, and arrival.
+
+    join.all1024.p2      the answers of 1,024 queries, sides of 2 % each, as Arrow; .p10; join.all32.p50, .all
+    join.arrival.q64     tuples of both streams a second with 64 join queries, beside their sides as plain selections
+    join.asked.q64       the same, and each query asked once per 65,536 tuples, beside pairs found on arrival
+
+DuckDB answers all queries with one statement: a join of both windows with the table of the queries. Polars joins once
+for each of some queries, scaled to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from benchmarks.joins import BATCH, OPEN, WINDOW
+from benchmarks.measure import Row, Sample, Target, in_turns, seconds
+from benchmarks.peers.on_arrival import PairsOnArrival
+from benchmarks.run import Run
+from psoup.local import LocalPSoup
+
+Integers = npt.NDArray[np.int64]
+VALUES = 1_000
+SIDES = {"r": "a", "s": "b"}
+SHARES = {"p2": 20, "p10": 100, "p50": 500, "all": VALUES}
+QUERIES = (1, 10, 64, 1_024)
+ASKED_EVERY = 65_536
+POLARS_SAMPLE = 32
+JOIN = "SELECT r.k, r.a, s.b FROM r [ROWS {w}], s [ROWS {w}] WHERE r.k = s.k"
+PARAMETERS = " AND r.a >= $r0 AND r.a < $r1 AND s.b >= $s0 AND s.b < $s1"
+TARGETS = {"p2": {"DuckDB": 2.0, "Polars": 5.0}, "p10": {"DuckDB": 2.0, "Polars": 5.0}, "all": {"DuckDB": 1.0}}
+
+
+class Many:
+    """`queries` joins of one form that select `width` of 1,000 values of each side, over windows of `window` tuples."""
+
+    def __init__(self, queries: int, width: int, window: int) -> None:
+        rng = np.random.default_rng(9)
+        self.window, self.width = window, width
+        lows = rng.integers(0, VALUES - width + 1, (2, queries))
+        self.bounds: Integers = np.stack([lows, lows + width], axis=2)
+        self.streams = {
+            name: {
+                "k": rng.integers(0, window // 8, 2 * window + OPEN),
+                value: rng.integers(0, VALUES, 2 * window + OPEN),
+            }
+            for name, value in SIDES.items()
+        }
+        self.tables = {name: pa.table(columns) for name, columns in self.streams.items()}
+
+    def parameters(self) -> pa.Table:
+        """The values of each query."""
+        (r0, r1), (s0, s1) = (own.T for own in self.bounds)
+        return pa.table({"r0": r0, "r1": r1, "s0": s0, "s1": s1})
+
+    def empty(self) -> LocalPSoup:
+        """The streams without tuples and queries."""
+        local = LocalPSoup()
+        for name, columns in self.streams.items():
+            declared = ", ".join(f"{column} BIGINT" for column in columns)
+            local.execute(f"CREATE STREAM {name} ({declared}) RETENTION {self.window} ROWS")
+        return local
+
+    def joins(self) -> tuple[LocalPSoup, list[int]]:
+        """The join queries, registered."""
+        local = self.empty()
+        return local, [*local.register_many(JOIN.format(w=self.window) + PARAMETERS, self.parameters())]
+
+    def selections(self) -> LocalPSoup:
+        """The sides of these, as plain selections."""
+        local = self.empty()
+        for (name, value), bounds in zip(SIDES.items(), self.bounds, strict=True):
+            statement = f"SELECT * FROM {name} [ROWS {self.window}] WHERE {value} >= $low AND {value} < $high"
+            local.register_many(statement, pa.table({"low": bounds[:, 0], "high": bounds[:, 1]}))
+        return local
+
+    def push(self, local: LocalPSoup, start: int, stop: int) -> None:
+        """Push tuples of both streams in turns."""
+        for at in range(start, stop, BATCH):
+            for name, table in self.tables.items():
+                local.push(name, table.slice(at, min(BATCH, stop - at)))
+
+
+def rows(run: Run) -> Iterator[Row]:
+    """All rows; quick ones are of few shares and numbers of queries."""
+    window, samples = run.of(WINDOW, WINDOW, BATCH), run.of(3, 3, 1)
+    for share in run.of(("p2", "p10", "p50", "all"), ("p2",), ("p2", "all")):
+        few = SHARES[share] >= SHARES["p50"]
+        name = f"join.all{32 if few else 1024}.{share}"
+        work = partial(Many, run.of(32, 32, 4) if few else run.of(1_024, 1_024, 8), SHARES[share], window)
+        yield from run.part(partial(_all_answers, name, work, TARGETS.get(share, {}), samples), name)
+    for queries in run.of(QUERIES, QUERIES[2:3], QUERIES[:2]):
+        names = f"join.arrival.q{queries}", f"join.asked.q{queries}"
+        yield from run.part(partial(_arrival, *names, partial(Many, queries, SHARES["p2"], window), samples), *names)
+
+
+def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float], samples: int) -> Iterator[Row]:
+    """All answers as Arrow tables, one after the other, beside those of engines."""
+    many = make()
+    local, queries = many.joins()
+    many.push(local, 0, many.window + OPEN)
+    local.maintain()
+    peers = _Peers(many)
+
+    def ours() -> int:
+        return sum(local.invoke(query).to_table().num_rows for query in queries)
+
+    count = ours()
+    if not ours() == peers.duckdb().num_rows == count:
+        raise AssertionError(f"DuckDB has {peers.duckdb().num_rows:,} rows, not {count:,}")
+    for number in (0, len(queries) - 1):
+        if local.invoke(queries[number]).to_table().num_rows != len(peers.polars(number)):
+            raise AssertionError(f"Polars disagrees on query {number}")
+    sampled = range(0, len(queries), max(len(queries) // POLARS_SAMPLE, 1))
+    calls = [ours, peers.duckdb, lambda: [peers.polars(number) for number in sampled]]
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(samples):
+        for spent, call in zip(times, calls, strict=True):
+            spent.append(1e3 * seconds(call))
+    ours_ms, duck, some = map(Sample.of, times)
+    theirs = {"DuckDB": duck, "Polars": some.scaled(len(queries) / len(sampled))}
+    labels = {"DuckDB": "DuckDB, one shared statement", "Polars": f"Polars, scaled from {len(sampled)}"}
+    for peer, sample in theirs.items():
+        target = Target(at_least=targets[peer]) if peer in targets else None
+        yield Row(
+            name, ours_ms, "ms", labels[peer], sample, target, "", {"answer_rows": count, "queries": len(queries)}
+        )
+
+
+class _Peers:
+    """Engines over the windows' tuples and the table of the queries."""
+
+    def __init__(self, many: Many) -> None:
+        stop = many.window + OPEN
+        kept = {name: table.slice(stop - many.window, many.window) for name, table in many.tables.items()}
+        self._frames = {name: pl.DataFrame(table) for name, table in kept.items()}
+        self._bounds = many.bounds
+        self._connection = duckdb.connect()
+        numbered = many.parameters().append_column("id", pa.array(range(many.bounds.shape[1]), pa.int64()))
+        for name, table in (kept | {"q": numbered}).items():
+            self._connection.register("arrow_window", table)
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow_window")
+            self._connection.unregister("arrow_window")
+
+    def duckdb(self) -> pa.Table:
+        """All answers, with the number of the query."""
+        inside = "r.a >= q.r0 AND r.a < q.r1 AND s.b >= q.s0 AND s.b < q.s1"
+        return self._connection.sql(
+            f"SELECT q.id, r.k, r.a, s.b FROM r JOIN s ON r.k = s.k JOIN q ON {inside}"
+        ).to_arrow_table()
+
+    def polars(self, number: int) -> pl.DataFrame:
+        """One answer."""
+        sides = zip(SIDES.items(), self._bounds[:, number].tolist(), strict=True)
+        left, right = (
+            self._frames[name].filter((pl.col(value) >= low) & (pl.col(value) < high))
+            for (name, value), (low, high) in sides
+        )
+        return left.join(right, on="k")
+
+
+def _arrival(plain: str, asked: str, make: Callable[[], Many], samples: int) -> Iterator[Row]:
+    """Tuples a second: with joins and with their sides alone; then with answers, and pairs found on arrival."""
+    many = make()
+    (local, queries), alone = many.joins(), many.selections()
+    emulated = PairsOnArrival(many.bounds, many.window, many.width / VALUES)
+    window, values = many.window, list(SIDES.items())
+
+    def pairs(start: int, stop: int) -> int:
+        found = 0
+        for at in range(start, stop, BATCH):
+            for side, (name, value) in enumerate(values):
+                columns = many.streams[name]
+                found += emulated.arrive(side, columns["k"][at : at + BATCH], columns[value][at : at + BATCH])
+        return found
+
+    found = pairs(0, window)
+    for soup in (local, alone):
+        many.push(soup, 0, window)
+        soup.maintain()
+    answered = sum(local.invoke(query).to_table().num_rows for query in queries)
+    if found != answered:
+        raise AssertionError(f"{found:,} pairs were found on arrival, and the answers have {answered:,} rows")
+
+    def ask() -> None:
+        for start in range(window, 2 * window, ASKED_EVERY // 2):
+            many.push(local, start, min(start + ASKED_EVERY // 2, 2 * window))
+            for query in queries:
+                local.invoke(query).to_table()
+
+    def tidy() -> None:
+        for soup in (local, alone):
+            soup.maintain()
+
+    turns: list[Callable[[], Any]] = [partial(many.push, soup, window, 2 * window) for soup in (local, alone)]
+    turns += [ask, partial(pairs, window, 2 * window)]
+    rates = in_turns(turns, [2 * window] * 4, samples, tidy)
+    joined, selected, answering, emulating = (rate.wall for rate in rates)
+    note = (
+        f"{plain}: {rates[0].cpu:,.0f} tuples/s by the CPU time of the pushing thread, selections {rates[1].cpu:,.0f}"
+    )
+    yield Row(plain, joined, "tuples/s", "its sides as selections", selected, Target(at_least=0.95), note)
+    yield Row(asked, answering, "tuples/s", emulated.name, emulating)
