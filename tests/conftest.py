@@ -1,12 +1,15 @@
 """What holds for every test: the same Hypothesis cases in each run, and a summary of what the random tests did.
 
 `PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.budget`. The random histories have every
-structure checked after every event (`verify="all"`); all else is checked as it is in production.
+structure checked after every event (`verify="all"`); all else is checked as it is in production. Folders of tests lie
+in memory where there is room (`TMPDIR` names another place): no test cuts the power of its machine, so none needs one.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+_MEMORY, _ROOM = Path("/dev/shm"), 4 * 2**30
+if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 _PACKAGE = Path(__file__).resolve().parent.parent / "psoup"
 if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep its compiled kernels elsewhere
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "psoup-numba"))
@@ -47,6 +53,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what all test modules made, which never goes, from the garbage collector, and let it run rarely."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 50)
 
 
 def pytest_report_header() -> str:

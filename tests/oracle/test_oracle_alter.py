@@ -85,11 +85,10 @@ class Altered:
         if not self.rows:
             return 0
         connection = duckdb.connect(config={"threads": 1})
-        names = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        connection.execute(f"CREATE TABLE s (x BIGINT, t BIGINT{', ' if names else ''}{names})")
-        places = ", ".join("?" * (2 + len(self.columns)))
-        rows = [(r["x"], r["t"], *(r.get(name) for name in self.columns)) for r in self.rows]
-        connection.executemany(f"INSERT INTO s VALUES ({places})", rows)
+        table = {name: pa.array([row[name] for row in self.rows], pa.int64()) for name in ("x", "t")}
+        for name, kind in self.columns.items():
+            table[name] = pa.array([row.get(name) for row in self.rows], pa.string()).cast(TYPES[kind])
+        connection.register("s", pa.table(table))
         edge = max(int(str(r["t"])) for r in self.rows) - 5 * SECOND if self.event_time else 2**62
         for query, condition, columns in self.queries:
             found = self.soup.invoke(query).to_table()

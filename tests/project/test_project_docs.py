@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import service
 from psoup_testing.documents import named_files
 from psoup_testing.terminal import run_in_terminal
+from psoup_testing.zygote import Zygote
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (
@@ -56,10 +56,18 @@ class AnyIncarnation(doctest.OutputChecker):
         return super().check_output(same_incarnation(want), same_incarnation(got), optionflags)
 
 
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as ready:
+        yield ready
+
+
 @pytest.fixture
-def address() -> Iterator[str]:
-    with service(durable=True) as where:
-        yield where
+def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a service on a directory of its own listens."""
+    zygote.start(str(tmp_path_factory.mktemp("service") / "data"))
+    yield zygote.ready()
+    assert zygote.stop() == 0
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"])
