@@ -85,14 +85,14 @@ def rows(run: Run) -> Iterator[Row]:
     for label, window in windows.items():
         for share, passing in SELECTED.items() if window else ():
             name, few = f"join.invoke.w{label}.{share}", window == MILLION and share == "all"
-            case = partial(_keyed, window, passing)
+            case = partial(keyed, window, passing)
             yield from run.part(partial(beside_peers, name, case, 5 if few else repeats), name)
     window = run.of(WINDOW, WINDOW, BATCH)
     name = "join.band.w65536.p2"
     yield from run.part(partial(beside_peers, name, partial(_near, window, SELECTED["p2"]), repeats), name)
     for shape in ("star", "chain"):
         name = f"join.nway.{shape}4"
-        yield from run.part(partial(beside_peers, name, partial(_several, window, 4, shape), repeats), name)
+        yield from run.part(partial(beside_peers, name, partial(several, window, 4, shape), repeats), name)
     names = ("join.hotkey.limit", "join.hotkey.first")
     yield from run.part(partial(_hot_key, window, repeats), *names)
 
@@ -101,7 +101,7 @@ def beside_peers(name: str, make: Callable[[], Case], repeats: int) -> Iterator[
     """A row for each peer, each with its own target; they take turns."""
     case = make()
     query, peers = case.load(), case.peers()
-    _check(case, query, peers)
+    check(case, query, peers)
     calls = [lambda: case.local.invoke(query).to_table(), *(peer.join for peer in peers)]
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
@@ -140,7 +140,7 @@ def _hot_key(window: int, repeats: int) -> Iterator[Row]:
         yield Row(f"join.hotkey.{name}", ours, "us", "-", None, Target(value_at_most=most))
 
 
-def _check(case: Case, query: int, peers: list[Peer]) -> None:
+def check(case: Case, query: int, peers: list[Peer]) -> None:
     ours = np.stack([column.to_numpy() for column in case.local.invoke(query).to_table().columns])
     for peer in peers:
         if not np.array_equal(in_order(ours), in_order(peer.answer())):
@@ -155,7 +155,7 @@ def _side(rng: np.random.Generator, window: int, name: str) -> dict[str, Any]:
     }
 
 
-def _keyed(window: int, passing: int) -> Case:
+def keyed(window: int, passing: int) -> Case:
     rng = np.random.default_rng(5)
 
     def joined(of: Frames) -> pl.DataFrame:
@@ -179,7 +179,7 @@ def _near(window: int, passing: int) -> Case:
     return Case(window, streams, "r.t, r.a, s.u, s.b", f"{near} AND r.a < {passing} AND s.b < {passing}", joined)
 
 
-def _several(window: int, count: int, shape: str) -> Case:
+def several(window: int, count: int, shape: str) -> Case:
     rng = np.random.default_rng(8)
     names = [f"s{place}" for place in range(count)]
     streams = {name: {own: rng.integers(0, window, window + OPEN) for own in ("k", "j")} for name in names}

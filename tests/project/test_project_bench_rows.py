@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import durability, registration
+from benchmarks import durability, joins_large, registration
 from psoup_testing.bench import failures, names, run_bench
 
 ROWS = """
@@ -27,6 +27,7 @@ ROWS = """
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
     join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first
     join.all1024.p2 join.all32.all join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
+    join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
@@ -48,6 +49,7 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for driver in () if servers else SERVERS:
         monkeypatch.setitem(sys.modules, driver, None)
     monkeypatch.setattr(registration, "_measured", registration.measure)  # processes of their own start slowly
+    monkeypatch.setattr(joins_large, "_measured", joins_large.grown)
     monkeypatch.setattr(registration, "BLOCK", 64)
     monkeypatch.setattr(registration, "ONE_BY_ONE", 20)
     code, rows = run_bench(monkeypatch, tmp_path / "bench.json", "--tiny")
@@ -58,7 +60,8 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 0 < found["recovery.first"]["value"] < found["recovery.covered"]["value"]
     tuples = recovered() * 64 / 2**20
     assert tuples < found["recovery.memory"]["peer_value"] < 2 * tuples  # and their results
-    assert all(row["value"] > 0 for row in rows if not row["name"].startswith("register.") and row["unit"] != "stalls")
+    grown = ("register.", "join.growth.queries.")
+    assert all(row["value"] > 0 for row in rows if not row["name"].startswith(grown) and row["unit"] != "stalls")
 
 
 def recovered() -> int:
