@@ -125,6 +125,13 @@ class Shape:
     tidy_from: int = 64
     """Dead slots that are worth rebuilding the open results for, if they are also more than the live clauses."""
 
+    key_probes: int = 8
+    """Searches of a column of a closed chunk after which it has a key index, which costs as much as 20 of them; one of
+    texts counts as four."""
+
+    keys_at_once: int = 16
+    """Key indexes that one invocation makes at most: some 10 ms."""
+
     cover_at_once: int = 8_192
     """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
 

@@ -3,6 +3,7 @@
     structure             bytes of real buffers           per
     tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
     search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
+    key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
     predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
     query catalog         blocks; records by a sample     query      an estimate: Python's own objects
@@ -23,6 +24,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
+from psoup.data.keyed import KeyIndex
 from psoup.published.snapshot import Snapshot, StreamView
 
 _SAMPLE = 64
@@ -65,6 +67,7 @@ def memory_bill(snapshot: Snapshot) -> Bill:
         _tuples(views),
         _waiting(views),
         _codes(views),
+        _keys(views),
         *_results(views),
         _index(views),
         _catalog(snapshot),
@@ -100,6 +103,16 @@ def _waiting(views: list[StreamView]) -> Item:
 def _codes(views: list[StreamView]) -> Item:
     size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.narrow.values()))
     return Item("search codes", size, size, sum(view.next_id - view.hot_id for view in views) if size else 0, "tuple")
+
+
+def _keys(views: list[StreamView]) -> Item:
+    """Bytes of the key indexes, for the tuples of which a column has one."""
+    size = count = 0
+    for chunk in _chunks(views):
+        indexes = [index.nbytes for index in list(chunk.keyed.values()) if isinstance(index, KeyIndex)]
+        size += sum(indexes)
+        count += len(chunk) if indexes else 0
+    return Item("key indexes", size, size, count, "tuple")
 
 
 def _results(views: list[StreamView]) -> tuple[Item, Item]:

@@ -137,6 +137,8 @@ def matches_in(
     parts, matches, unknown = _looked_up(view, clause, low, high, budget)
     if unknown:
         search = search_of(view, clause, texts)
+        unknown = _by_key(search, parts, unknown, matches, budget)
+    if unknown:
         work = _work(search, parts, unknown)
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
@@ -155,16 +157,17 @@ def matches_together(
     Raises ResourceExhausted, reason ARCHIVE_BUDGET, if what would have to be looked at on disk is too much together.
     """
     looked = [_looked_up(*side, budget) for side in sides]
-    searches = [search_of(view, clause, texts) if looked[k][2] else None for k, (view, clause, *_) in enumerate(sides)]
-    works = [
-        (side[0].spec.name, _work(search, parts, unknown))
-        for side, search, (parts, _, unknown) in zip(sides, searches, looked, strict=True)
-        if search is not None
-    ]
+    searches = list[tuple[str, Search, _Looked]]()
+    for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
+        if unknown:
+            search = search_of(view, clause, texts)
+            left = _by_key(search, parts, unknown, matches, budget)
+            searches.append((view.spec.name, search, (parts, matches, left)))
+    works = [(name, _work(search, parts, unknown)) for name, search, (parts, _, unknown) in searches]
     refuse_together(works, archive_rows, budget)
-    for search, (parts, matches, unknown) in zip(searches, looked, strict=True):
-        if search is not None:
-            _search(search, parts, unknown, matches, run, budget, _work(search, parts, unknown))
+    for (_, work), (_, search, (parts, matches, unknown)) in zip(works, searches, strict=True):
+        if unknown:
+            _search(search, parts, unknown, matches, run, budget, work)
     return [[m for m in matches if m is not None and (len(m.offsets) or m.errors)] for _, matches, _ in looked]
 
 
@@ -175,16 +178,22 @@ def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budg
     if low >= high:
         return parts, matches, unknown
     first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
-    for entry in islice(view.chunks, first, None):
+    sqc_id, searched = clause.sqc_id, len(clause.factors) > 0
+    for number, entry in enumerate(islice(view.chunks, first, None), 1):
+        if not number % _CHECKED:
+            budget.check()
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break
+        if searched and data.in_memory and not entry.results.covered_to(sqc_id):
+            unknown.append(len(parts))
+            parts.append((entry, start, stop))
+            matches.append(None)
+            continue
         chunk_match = _known(entry, clause, start, stop)
         pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
         for piece in pieces:
-            if len(parts) % _CHECKED == _CHECKED - 1:
-                budget.check()
             if len(pieces) > 1:
                 chunk_match = _known(piece[0], clause, *piece[1:])
             if chunk_match is None:
@@ -192,6 +201,17 @@ def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budg
             parts.append(piece)
             matches.append(chunk_match)
     return parts, matches, unknown
+
+
+def _by_key(
+    search: Search, parts: list[_Part], unknown: list[int], matches: list[ChunkMatches | None], budget: ReadBudget
+) -> list[int]:
+    """Fill in unknown parts that key indexes know; returns those that are left."""
+    found, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
+    for number, result in found:
+        k = unknown[number]
+        matches[k] = ChunkMatches(parts[k][0], result.offsets, result.errors, False)
+    return unknown if len(left) == len(unknown) else [unknown[number] for number in left]
 
 
 def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork:
@@ -205,7 +225,7 @@ def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Sear
     wary = frozenset[Expr]()
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
-    return Search(clause.factors, texts, wary)
+    return Search(clause.factors, texts, wary, view.keys)
 
 
 def chunk_matches(

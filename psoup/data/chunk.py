@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.columns import Array, Batch, Column
 from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.keyed import Keyed
 from psoup.data.narrow import Narrow
 from psoup.expressions.tree import TIME_INDEX
 from psoup.invariants import ensure
@@ -48,6 +49,8 @@ class ChunkView:
     """Ranges of the values; see `psoup.data.zones`."""
     narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
     """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
+    keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
+    """Rows by value, of columns that were searched often, or how often they were; see `psoup.data.key_room`."""
     places: list[Places] = field(default_factory=list, compare=False, repr=False)
     """Arrays that `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
 

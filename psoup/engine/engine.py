@@ -19,6 +19,7 @@ from typing import assert_never
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
+from psoup.data.key_room import KeyRoom
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
 from psoup.engine.maintenance.rules import next_task, overlooked
@@ -93,6 +94,8 @@ class Engine:
         """Streams that must be published, and streams that may need maintenance."""
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
+        room = min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE
+        self._keys = KeyRoom(max(room, 0), config.shape.key_probes, config.shape.keys_at_once)
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -275,7 +278,7 @@ class Engine:
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
         attention = Attention(event.stream_id, self._board)
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._keep, held)
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._keys, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -320,15 +323,21 @@ class Engine:
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
 
     def _keep_budget(self) -> None:
-        """Give up search codes, then the oldest sealed results, while all results are over what is left for them."""
+        """Give up search codes, then key indexes, then the oldest sealed results, while they are over what is left.
+
+        Key indexes may take what the results do not, and never the last eighth.
+        """
         states = list(self._streams.values())
         budget = self.config.memory_bytes
         left = budget - self._taken()
         left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
-        over = sum(state.results_bytes for state in states) - left
+        free = left - sum(state.results_bytes for state in states)
+        self._keys.bound(max(free - budget // RESULTS_SHARE, 0))
+        over = self._keys.held - free
         if over > -budget // RESULTS_SHARE:
             for state in states:
                 state.shelf.forget_search_codes()
+        over -= self._keys.give_up(over)
         for state in states:
             if over <= 0:
                 return

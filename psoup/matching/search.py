@@ -1,6 +1,7 @@
 """A search for one clause in closed chunks, one after the other: an invocation does it where nothing is covered.
 
     zones       no row of the chunk can match                                        nothing to do
+    key index   of a column that was searched often: `psoup.matching.key_search`     the few rows that may match
     _id, _time  rows are in their order                                              a shorter range of rows
     ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -21,17 +22,21 @@ from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
+from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
+from psoup.matching.key_search import Found, KeySearch, Part, compile_look_ups, key_factors
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
+_WHOLE = 8
+"""A search of this part of a chunk counts as one that an index would have served."""
 _UNREAD = empty_column(BIGINT)
 
 
@@ -54,29 +59,39 @@ class _Test:
     share: float
 
 
+class _Range(NamedTuple):
+    """A factor that is one interval of an attribute."""
+
+    factor: Factor
+    column: int
+    interval: Interval
+
+
 class Search:
-    """A clause, made ready. Any number of threads may use it. `wary`: expressions that have raised on arrival."""
+    """A clause, made ready. Any number of threads may use it.
+
+    `wary`: expressions that have raised on arrival; `keys`: where key indexes are kept, if some may be made.
+    """
 
     def __init__(
-        self, factors: Sequence[Factor], texts: TextLimits = TextLimits(), wary: Collection[Expr] = ()
+        self,
+        factors: Sequence[Factor],
+        texts: TextLimits = TextLimits(),
+        wary: Collection[Expr] = (),
+        keys: KeyRoom | None = None,
     ) -> None:
         self._factors = tuple(factors)
+        by_key = key_factors(factors) if keys is not None else []
+        self._by_key = KeySearch(by_key, keys) if keys is not None and by_key else None
         self._texts, self._wary = texts, wary
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
-        self._ranges: list[tuple[int, Interval]] = []
-        ranged = []
-        self._ordered: list[tuple[int, Interval]] = []
-        rest = []
-        for factor in factors:
-            column_range = _range_of(factor)
-            if column_range is None:
-                rest.append(factor)
-            else:
-                (self._ranges if column_range[0] >= 0 else self._ordered).append(column_range)
-                ranged.append(factor)
-        self._rest, self._ranged = tuple(rest), tuple(ranged)
+        ranges = [_range_of(factor) for factor in factors]
+        self._ranges = [own for own in ranges if own is not None and own.column >= 0]
+        self._ordered = [own for own in ranges if own is not None and own.column < 0]
+        self._ranged = tuple([own.factor for own in ranges if own is not None])
+        self._rest = tuple([factor for factor, own in zip(factors, ranges, strict=True) if own is None])
 
     @property
     def kind(self) -> str:
@@ -93,6 +108,33 @@ class Search:
         if self.reads(chunk):
             chunk.expect(self._reads)
 
+    def look_up(
+        self, parts: Sequence[Part], budget: ReadBudget = UNBOUNDED
+    ) -> tuple[list[tuple[int, SearchResult]], Sequence[int]]:
+        """Find the rows that match by key indexes, in parts of chunks: results by the numbers of parts, none that is
+        empty, and the numbers of the parts in which `find` must. O(parts + rows that one of the factors lets pass).
+        """
+        if self._by_key is None:
+            return [], range(len(parts))
+        found, left = self._by_key.look_up(parts)
+        if len(left) < len(parts):
+            whole = sum([stop - start for _, start, stop in parts])
+            budget.examine(whole - sum([parts[k][2] - parts[k][1] for k in left]))
+        results = [(number, self._satisfied(parts[number][0], rows, budget)) for number, rows in found]
+        return [own for own in results if len(own[1].offsets) or own[1].errors], left
+
+    def _satisfied(self, chunk: Chunk, found: Found, budget: ReadBudget) -> SearchResult:
+        """The rows that were looked up which satisfy the factors that are left."""
+        offsets, decided = found.offsets, found.decided
+        assert isinstance(chunk, ChunkView)
+        for _, index, interval in self._ordered:
+            low, high = np.searchsorted(offsets, _cut(chunk, index, interval, 0, len(chunk)))
+            offsets = offsets[low:high]
+        for factor, index, interval in self._ranges:
+            if factor is not decided and len(offsets):
+                offsets = _within(chunk, index, interval, offsets)
+        return self._tested(chunk, offsets, [factor for factor in self._rest if factor is not decided], budget)
+
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
         """Find the rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
@@ -101,24 +143,31 @@ class Search:
             return SearchResult(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
         if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
             return SearchResult(_NOTHING)
-        for index, interval in self._ordered:
+        for _, index, interval in self._ordered:
             start, stop = _cut(chunk, index, interval, start, stop)
         if start >= stop:
             return SearchResult(_NOTHING)
         tests = []
-        for index, interval in self._ranges:
+        for _, index, interval in self._ranges:
             codes = narrowed(chunk, index)
             span = codes.span(interval)
             if span.last < span.first:
                 return SearchResult(_NOTHING)
             tests.append(_Test(interval, index, codes, span, codes.share(span)))
+        tests.sort(key=lambda test: test.share)
+        if self._by_key is not None and _WHOLE * (stop - start) >= len(chunk):
+            self._by_key.note(chunk, [(test.index, test.share) for test in tests])
         if not tests:
             return self._scan(self._rest, chunk, start, stop, budget)
-        return self._finish(chunk, _passing(tests, start, stop), tests, budget)
+        offsets = _passing(tests, start, stop)
+        for test in tests:
+            if not test.span.exact and len(offsets):
+                offsets = _confirmed(chunk, test, offsets)
+        return self._tested(chunk, offsets, self._rest, budget)
 
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
-        coded = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
+        coded = all(own.column in chunk.narrow for own in self._ranges) and not self._ordered
         return not coded and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
@@ -133,30 +182,27 @@ class Search:
         result = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
         return SearchResult(_offsets(_padded(result.mask), start), result.errors)
 
-    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test], budget: ReadBudget) -> SearchResult:
-        """Check real values where the narrow codes are ambiguous, and evaluate the factors that are not ranges."""
-        for test in tests:
-            if not test.span.exact and len(offsets):
-                offsets = _confirmed(chunk, test, offsets)
-        if not self._rest or not len(offsets):
+    def _tested(self, chunk: ChunkView, offsets: Array, factors: Sequence[Factor], budget: ReadBudget) -> SearchResult:
+        """The rows that are left which satisfy factors that are more than ranges."""
+        if not factors or not len(offsets):
             return SearchResult(offsets)
-        used = frozenset[int]().union(*(attributes_of(t.attribute) for f in self._rest for t in f.terms))
+        used = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.times[offsets] if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
-        result = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts, compute)
+        result = scan(factors, columns, chunk.first_id + offsets, times, self._texts, compute)
         return SearchResult(offsets[result.mask.view(np.bool_)], result.errors)
 
 
-def _range_of(factor: Factor) -> tuple[int, Interval] | None:
-    """The attribute and the interval of a factor that is a single range; None if it is more than that."""
+def _range_of(factor: Factor) -> _Range | None:
+    """A factor that is a single range; None if it is more than that."""
     if len(factor.terms) != 1:
         return None
     term = factor.terms[0]
     ref = term.attribute
     if not isinstance(ref, AttributeRef) or ref.type.kind is Kind.TEXT or term.nulls or len(term.intervals) != 1:
         return None
-    return ref.index, term.intervals[0]
+    return _Range(factor, ref.index, term.intervals[0])
 
 
 def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int) -> tuple[int, int]:
@@ -170,8 +216,7 @@ def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int
 
 
 def _passing(tests: list[_Test], start: int, stop: int) -> Array:
-    """The rows whose codes are in all spans."""
-    tests.sort(key=lambda test: test.share)
+    """The rows whose codes are in all spans; the most selective test first."""
     rows = stop - start
     mask: Array = np.empty((rows + 63) & ~63, np.uint8)
     mask[rows:] = 0
@@ -197,6 +242,18 @@ def _offsets(mask: Array, first: int) -> Array:
     return offsets
 
 
+def _within(chunk: ChunkView, index: int, interval: Interval, offsets: Array) -> Array:
+    """The offsets whose values are in an interval, which are few."""
+    column = chunk.take(index, offsets)
+    keys = column.order_keys()
+    inside: Array = np.ones(len(keys), np.bool_) if column.valid is None else column.valid
+    if interval.low is not None:
+        inside &= keys >= interval.low
+    if interval.high is not None:
+        inside &= keys < interval.high
+    return offsets[inside]
+
+
 def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
     """The offsets without rows that share a code with an end of the interval and lie outside."""
     codes = test.codes.codes[offsets]
@@ -219,3 +276,4 @@ def compile_kernels() -> None:
         codes_mask(codes, 5, 6, mask)
         codes_mask_and(codes, 5, 6, mask)
     _offsets(mask, 0)
+    compile_look_ups()

@@ -28,6 +28,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
 from psoup.data.arrivals import ArrivalView
+from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
@@ -95,6 +96,8 @@ class StreamView:
     """The clauses in the index, as of the snapshot."""
     room: MatchRoom
     """Memory that readers who match rows leave for the next reader."""
+    keys: KeyRoom
+    """The room of the key indexes that readers make, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
 

@@ -42,6 +42,8 @@ SCRATCH = {
     "gather.has_nulls": (1,),
     "gather.gather_bits": (2,),
     "gather.gather": (2,),
+    "keyed.find_keys": (0,),
+    "keyed.take_found": (0,),
     "codes.sort_tuples": (4,),
     "arrive.emit": (20, 21),
     "arrive.prepare_and_emit": (4, 25, 26),

@@ -118,6 +118,7 @@ class History:
 
 
 TINY = Shape(
+    key_probes=1,
     page=2,
     owner_page=4,
     few_members=2,

@@ -17,7 +17,18 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import arithmetic, clause_sets, folding, gathering, grouping, naming, pairing, piecing, searching
+from psoup_testing import (
+    arithmetic,
+    clause_sets,
+    folding,
+    gathering,
+    grouping,
+    keying,
+    naming,
+    pairing,
+    piecing,
+    searching,
+)
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -280,20 +291,6 @@ def _powers(rng: Rng) -> Arguments:
     return bases, exponents, np.zeros(len(bases))
 
 
-def _narrow_codes(rng: Rng) -> Arguments:
-    """Keys at both ends of int64, NULLs with any key, codes of both widths."""
-    least, shift = int(rng.choice([-(2**63), -5, 2**62])), int(rng.choice([0, 3, 40]))
-    keys = least + (rng.integers(0, 200, 30) << shift)
-    valid = rng.integers(0, 2, 30).astype(np.uint8) if rng.random() < 0.5 else np.zeros(0, np.uint8)
-    keys[np.flatnonzero(valid == 0)] = 77
-    return keys, valid, least, shift, np.zeros(30, rng.choice([np.uint8, np.uint16]))
-
-
-def _codes_span(rng: Rng) -> Arguments:
-    codes = rng.integers(0, 250, 300).astype(rng.choice([np.uint8, np.uint16]))
-    return codes, *sorted(rng.integers(0, 256, 2).tolist())
-
-
 CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.mask_to_bits": _mask_to_bits,
     "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
@@ -345,15 +342,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "select.allowed_mask": lambda rng: (
         rng.integers(0, 5, 40).astype(np.int32), rng.integers(0, 2, 5).astype(np.uint8), np.zeros(40, np.uint8),
     ),
-    "select.narrow_codes": _narrow_codes,
-    "select.codes_mask": lambda rng: (*_codes_span(rng), np.zeros(300, np.uint8)),
-    "select.codes_mask_and": lambda rng: (
-        *_codes_span(rng), (rng.random(300) < rng.choice([0.001, 0.5])).view(np.uint8),
-    ),
-    "select.mask_offsets": lambda rng: (
-        (rng.random(320) < rng.choice([0.01, 0.5, 1.0])).view(np.uint64), int(rng.integers(0, 9)),
-        np.zeros(320, np.int64),
-    ),
+    **keying.CASES,
     "tally.tally_work": lambda rng: (
         rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
         np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from psoup.data.data_stem import DataSteM
+from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import Feed
 from psoup.engine.stream.shelf import Shelf
@@ -22,10 +23,10 @@ from psoup.results.open import OpenResults, OpenView
 class Publication:
     """The identity of a stream, and how its parts are shown to readers."""
 
-    def __init__(self, event: StreamCreated) -> None:
+    def __init__(self, event: StreamCreated, keys: KeyRoom) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
-        self._room = MatchRoom()
+        self._room, self._keys = MatchRoom(), keys
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -69,6 +70,7 @@ class Publication:
             index=clauses.index,
             clauses=clauses.index.view(),
             room=self._room,
+            keys=self._keys,
             outside=clauses.quarantine.outside,
         )
 

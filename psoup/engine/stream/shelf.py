@@ -17,6 +17,7 @@ from itertools import pairwise
 from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
+from psoup.data.keyed import KeyIndex
 from psoup.data.stored import Stored
 from psoup.data.widening import widen_chunk
 from psoup.data.zones import forget_narrow
@@ -352,6 +353,9 @@ def _check_hot(shelf: Shelf, entry: Shelved) -> None:
     ensure((data.times[:-1] <= data.times[1:]).all(), shelf, "a chunk is out of time order", chunk=number)
     lengths = {len(column) for column in data.columns}
     ensure(lengths <= {len(data)}, shelf, "a column has another length", chunk=number, length=len(data), of=lengths)
+    for column, index in list(data.keyed.items()) if isinstance(data, ChunkView) else ():
+        if isinstance(index, KeyIndex):
+            index.check(data.columns[column])
     if file is not None:
         fits = file.number == number < shelf.next_to_store and len(file) == len(data)
         ensure(fits, shelf, "a chunk has the file of another", chunk=number, file=file.number, rows=len(file))

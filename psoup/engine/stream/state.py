@@ -23,6 +23,7 @@ from psoup.config import EngineConfig
 from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
+from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
 from psoup.engine.stream.feed import Feed
@@ -50,6 +51,7 @@ class StreamState:
         config: EngineConfig,
         attention: Attention,
         next_sqc: int,
+        keys: KeyRoom,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
@@ -62,7 +64,7 @@ class StreamState:
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
-        self._publication = Publication(event)
+        self._publication = Publication(event, keys)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)

@@ -1,0 +1,126 @@
+"""A column of a closed chunk as a key index: its rows in the order of their values, so that few are looked up.
+
+    row    0    1   2    3                  rows   1 3 0 2          a = 12: places 0 to 2, rows 1 and 3
+    a      305  12  307  12                 tags   0 0 1 3          a in [306, 400): place 3, row 2
+
+The form is that of `psoup.kernels.keyed`: 4 to 6 bytes a tuple. A TEXT has a hash for a key, and so gives rows that may
+hold it. An index is never changed. It is made when a column was looked through some times (`psoup.data.key_room`), and
+any thread may drop it: whatever it says is in the chunk, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.data.values import plain
+from psoup.invariants import ensure
+from psoup.kernels.keyed import number_texts, order_rows
+from psoup.model import Kind
+
+_TAG_BITS = 16
+_ALL_VALID: Array = np.zeros(0, np.uint8)
+_SAMPLE, _SEVERAL = 512, 32
+"""Of so many rows of a column at least so many must have values of their own, or look-ups would find too many rows."""
+_PLACES: Array = np.arange(_SAMPLE) * 2_654_435_761
+"""Where these rows are: in steps that no pattern of the values is likely to have."""
+
+
+USELESS = -1
+"""In the place of an index: the column has too few different values for one."""
+
+
+class Keyed(dict[int, "KeyIndex | int"]):
+    """The indexes of a chunk by column; in the place of one that is not made, how often the column was looked through,
+    or USELESS."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class KeyIndex:
+    """`words`: starts, rows, tags; `facts`: see `psoup.kernels.keyed`, with `place` for an address.
+
+    `exact`: whether a row that is found certainly has a key in the interval. `used`: whether it was looked at since
+    `psoup.data.key_room` asked last.
+    """
+
+    words: Array
+    facts: Array
+    exact: bool
+    used: bool = True
+    place: int = 0
+
+    def __post_init__(self) -> None:
+        """Note where the facts lie."""
+        self.place = int(self.facts.__array_interface__["data"][0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.words.nbytes + self.facts.nbytes
+
+    @property
+    def rows(self) -> Array:
+        """The rows that are not NULL, by key: uint16."""
+        return self.words[self.facts[1] : self.facts[1] + self.facts[2]]
+
+    def check(self, column: Column) -> None:
+        """Check that each value of the column is in its place. O(n log n)."""
+        keys = key_numbers(column)
+        valid = np.arange(len(column)) if column.valid is None else np.flatnonzero(column.valid)
+        _, buckets, count, least, greatest, shift, low = self.facts.tolist()
+        rows = self.rows.astype(np.int64)
+        ensure(np.array_equal(np.sort(rows), valid), self, "a key index has other rows", rows=count, valid=len(valid))
+        codes = (keys[rows].view(np.uint64) - np.uint64(least % 2**64)) >> np.uint64(shift)
+        order = np.lexsort((rows, codes))
+        ensure((order == np.arange(count)).all(), self, "the rows of a key index are not in order")
+        ensure(int(keys[rows[0]]) >= least and int(keys[rows].max()) == greatest, self, "a key is beyond the ends")
+        starts = np.searchsorted(codes >> np.uint64(low), np.arange(buckets, dtype=np.uint64))
+        ensure(np.array_equal(starts, self.words[:buckets]), self, "a bucket begins elsewhere")
+        tags = self.words[buckets + count :]
+        ensure(not low or np.array_equal(tags, codes & np.uint64((1 << low) - 1)), self, "a tag is another")
+
+
+def key_numbers(column: Column) -> Array:
+    """The numbers by which an index orders values, int64[n]: order keys, or hashes of texts. O(values)."""
+    if column.type.kind is not Kind.TEXT:
+        return plain(column.order_keys())
+    assert column.data is not None
+    return text_numbers(column.values, column.data)
+
+
+def text_numbers(offsets: Array, data: Array) -> Array:
+    """Hashes of texts (int64[n + 1], uint8): int64[n], of 32 bits. O(bytes)."""
+    numbers: Array = np.empty(len(offsets) - 1, np.int64)
+    number_texts(plain(offsets), plain(data), numbers)
+    return numbers
+
+
+def key_index(column: Column) -> KeyIndex | None:
+    """The index of a column of at most 65,536 rows; None if too few values differ for it to be of use. O(n)."""
+    keys = key_numbers(column)
+    valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
+    own = keys[valid.view(np.bool_)] if len(valid) else keys
+    if not len(own) or not _differ(own):
+        return None
+    least, greatest = int(own.min()), int(own.max())
+    most = max(len(own).bit_length() - 1, 1)
+    bits = (greatest - least).bit_length()
+    coded = min(bits, most + _TAG_BITS)
+    low, shift = max(coded - most, 0), bits - coded
+    buckets, count = ((greatest - least) >> (shift + low)) + 1, len(own)
+    words: Array = np.empty(buckets + (2 if low else 1) * count, np.uint16)
+    starts, rows, tags = words[:buckets], words[buckets : buckets + count], words[buckets + count :]
+    order_rows(keys, valid, least, shift, low, starts, rows, tags)
+    address = words.__array_interface__["data"][0]
+    facts: Array = np.array([address, buckets, count, least, greatest, shift, low], np.int64)
+    return KeyIndex(words, facts, not shift and column.type.kind is not Kind.TEXT)
+
+
+def _differ(keys: Array) -> bool:
+    """Whether some rows of a column have several values."""
+    sample = keys if len(keys) <= _SAMPLE else keys[_PLACES % len(keys)]
+    return len(np.unique(sample)) >= min(_SEVERAL, len(sample) // 2)

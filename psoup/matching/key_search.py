@@ -1,0 +1,208 @@
+"""Rows of closed chunks looked up by their keys: what a selective factor lets pass, in many chunks at once.
+
+    factors    a = 7       b IN (3, 9)   c < 5        those of one column, whose values lie in few intervals
+    chunk 4    index       index                      the one that leaves the fewest rows is taken
+    chunk 5    -           index: 9,000 rows          too many: it is searched
+    chunk 6    -           -                          it is searched, and that is noted: `psoup.data.key_room`
+
+A look-up gives rows among which are all that match. What else there is to be satisfied is asked of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.data.archived import Chunk
+from psoup.data.chunk import ChunkView
+from psoup.data.key_room import KeyRoom
+from psoup.data.keyed import KeyIndex, text_numbers
+from psoup.expressions.tree import AttributeRef
+from psoup.kernels.keyed import find_keys, take_found
+from psoup.model import BIGINT, Kind
+from psoup.plan.factors import Factor, Interval
+
+Part = tuple[Chunk, int, int]
+"""A chunk, and the rows of it from where to where."""
+
+_MOST_INTERVALS, _MOST_FACTORS = 1_024, 4
+_SHARE, _LEAST = 32, 16
+"""One in so many rows of a chunk may be looked up, or so many of a small one: more are found sooner by a search."""
+_COMPARED = 64
+"""Texts that are compared one by one: less than a scan of few rows takes."""
+_SLOW = 4
+"""The weight of texts and of several intervals, of which the values themselves are read."""
+_TOO_MANY = 2**62
+_LOW, _LAST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFactor:
+    """A factor whose rows may be looked up: `lows` to `lasts`, int64[k], of the numbers of a column."""
+
+    factor: Factor
+    column: int
+    lows: Array
+    lasts: Array
+    weight: int
+    """The cost of a search for it, as a multiple of one among narrow codes."""
+    texts: frozenset[bytes] = frozenset()
+    """The texts whose numbers `lows` are, if the column is one of texts."""
+
+    @property
+    def points(self) -> bool:
+        """Whether all intervals hold a single value."""
+        return bool((self.lows == self.lasts).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows of a part (int64, ascending) that may match. `decided`: the factor that all of them satisfy, if any."""
+
+    offsets: Array
+    decided: Factor | None
+
+
+def key_factors(factors: Sequence[Factor]) -> list[KeyFactor]:
+    """The factors whose rows may be looked up, those of single values first; at most some."""
+    found = [keyed for factor in factors if (keyed := _key_factor(factor)) is not None]
+    return sorted(found, key=lambda keyed: not keyed.points)[:_MOST_FACTORS]
+
+
+def _key_factor(factor: Factor) -> KeyFactor | None:
+    if len(factor.terms) != 1:
+        return None
+    (term,) = factor.terms
+    ref, intervals = term.attribute, term.intervals
+    if not isinstance(ref, AttributeRef) or ref.index < 0 or ref.type.kind is Kind.BOOLEAN:
+        return None
+    if term.nulls or not 0 < len(intervals) <= _MOST_INTERVALS:
+        return None
+    if ref.type.kind is not Kind.TEXT:
+        lows = [_LOW if i.low is None else int(i.low) for i in intervals]
+        lasts = [_LAST if i.high is None else int(i.high) - 1 for i in intervals]
+        weight = 1 if len(intervals) == 1 else _SLOW
+        return KeyFactor(factor, ref.index, np.array(lows, np.int64), np.array(lasts, np.int64), weight)
+    if not all(map(_is_text, intervals)):
+        return None
+    texts = frozenset(i.low for i in intervals if isinstance(i.low, bytes))
+    numbers = np.unique(_numbers(list(texts)))
+    return KeyFactor(factor, ref.index, numbers, numbers, _SLOW, texts)
+
+
+def _is_text(interval: Interval) -> bool:
+    """Whether an interval of texts holds a single one."""
+    low, high = interval.low, interval.high
+    return isinstance(low, bytes) and isinstance(high, bytes) and high == low + b"\0"
+
+
+def _numbers(texts: Sequence[bytes]) -> Array:
+    offsets: Array = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return text_numbers(offsets, np.frombuffer(b"".join(texts), np.uint8).copy())
+
+
+class KeySearch:
+    """Look-ups for one clause. `by_key`: its factors that allow them, at least one. Any number of threads."""
+
+    def __init__(self, by_key: Sequence[KeyFactor], room: KeyRoom) -> None:
+        self._by_key, self._room = by_key, room
+        self._left = room.at_once
+        self._slow = next((by_key.column for by_key in by_key if by_key.weight == _SLOW), -1)
+
+    def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, Found]], Sequence[int]]:
+        """Find rows of parts of chunks, by their numbers, none without a row; and the numbers of parts to be searched.
+
+        O(parts + rows found).
+        """
+        found = list[tuple[int, Found]]()
+        looked = [places for factor in self._by_key if (places := _Places(factor, parts)).numbers]
+        if not looked:
+            return found, range(len(parts))
+        fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
+        for places in looked:
+            fewest[places.numbers] = np.minimum(fewest[places.numbers], places.counts)
+        if fewest.max() > _LEAST:
+            for number in np.flatnonzero(fewest > _LEAST).tolist():
+                if fewest[number] > len(parts[number][0]) // _SHARE:
+                    fewest[number] = _TOO_MANY
+        for places in looked:
+            found += places.taken(fewest, parts)
+        return found, np.flatnonzero(fewest == _TOO_MANY).tolist()
+
+    def note(self, chunk: ChunkView, ranges: Sequence[tuple[int, float]]) -> None:
+        """Note that a closed chunk was searched for the factors; a column that was often may have its index then.
+
+        `ranges`: the columns of those that are ranges, and what share of the rows passes, the least first.
+        """
+        column = self._slow
+        if ranges and (ranges[0][1] * _SHARE <= 1 or ranges[0][1] * len(chunk) <= _LEAST):
+            column = ranges[0][0]
+        weight = max((by_key.weight for by_key in self._by_key if by_key.column == column), default=0)
+        if weight and self._room.probed(chunk, column, weight) and self._left > 0:
+            self._left -= 1
+            self._room.make(chunk, column)
+
+
+class _Places:
+    """What a factor finds in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
+
+    def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
+        self._by_key = by_key
+        self.numbers, self._indexes = list[int](), list[KeyIndex]()
+        for number, (chunk, _, _) in enumerate(parts):
+            index = chunk.keyed.get(by_key.column) if isinstance(chunk, ChunkView) else None
+            if isinstance(index, KeyIndex):
+                index.used = True
+                self.numbers.append(number)
+                self._indexes.append(index)
+        size = (len(self.numbers), len(by_key.lows))
+        self._at: Array = np.array([index.place for index in self._indexes], np.int64)
+        self._begin, self._end = np.empty(size, np.int32), np.empty(size, np.int32)
+        self.counts: Array = np.empty(size[0], np.int64)
+        if size[0]:
+            find_keys(self._at, by_key.lows, by_key.lasts, self._begin, self._end, self.counts)
+
+    def taken(self, fewest: Array, parts: Sequence[Part]) -> Iterator[tuple[int, Found]]:
+        """Yield the rows of parts in which no other factor leaves fewer, and note in `fewest` that these are done."""
+        left = fewest[self.numbers]
+        which = np.flatnonzero((self.counts == left) & (left > 0))
+        if not len(which):
+            return
+        rows: Array = np.empty(int(self.counts[which].sum()), np.int64)
+        take_found(self._at, which, self._begin, self._end, rows)
+        stop = 0
+        for at in which.tolist():
+            number, index = self.numbers[at], self._indexes[at]
+            chunk, low, high = parts[number]
+            start, stop = stop, stop + int(self.counts[at])
+            own = rows[start:stop]
+            if high - low < len(chunk):
+                first, last = np.searchsorted(own, (low, high))
+                own = own[first:last]
+            fewest[number] = 0
+            exact, texts = index.exact, self._by_key.texts
+            if texts and len(own) <= _COMPARED:
+                exact, own = True, _holding(chunk, self._by_key.column, texts, own)
+            if len(own):
+                yield number, Found(own, self._by_key.factor if exact else None)
+
+
+def _holding(chunk: Chunk, column: int, texts: frozenset[bytes], rows: Array) -> Array:
+    """The rows, few, that hold one of some texts."""
+    ends, data = chunk.columns[column].values, chunk.columns[column].data
+    assert data is not None
+    spans = zip(ends[rows].tolist(), ends[rows + 1].tolist(), strict=True)
+    holding: Array = np.array([data[start:stop].tobytes() in texts for start, stop in spans], np.bool_)
+    return rows if holding.all() else rows[holding]
+
+
+def compile_look_ups() -> None:
+    """Compile what makes an index and looks it up, so that the first query that does so does not wait for it."""
+    chunk, room = ChunkView(0, 0, np.arange(9), (Column(BIGINT, np.arange(9) * 90_000),), 0), KeyRoom(1 << 20, 1, 1)
+    _numbers([b"text"])
+    room.make(chunk, 0)
+    found = _Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64), 1), [(chunk, 0, 9)])
+    list(found.taken(found.counts.copy(), [(chunk, 0, 9)]))
