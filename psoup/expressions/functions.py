@@ -215,7 +215,13 @@ ALIASES = {
 """Other names that DuckDB knows, and the canonical one."""
 
 BUILT_IN = frozenset(
-    [*(name for name, function in FUNCTIONS.items() if not function.operator), *ALIASES, *SUGAR, "time_bucket"]
+    [
+        *(name for name, function in FUNCTIONS.items() if not function.operator),
+        *ALIASES,
+        *SUGAR,
+        "time_bucket",
+        "tumble",
+    ]
 )
 """The names of all functions that every service has."""
 

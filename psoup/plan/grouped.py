@@ -58,7 +58,8 @@ class Aggregate(Above):
     @property
     def columns(self) -> tuple[AttributeRef, ...]:
         """Its columns as expressions above read them: the keys, then the measures."""
-        texts = [expr_text(key) for key in self.keys] + [measure.text() for measure in self.measures]
+        names = names_of(self)
+        texts = [expr_text(key, names) for key in self.keys] + [measure.text(names) for measure in self.measures]
         types = [key.type for key in self.keys] + [measure.type for measure in self.measures]
         named = enumerate(zip(types, texts, strict=True))
         return tuple(AttributeRef(kind, place, text, GROUPED) for place, (kind, text) in named)

@@ -8,7 +8,8 @@ adds the place to its errors, and refuses unknown names by name. Parts without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sqlglot import exp
@@ -17,14 +18,15 @@ from psoup.errors import InvalidInput
 from psoup.expressions import functions
 from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
-from psoup.expressions.tree import ID_INDEX, Call, Expr, Literal, Now
+from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, TEXT, TIMESTAMP
 from psoup.sql import spans
+from psoup.sql.aggregates import AGGREGATES, ARGUMENT, WHERE, Measures, aggregate_of, measured
 from psoup.sql.names import Names
-from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
+from psoup.sql.refusals import refuse_function, refuse_node
 from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
-from psoup.sql.spelled import SPANNED, SPELLED, position_arguments, spanned
+from psoup.sql.spelled import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned
 from psoup.sql.types import bits_of, data_type, interval, number
 
 MAX_LIST = 10_000
@@ -59,8 +61,9 @@ _BINARY: dict[type[exp.Expr], str] = {
 class Binder:
     """Binds the expressions of one statement, whose columns are `names`.
 
-    In WHERE (`condition`), NOW and `_id` are refused. `parameters` are the constants that stand for placeholders, by
-    their offsets into the text.
+    `part`: what is bound if that is about tuples (WHERE, GROUP BY, an aggregate): NOW and aggregates are refused there,
+    and in WHERE `_id`. `measures`: the aggregates met so far. `parameters` are the constants that stand for
+    placeholders, by their offsets into the text.
     """
 
     def __init__(self, source: StatementText, names: Names, parameters: Mapping[int, Literal] | None = None) -> None:
@@ -68,26 +71,33 @@ class Binder:
         self._text_left = _MOST_FOLDED
         self.source = source
         self.names = names
-        self._in_where = False
-        self._outputs: Mapping[str, Expr] = {}
+        self.measures = Measures()
+        self.part = ""
+        self._aliases: Mapping[str, Expr] = {}
+        self._first: Collection[str] = ()
+
+    @contextmanager
+    def within(self, part: str) -> Iterator[None]:
+        """Bind a part of the statement that is about tuples; in an aggregate, names are columns only."""
+        before, self.part = (self.part, self._aliases, self._first), part
+        if part == ARGUMENT:
+            self._aliases, self._first = {}, ()
+        try:
+            yield
+        finally:
+            self.part, self._aliases, self._first = before
 
     def condition(self, node: exp.Expr) -> Expr:
         """Bind the WHERE clause, as a BOOLEAN."""
-        self._in_where = True
-        try:
+        with self.within(WHERE):
             bound = self.bind(node)
-            with self.source.placed(node):
-                return truth(bound, "WHERE")
-        finally:
-            self._in_where = False
+        with self.source.placed(node):
+            return truth(bound, WHERE)
 
     def operand(self, node: exp.Expr) -> Expr:
         """Bind a part of the WHERE clause."""
-        self._in_where = True
-        try:
+        with self.within(WHERE):
             return self.bind(node)
-        finally:
-            self._in_where = False
 
     def constant(self, node: exp.Expr) -> Literal | None:
         """Bind a constant; None if it is not one."""
@@ -100,11 +110,21 @@ class Binder:
         """Bind an ORDER BY expression: `outputs` are the SELECT list's names (lower case), which precede attributes."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
             return outputs[node.name.lower()]
-        self._outputs = outputs
+        return self.with_aliases(node, outputs)
+
+    def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
+        """Bind an expression whose names may be those of `outputs`, too: before columns if they are among `first`."""
+        self._aliases, self._first = outputs, first
         try:
             return self._key(node)
         finally:
-            self._outputs = {}
+            self._aliases, self._first = {}, ()
+
+    def is_given(self, column: Expr) -> bool:
+        """Whether an expression is a column that is never NULL."""
+        if not isinstance(column, AttributeRef):
+            return False
+        return column.index < 0 or not self.names.sources[column.source].spec.schema.attributes[column.index].nullable
 
     def _key(self, node: exp.Expr) -> Expr:
         """Bind what is put in order, or may be NULL: of an INTERVAL its microseconds."""
@@ -146,21 +166,24 @@ class Binder:
         if isinstance(node.this, exp.Star):
             self.names.place(node)
             raise self.source.error("* can only be an item of the SELECT list", node)
+        folded = node.name.lower()
+        if folded in self._first and node.args.get("table") is None:
+            return self._aliases[folded]
         column = self.names.find(node)
         if column is not None:
-            if column.index == ID_INDEX and self._in_where:
+            if column.index == ID_INDEX and self.part == WHERE:
                 raise self.source.unsupported("_id in WHERE", node, hint="select it, or use _time in WHERE")
             return column
-        folded = node.name.lower()
-        if folded in self._outputs:
-            return self._outputs[folded]
+        if folded in self._aliases:
+            return self._aliases[folded]
         if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
             return self._now(node)
         raise self.names.unknown(node, node, quoted=bool(node.this.args.get("quoted")))
 
     def _now(self, node: exp.Expr) -> Expr:
-        if self._in_where:
-            raise self.source.unsupported("NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)")
+        if self.part:
+            hint = "bound the time with BEGIN (NOW - ...) END (NOW)"
+            raise self.source.unsupported(f"NOW in {self.part}", node, hint=hint)
         return Now(TIMESTAMP)
 
     def _literal(self, node: exp.Expr) -> Expr:
@@ -169,7 +192,7 @@ class Binder:
         return number(self.source, str(node.this), node)
 
     def _parameter(self, node: exp.Expr) -> Expr:
-        if not self._in_where:
+        if self.part != WHERE:
             raise self.source.unsupported("a parameter outside WHERE", node, hint="write the constant itself")
         return self._parameters[int(node.meta["start"])]
 
@@ -182,7 +205,7 @@ class Binder:
     # Operators ---------------------------------------------------------------------------------------------
 
     def _binary(self, name: str, node: exp.Expr) -> Operand:
-        self._refuse_bare(node.this, node.expression)
+        refuse_bare(self.source, node.this, node.expression)
         if isinstance(node.expression, exp.BitwiseNot):
             hint = "put parentheses around ~ and what it is for"
             raise self.source.error("it is not clear what belongs together here", node.expression, hint=hint)
@@ -203,14 +226,6 @@ class Binder:
         assert isinstance(condition, Expr)
         return condition
 
-    def _refuse_bare(self, *operands: exp.Expr | None) -> None:
-        """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
-        for operand in operands:
-            if isinstance(operand, PREDICATES):
-                raise self.source.error(
-                    "it is not clear what belongs together here", operand, hint="put parentheses around a condition"
-                )
-
     def _shift(self, name: str, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Operand:
         value, sign = self.operand_of(time), -1 if name == "sub" else 1
         if isinstance(value, Span):
@@ -230,18 +245,18 @@ class Binder:
 
     def _not(self, node: exp.Expr) -> Expr:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-            self._refuse_bare(node.this.this)
+            refuse_bare(self.source, node.this.this)
             return self.call("is_not_null", node, [self._key(node.this.this)])
         return self.call("not", node, [self.bind(node.this)])
 
     def _distinct(self, node: exp.Expr) -> Expr:
-        self._refuse_bare(node.this, node.expression)
+        refuse_bare(self.source, node.this, node.expression)
         sides = self.operand_of(node.this), self.operand_of(node.expression)
         distinct = self._compared("is_distinct", node, *sides)
         return distinct if isinstance(node, exp.NullSafeNEQ) else self.call("not", node, [distinct])
 
     def _is(self, node: exp.Expr) -> Expr:
-        self._refuse_bare(node.this)
+        refuse_bare(self.source, node.this)
         right = node.expression
         if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
             return self.call("is_not_null", node, [self._key(node.this)])
@@ -255,7 +270,7 @@ class Binder:
         return self.call("is_null", node, [self._key(node.this)])
 
     def _between(self, node: exp.Expr) -> Expr:
-        self._refuse_bare(node.this)
+        refuse_bare(self.source, node.this)
         value = self.operand_of(node.this)
         low = self._compared("ge", node, value, self.operand_of(node.args["low"]))
         high = self._compared("le", node, value, self.operand_of(node.args["high"]))
@@ -269,44 +284,13 @@ class Binder:
             raise self.source.error("IN needs a list of values in parentheses", node)
         if len(items) > MAX_LIST:
             raise self.source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
-        self._refuse_bare(node.this)
+        refuse_bare(self.source, node.this)
         value = self.bind(node.this)
         bound = [self.bind(item) for item in items]
         if all(isinstance(item, Literal) for item in bound):
             return self.call("in", node, [value, *bound])
         equals = [self.call("eq", part, [value, item]) for part, item in zip(items, bound, strict=True)]
         return self.call("or", node, equals)
-
-    def _like(self, node: exp.Expr) -> Expr:
-        self._refuse_bare(node.this, node.expression)
-        like = self._like_call(node, node, [node.this, node.expression])
-        return self.call("not", node, [like]) if node.args.get("negate") else like
-
-    def _like_call(self, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
-        """LIKE, or ILIKE: that of the small letters."""
-        bound = [self.bind(part) for part in parts]
-        if isinstance(like, exp.ILike):
-            bound = [self.call("lower", node, [part]) for part in bound]
-        return self.call("like", node, bound)
-
-    def _regex(self, node: exp.Expr) -> Expr:
-        self._refuse_bare(node.this, node.expression)
-        name = "regexp_full_match" if isinstance(node, exp.SimilarTo) else "regexp_matches"
-        options = [Literal(TEXT, "i")] if isinstance(node, exp.RegexpILike) else []
-        return self.call(name, node, [self.bind(node.this), self.bind(node.expression), *options])
-
-    def _escape(self, node: exp.Expr) -> Expr:
-        inner = node.this
-        if isinstance(inner, exp.Not):
-            return self.call("not", node, [self._escaped(inner.this, node)])
-        return self._escaped(inner, node)
-
-    def _escaped(self, like: exp.Expr, node: exp.Expr) -> Expr:
-        if not isinstance(like, exp.Like | exp.ILike):
-            raise self.source.error("ESCAPE belongs to LIKE and ILIKE", node)
-        self._refuse_bare(like.this, like.expression)
-        call = self._like_call(like, node, [like.this, like.expression, node.expression])
-        return self.call("not", node, [call]) if like.args.get("negate") else call
 
     # Functions ---------------------------------------------------------------------------------------------
 
@@ -330,19 +314,19 @@ class Binder:
             if node.expressions:
                 raise self.source.error(f"{written} takes no arguments", node)
             return self._now(node)
+        if name in AGGREGATES:
+            return measured(self, name, node)
         refuse_function(self.source, name, node)
-        if name == "time_bucket":
-            if len(node.expressions) != 2 or not isinstance(node.expressions[0], exp.Interval):
-                raise self.source.error(
-                    "time_bucket takes an INTERVAL and a time", node, hint="INTERVAL '15' MINUTE, t"
-                )
-            width = [Literal(BIGINT, part) for part in interval(self.source, node.expressions[0])]
-            return self.call(name, node, [*width, self.bind(node.expressions[1])])
+        if name in BUCKETS:
+            return bucket(self, name, node)
         if name == "position":
             return self.call(name, node, [self.bind(arg) for arg in position_arguments(node)])
         if name in SPANNED and node.expressions:
             return spanned(self, name, node)
         return self.call(name, node, [self.bind(arg) for arg in node.expressions])
+
+    def _filtered(self, node: exp.Expr) -> Expr:
+        return measured(self, aggregate_of(self.source, node.this), node.this, node.expression.this)
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
         """Apply `resolve`, with the place in its errors, folded where nothing varies."""
@@ -380,15 +364,10 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.NullSafeNEQ: Binder._distinct,
     exp.Between: Binder._between,
     exp.In: Binder._in,
-    exp.Like: Binder._like,
-    exp.ILike: Binder._like,
-    exp.RegexpLike: Binder._regex,
-    exp.RegexpILike: Binder._regex,
-    exp.SimilarTo: Binder._regex,
-    exp.Escape: Binder._escape,
     exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast,
     exp.Anonymous: Binder._function,
+    exp.Filter: Binder._filtered,
     exp.CurrentTimestamp: Binder._now,
     **SPELLED,
 }

@@ -8,6 +8,8 @@ What is refused, and where a message points, is `psoup.sql.refusals`.
 from __future__ import annotations
 
 PARAMETER = "a parameter without a value"
+OVER = "OVER (window functions)"
+ORDER_IN_FUNCTION = "ORDER BY in a function"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
 
 _INNER = "PSoup has inner joins: JOIN … ON, USING, CROSS JOIN, or streams with commas between"
@@ -21,9 +23,16 @@ _WAYS_OUT = {
     "WINDOW": "a window is BEGIN (NOW - 1 HOUR) at the end, or [RANGE 1 HOUR] after a source",
     "a row of several values": "compare one value at a time: a = b AND c = d",
     PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
-    "GROUP BY": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
-    "HAVING": "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas",
-    "UNION": "register each SELECT as a query of its own",
+    "an aggregate": "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max,"
+    " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and"
+    " bool_or",
+    OVER: "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
+    ORDER_IN_FUNCTION: "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and"
+    " greatest t",
+    **dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS", "WITH TOTALS"), "register a query for each set of keys"),
+    "WITHIN GROUP": "write quantile_cont(x, 0.5), or quantile_disc",
+    **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
+    **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT"), "register each SELECT as a query of its own"),
 }
 """What to do instead of a feature."""
 
@@ -48,6 +57,8 @@ FOR_STATEMENT = {
 FOR_FUNCTION = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
     " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
+    "hop": "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
+    **dict.fromkeys(("percentile_cont", "percentile_disc"), "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)"),
 }
 """Functions that are left out, and what does the same."""
 

@@ -12,7 +12,16 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
-from psoup.sql.instead import FOR_FUNCTION, FOR_STATEMENT, NESTED_JOIN, PARAMETER, feature_hint, join_hint
+from psoup.sql.instead import (
+    FOR_FUNCTION,
+    FOR_STATEMENT,
+    NESTED_JOIN,
+    ORDER_IN_FUNCTION,
+    OVER,
+    PARAMETER,
+    feature_hint,
+    join_hint,
+)
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
@@ -50,8 +59,6 @@ _WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUND
 _CLAUSES = {
     "with_": "WITH",
     "laterals": "LATERAL",
-    "group": "GROUP BY",
-    "having": "HAVING",
     "qualify": "QUALIFY",
     "windows": "WINDOW",
     "into": "SELECT INTO",
@@ -62,15 +69,32 @@ _CLAUSES = {
     "connect": "CONNECT BY",
     "hint": "a hint",
 }
-_TAKEN = frozenset({"expressions", "from_", "joins", "where", "order", "limit", "offset", "distinct", "begin", "end"})
+_TAKEN = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "begin",
+        "end",
+    }
+)
 _T = TokenType
 _SPEAKING = (
-    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.GROUP_BY, _T.HAVING, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
+    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
     *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
 """Tokens whose own text names the feature."""
 
-_PLACES = frozenset({_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END})
+_PLACES = frozenset(
+    {_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY, _T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END}
+)
 """Tokens that say in which part of a SELECT the text after them stands."""
 
 _SIDES = frozenset({_T.LEFT, _T.RIGHT, _T.FULL})
@@ -88,7 +112,9 @@ _PAIR = frozenset({"this", "expression"})
 _ONE = frozenset({"this"})
 _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
-    **dict.fromkeys((exp.From, exp.Where, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
+    exp.Group: frozenset({"expressions", "all"}),
+    exp.Filter: _PAIR,
+    **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.BitwiseAnd, exp.BitwiseOr), _PAIR),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _PAIR),
@@ -139,10 +165,12 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Any: "ANY",
     exp.All: "ALL",
     exp.SetOperation: "UNION, INTERSECT or EXCEPT",
-    exp.Window: "OVER (window functions)",
+    exp.Window: OVER,
     exp.WithinGroup: "WITHIN GROUP",
-    exp.Filter: "FILTER (aggregates)",
-    exp.Distinct: "DISTINCT in a function (aggregates)",
+    exp.Distinct: "DISTINCT in a function that is not an aggregate",
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE",
+    exp.GroupingSets: "GROUPING SETS",
     exp.Placeholder: "a parameter",
     exp.Parameter: "a parameter",
     exp.Bracket: "[...]",
@@ -157,7 +185,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.ColumnDef: "a field of a struct",
     exp.Concat: "two texts side by side (write ||)",
     exp.National: "a text with a letter before it",
-    exp.Order: "ORDER BY in a function",
+    exp.Order: ORDER_IN_FUNCTION,
     exp.Aliases: "several names",
     exp.JSON: "JSON",
     exp.Overlaps: "OVERLAPS",
@@ -177,7 +205,11 @@ _NODES: dict[type[exp.Expr], str] = {
 
 
 _PARTS: dict[tuple[type[exp.Expr], str], str] = {
-    (exp.Order, "this"): "ORDER BY in a function",
+    (exp.Order, "this"): ORDER_IN_FUNCTION,
+    (exp.Group, "rollup"): "ROLLUP",
+    (exp.Group, "cube"): "CUBE",
+    (exp.Group, "grouping_sets"): "GROUPING SETS",
+    (exp.Group, "totals"): "WITH TOTALS",
     (exp.Limit, "limit_options"): "LIMIT with PERCENT or WITH TIES",
     (exp.Limit, "expressions"): "LIMIT BY",
     (exp.Cast, "format"): "FORMAT in a CAST",
@@ -200,10 +232,9 @@ def _words(listed: str) -> frozenset[str]:
 
 
 _AGGREGATES = _words(
-    "count sum avg mean min max stddev stddev_samp stddev_pop variance var_samp var_pop median mode first last "
-    "any_value arg_min arg_max argmin argmax min_by max_by list array_agg string_agg group_concat listagg bool_and "
-    "bool_or bit_and bit_or bit_xor corr covar_pop covar_samp quantile quantile_cont quantile_disc percentile_cont "
-    "percentile_disc approx_count_distinct count_if countif sumif histogram product skewness kurtosis entropy "
+    "mode list array_agg string_agg group_concat listagg bit_and "
+    "bit_or bit_xor corr covar_pop covar_samp "
+    "sumif histogram product skewness kurtosis entropy "
     "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
 )
 _VOLATILE = _words(
@@ -279,6 +310,8 @@ def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
     if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
         return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
     following = tokens[at + 1]
+    if following.text.upper().startswith("PARTITION"):
+        return source.unsupported("a window for each key (PARTITION BY)", following.start, hint=_WINDOW)
     return source.error(f"{following.text[:40]!r} does not begin a window", following.start, hint=_WINDOW)
 
 
@@ -327,7 +360,7 @@ def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
     for name, value in node.args.items():
         if value and name not in parts:
             feature = _PARTS.get((type(node), name)) or f"this form of {source.written(node)!r}"
-            raise source.unsupported(feature, node)
+            raise source.unsupported(feature, node, hint=feature_hint(feature))
 
 
 def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
@@ -345,7 +378,7 @@ def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
-        raise source.unsupported(f"the aggregate or window function {name}", at, hint=feature_hint("GROUP BY"))
+        raise source.unsupported(f"the aggregate or window function {name}", at, hint=feature_hint("an aggregate"))
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
     if name in FOR_FUNCTION:

@@ -1,4 +1,4 @@
-"""Functions that have a syntax of their own: CASE, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
+"""Functions that have a syntax of their own: CASE, LIKE, ~, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
 
 extract(year FROM t)   ->   extract('year', t)          trim(LEADING 'x' FROM t)   ->   ltrim(t, 'x')
 """
@@ -15,8 +15,10 @@ from psoup.expressions.civil import PART_ALIASES
 from psoup.expressions.conversion import is_null_literal, is_text_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, TEXT, TIMESTAMP
+from psoup.sql.refusals import PREDICATES
 from psoup.sql.source import StatementText
 from psoup.sql.spans import PARTS, Operand, Span, counted, refused
+from psoup.sql.types import interval
 
 
 class Binding(Protocol):
@@ -44,6 +46,66 @@ def _case(binder: Binding, node: exp.Expr) -> Expr:
     default = node.args.get("default")
     args.append(Literal(BIGINT, None) if default is None else binder.bind(default))
     return binder.call("case", node, args)
+
+
+def refuse_bare(source: StatementText, *operands: exp.Expr | None) -> None:
+    """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
+    for operand in operands:
+        if isinstance(operand, PREDICATES):
+            raise source.error(
+                "it is not clear what belongs together here", operand, hint="put parentheses around a condition"
+            )
+
+
+def _like(binder: Binding, node: exp.Expr) -> Expr:
+    refuse_bare(binder.source, node.this, node.expression)
+    like = _like_call(binder, node, node, [node.this, node.expression])
+    return binder.call("not", node, [like]) if node.args.get("negate") else like
+
+
+def _like_call(binder: Binding, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
+    """LIKE, or ILIKE: that of the small letters."""
+    bound = [binder.bind(part) for part in parts]
+    if isinstance(like, exp.ILike):
+        bound = [binder.call("lower", node, [part]) for part in bound]
+    return binder.call("like", node, bound)
+
+
+def _regex(binder: Binding, node: exp.Expr) -> Expr:
+    refuse_bare(binder.source, node.this, node.expression)
+    name = "regexp_full_match" if isinstance(node, exp.SimilarTo) else "regexp_matches"
+    options = [Literal(TEXT, "i")] if isinstance(node, exp.RegexpILike) else []
+    return binder.call(name, node, [binder.bind(node.this), binder.bind(node.expression), *options])
+
+
+def _escape(binder: Binding, node: exp.Expr) -> Expr:
+    if isinstance(node.this, exp.Not):
+        return binder.call("not", node, [_escaped(binder, node.this.this, node)])
+    return _escaped(binder, node.this, node)
+
+
+def _escaped(binder: Binding, like: exp.Expr, node: exp.Expr) -> Expr:
+    if not isinstance(like, exp.Like | exp.ILike):
+        raise binder.source.error("ESCAPE belongs to LIKE and ILIKE", node)
+    refuse_bare(binder.source, like.this, like.expression)
+    call = _like_call(binder, like, node, [like.this, like.expression, node.expression])
+    return binder.call("not", node, [call]) if like.args.get("negate") else call
+
+
+BUCKETS = frozenset({"time_bucket", "tumble"})
+"""The names of the function that rounds a time down to a multiple of an INTERVAL."""
+
+
+def bucket(binder: Binding, name: str, node: exp.Expr) -> Expr:
+    """Bind time_bucket(INTERVAL, t), which tumble(t, INTERVAL) is another name for."""
+    nodes = list(node.expressions) if name == "time_bucket" else list(node.expressions)[::-1]
+    if len(nodes) != 2 or not isinstance(nodes[0], exp.Interval):
+        taken, way = ("an INTERVAL and a time", "INTERVAL '15' MINUTE, t")
+        if name == "tumble":
+            taken, way = "a time and an INTERVAL", "t, INTERVAL '15' MINUTE"
+        raise binder.source.error(f"{name} takes {taken}", node, hint=way)
+    width = [Literal(BIGINT, part) for part in interval(binder.source, nodes[0])]
+    return binder.call("time_bucket", node, [*width, binder.bind(nodes[1])])
 
 
 def _extract(binder: Binding, node: exp.Expr) -> Expr:
@@ -137,6 +199,9 @@ def _alone(binder: Binding, node: exp.Expr) -> Expr:
 
 SPELLED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.Case: _case,
+    **dict.fromkeys((exp.Like, exp.ILike), _like),
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike, exp.SimilarTo), _regex),
+    exp.Escape: _escape,
     exp.AtTimeZone: _at_zone,
     exp.Interval: _alone,
     exp.Extract: _extract,

@@ -27,7 +27,7 @@ MISTAKES: dict[str, tuple[Callable[[Client], object], str]] = {
     "a value for nothing": (lambda c: c.register(f"{SELECT}a = 5", [5]), "takes none: write ? or $name where"),
     "the wrong quotes": (lambda c: c.register(f'{SELECT}s = "x"'), "a text stands in single quotes: 'x'"),
     "a date in words": (lambda c: c.register(f"{SELECT}_time > 'now-ish'"), "write it as '2013-07-04 12:00:00'"),
-    "an aggregate": (lambda c: c.register(f"{SELECT}ok GROUP BY a"), "hint: select the rows, and aggregate the answer"),
+    "a column in no group": (lambda c: c.register(f"{SELECT}ok GROUP BY a"), "or say which value: any_value("),
     "an INSERT": (lambda c: c.execute("INSERT INTO mistaken VALUES (1)"), "hint: rows come in by a push"),
     "SHOW": (lambda c: c.execute("SHOW STREAMS"), "hint: see psoup stream list"),
     "a type that is not there": (lambda c: c.create_stream("CREATE STREAM x (a VARCHARR)"), "the types are BOOLEAN, "),

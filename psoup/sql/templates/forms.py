@@ -33,7 +33,8 @@ _CHARACTERS = 65_536
 """Characters of all forms that are known: a template of 4,000 took 1.1 MB."""
 
 _UNFIT = re.compile(r"[?$\\\0]|--|/\*")
-_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
+_WHERE = re.compile(r"\(\s*WHERE\b|\b(?P<clause>WHERE)\b", re.IGNORECASE)
+"""The word, which in parentheses belongs to FILTER."""
 _LITERAL = r"-?\d+(?:\.\d+)?(?![\w.])|'(?:[^']|'')*'(?!')"
 _COLUMN = r'(?:[a-z_]\w*|"[^"]*")'
 _COMPARISON = re.compile(
@@ -43,8 +44,9 @@ _COMPARISON = re.compile(
 )
 """A comparison of a column with a constant, or with two, and the AND behind it."""
 
-_AFTER = re.compile(r"\b(?:BEGIN|END|ORDER|LIMIT|OFFSET)\b", re.IGNORECASE)
-_NEXT = re.compile(r"\s+(?:BEGIN|END|ORDER|LIMIT|OFFSET)\b|\s*$", re.IGNORECASE)
+_CLAUSES = "GROUP|HAVING|BEGIN|END|ORDER|LIMIT|OFFSET"
+_AFTER = re.compile(rf"\b(?:{_CLAUSES})\b", re.IGNORECASE)
+_NEXT = re.compile(rf"\s+(?:{_CLAUSES})\b|\s*$", re.IGNORECASE)
 _ODD = re.compile(r"['\"]")
 _SPACE = re.compile(r"\s*")
 _CONSTANT = re.compile(
@@ -121,7 +123,7 @@ def in_order(text: str) -> str:
 
     O(length).
     """
-    where = _WHERE.search(text)
+    where = _where(text)
     if where is None or len(text) > _LONGEST or _ODD.search(text, 0, where.start()):
         return text
     start = at = _SPACE.match(text, where.end()).end()  # type: ignore[union-attr]  # it matches nothing, too
@@ -139,11 +141,16 @@ def in_order(text: str) -> str:
     return f"{text[:start]}{' AND '.join(comparison for _, comparison in sorted(parts))}{text[at:]}"
 
 
+def _where(text: str) -> re.Match[str] | None:
+    """The word WHERE of the statement itself."""
+    return next((word for word in _WHERE.finditer(text) if word["clause"]), None)
+
+
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:
     """The statement with `?` for constants of WHERE, and these; None if it has none or is odd. O(length)."""
     if len(text) > _LONGEST or _UNFIT.search(text):
         return None
-    where = _WHERE.search(text)
+    where = _where(text)
     if where is None:
         return None
     pieces, values, at = [], list[Parameter](), 0

@@ -43,7 +43,7 @@ _INT64 = 2**63
 _BEFORE = frozenset(
     {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
 )
-_AFTER = frozenset({")", ",", "AND", "OR", "BEGIN", "END", "ORDER", "LIMIT", "OFFSET", ""})
+_AFTER = frozenset({")", ",", "AND", "OR", "GROUP BY", "HAVING", "BEGIN", "END", "ORDER", "LIMIT", "OFFSET", ""})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,259 @@
+"""Aggregate functions: their names, the types that they take and give, and what stands for them in an expression.
+
+    sum(price) FILTER (WHERE qty > 5)   ->   Measure("sum", (price,), DECIMAL(38,2), condition=qty > 5)
+    median(price)                       ->   Measure("quantile_cont", (price as DOUBLE,), DOUBLE, fraction=0.5)
+
+A statement has each measure once, and its expressions read them by number; `grouping` puts their places in the table of
+groups there. Types are DuckDB's but for quantiles and counts, which are BIGINT or DOUBLE (docs/sql.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput
+from psoup.expressions.conversion import NUMBERS, TIMES, cast, is_null_literal, mismatch, need, truth
+from psoup.expressions.functions import resolve
+from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
+from psoup.model import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, wide
+from psoup.plan.nodes import Measure
+from psoup.sql.source import StatementText
+
+MAX_MEASURES = 1_000
+
+ARGUMENT, FILTER, GROUP_BY, WHERE = "an aggregate", "FILTER", "GROUP BY", "WHERE"
+"""The parts of a statement that are about tuples, not about groups: no aggregate stands there."""
+
+_INSTEAD = {
+    WHERE: "HAVING has the conditions on groups: GROUP BY sym HAVING count(*) > 3",
+    GROUP_BY: "group by what each tuple has, and compare aggregates in HAVING",
+    FILTER: "FILTER chooses tuples; HAVING chooses groups",
+    ARGUMENT: "aggregate the answer once more where it arrives",
+}
+
+
+class Measures:
+    """The measures of a statement, each once, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._known: dict[Measure, AttributeRef] = {}
+
+    def ref(self, measure: Measure) -> AttributeRef:
+        """What stands for it in expressions: its number, as a column of groups."""
+        column = AttributeRef(measure.type, len(self._known), measure.text(), GROUPED)
+        return self._known.setdefault(measure, column)
+
+    @property
+    def listed(self) -> tuple[Measure, ...]:
+        """All of them, by number."""
+        return tuple(self._known)
+
+
+class Binding(Protocol):
+    """A binder, as far as it is needed here."""
+
+    source: StatementText
+    measures: Measures
+    part: str
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """Bind an expression."""
+
+    def within(self, part: str) -> AbstractContextManager[None]:
+        """Bind a part of the statement that is about tuples."""
+
+    def is_given(self, column: Expr) -> bool:
+        """Whether an expression is a column that is never NULL."""
+
+
+Rule = Callable[[str, Sequence[Expr]], Measure]
+
+
+def _same(function: str, name: str, args: Sequence[Expr]) -> Measure:
+    """min, max, first, last, any_value, arg_min, arg_max: a value of the first argument."""
+    return Measure(function, tuple(args), args[0].type)
+
+
+def _count(name: str, args: Sequence[Expr]) -> Measure:
+    return Measure("count", tuple(args), BIGINT)
+
+
+def _count_if(name: str, args: Sequence[Expr]) -> Measure:
+    return Measure("count", (), BIGINT, condition=need(args[0], BOOLEAN, name))
+
+
+def _sum(name: str, args: Sequence[Expr]) -> Measure:
+    (value,) = args
+    if value.type == BOOLEAN or is_null_literal(value):
+        value = cast(value, BIGINT)
+    value = _number(name, value, "min, max and avg take times")
+    return Measure("sum", (value,), DOUBLE if value.type == DOUBLE else wide(value.type.scale))
+
+
+def _mean(name: str, args: Sequence[Expr]) -> Measure:
+    (value,) = args
+    if value.type.kind in TIMES:
+        return Measure("avg", (cast(value, TIMESTAMP),), TIMESTAMP)
+    return Measure("avg", (_number(name, value, ""),), DOUBLE)
+
+
+def _spread(function: str, name: str, args: Sequence[Expr]) -> Measure:
+    """Standard deviations and variances, of DOUBLEs."""
+    return Measure(function, (cast(_number(name, args[0], "epoch(t) is a number of seconds"), DOUBLE),), DOUBLE)
+
+
+def _extreme_truth(function: str, name: str, args: Sequence[Expr]) -> Measure:
+    """bool_and is the least of truth values, bool_or the greatest."""
+    return Measure(function, (need(args[0], BOOLEAN, name),), BOOLEAN)
+
+
+def _quantile(function: str, name: str, args: Sequence[Expr]) -> Measure:
+    value, fraction = args[0], 0.5 if len(args) == 1 else _fraction(name, args[1])
+    if function == "quantile_disc":
+        return Measure(function, (value,), value.type, fraction=fraction)
+    if value.type.kind in TIMES and function == "quantile_cont":
+        return Measure(function, (cast(value, TIMESTAMP),), TIMESTAMP, fraction=fraction)
+    way = "quantile_disc takes values of any type" if function == "quantile_cont" else "epoch(t) is a number of seconds"
+    return Measure(function, (cast(_number(name, value, way, always=True), DOUBLE),), DOUBLE, fraction=fraction)
+
+
+def _estimate(name: str, args: Sequence[Expr]) -> Measure:
+    return Measure("approx_count_distinct", tuple(args), BIGINT)
+
+
+def _number(name: str, value: Expr, times: str, *, always: bool = False) -> Expr:
+    """The argument, which must be a number. `times`: the way out for a time, `always` for other types, too."""
+    if value.type.kind in NUMBERS:
+        return value
+    if is_null_literal(value):
+        return cast(value, DOUBLE)
+    way = times if times and (always or value.type.kind in TIMES) else "use CAST(... AS BIGINT) or another number type"
+    raise mismatch(f"{name} needs a number, not {value.type}; {way}")
+
+
+def _fraction(name: str, given: Expr) -> float:
+    if not isinstance(given, Literal):
+        raise mismatch(f"the fraction of {name} must be a constant from 0 to 1; write a query for each fraction")
+    if given.type.kind not in NUMBERS or given.value is None:
+        raise mismatch(f"the fraction of {name} must be a number from 0 to 1, such as 0.5")
+    fraction = float(given.value) / 10**given.type.scale
+    if not 0 <= fraction <= 1:
+        raise InvalidInput(f"the fraction of {name} is from 0 to 1, not {fraction:g}", reason="INVALID_VALUE")
+    return fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregate function: how it is typed, its number of arguments, what DISTINCT does to it.
+
+    `distinct`: True if equal values count once, False if that changes nothing, None if it has no meaning here.
+    """
+
+    rule: Rule
+    least: int = 1
+    most: int = 1
+    distinct: bool | None = None
+
+
+def _values(function: str, arguments: int = 1, distinct: bool | None = False) -> Aggregation:
+    return Aggregation(partial(_same, function), arguments, arguments, distinct)
+
+
+_SPREADS = {
+    **dict.fromkeys(("stddev", "stddev_samp"), "stddev_samp"),
+    **dict.fromkeys(("variance", "var_samp"), "var_samp"),
+    **{name: name for name in ("stddev_pop", "var_pop")},
+}
+_ENDS = {
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), "arg_min"),
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), "arg_max"),
+}
+
+AGGREGATES: dict[str, Aggregation] = {
+    "count": Aggregation(_count, 0, 1, True),
+    **dict.fromkeys(("count_if", "countif"), Aggregation(_count_if)),
+    "sum": Aggregation(_sum, distinct=True),
+    **dict.fromkeys(("avg", "mean"), Aggregation(_mean, distinct=True)),
+    "min": _values("min"),
+    "max": _values("max"),
+    **dict.fromkeys(("first", "arbitrary"), _values("first")),
+    "last": _values("last", distinct=None),
+    "any_value": _values("any_value"),
+    **{name: _values(function, 2, None) for name, function in _ENDS.items()},
+    **{name: Aggregation(partial(_spread, function)) for name, function in _SPREADS.items()},
+    "median": Aggregation(partial(_quantile, "quantile_cont")),
+    "quantile_cont": Aggregation(partial(_quantile, "quantile_cont"), 2, 2),
+    **dict.fromkeys(("quantile", "quantile_disc"), Aggregation(partial(_quantile, "quantile_disc"), 2, 2)),
+    "approx_quantile": Aggregation(partial(_quantile, "approx_quantile"), 2, 2),
+    "approx_count_distinct": Aggregation(_estimate, distinct=False),
+    "bool_and": Aggregation(partial(_extreme_truth, "min"), distinct=False),
+    "bool_or": Aggregation(partial(_extreme_truth, "max"), distinct=False),
+}
+"""All aggregate functions, by the names that statements have for them."""
+
+
+def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
+    """What stands for an aggregate that is written at `node`, with the condition of FILTER. Raises SqlError."""
+    source, part = binder.source, binder.part
+    if part:
+        shown = "WHERE or ON" if part == WHERE else part
+        raise source.unsupported(f"the aggregate {name} in {shown}", node, hint=_INSTEAD[part])
+    aggregation = AGGREGATES[name]
+    nodes, distinct = _arguments(source, name, aggregation, node)
+    with binder.within(ARGUMENT):
+        args = [binder.bind(arg) for arg in nodes]
+    with source.placed(node):
+        measure = replace(aggregation.rule(name, args), distinct=distinct)
+    if measure.function == "count" and not distinct and measure.args and _never_null(binder, measure.args[0]):
+        measure = replace(measure, args=())
+    if where is not None:
+        with binder.within(FILTER):
+            bound = binder.bind(where)
+        with source.placed(where):
+            condition = truth(bound, FILTER)
+            own = measure.condition
+            measure = replace(measure, condition=condition if own is None else resolve("and", [condition, own]))
+    column = binder.measures.ref(measure)
+    if column.index >= MAX_MEASURES:
+        raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
+    return column
+
+
+def _arguments(
+    source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr
+) -> tuple[list[exp.Expr], bool]:
+    """The arguments, none for *, and whether equal values count once. Raises SqlError."""
+    nodes, distinct = list(node.expressions), False
+    if nodes and isinstance(nodes[0], exp.Distinct):
+        nodes, distinct = list(nodes[0].expressions), True
+        if aggregation.distinct is None:
+            hint = "DISTINCT goes with count, sum and avg"
+            raise source.unsupported(f"DISTINCT in {name}", node.expressions[0], hint=hint)
+    if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
+        if name != "count" or distinct or any(nodes[0].args.values()):
+            raise source.error(f"* is not an argument of {name}", nodes[0], hint="count(*) counts rows; name a column")
+        nodes = []
+    elif not aggregation.least <= len(nodes) <= aggregation.most or (distinct and not nodes):
+        counts = sorted({max(aggregation.least, 1), aggregation.most})
+        taken = f"{' or '.join(map(str, counts))} argument{'s' if counts[-1] > 1 else ''}"
+        raise source.error(f"{name} takes {taken}, not {len(nodes)}", node, reason="WRONG_ARGUMENTS")
+    return nodes, distinct and bool(aggregation.distinct)
+
+
+def _never_null(binder: Binding, arg: Expr) -> bool:
+    """Whether counting its values is counting rows."""
+    return arg.value is not None if isinstance(arg, Literal) else binder.is_given(arg)
+
+
+def aggregate_of(source: StatementText, node: exp.Expr) -> str:
+    """The name of the aggregate that FILTER belongs to. Raises SqlError for anything else."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if name not in AGGREGATES:
+        raise source.error("FILTER belongs to an aggregate", node, hint="sum(x) FILTER (WHERE y > 3)")
+    return name

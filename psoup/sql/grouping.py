@@ -1,0 +1,136 @@
+"""GROUP BY and HAVING: from expressions over tuples to expressions over a table of groups.
+
+    SELECT side, sum(price) / 2 AS half … GROUP BY 1 HAVING count(*) > 3
+      keys      side                         columns of the table: side, sum(price), count(*)
+      outputs   column 0, column 1 / 2       an expression that is a key is read from the table,
+      HAVING    column 2 > 3                 so is each measure; a column that is neither is refused by name
+
+A name in GROUP BY is a column, else an alias; in HAVING it is a key, else an alias. GROUP BY ALL groups by what the
+SELECT list shows of tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from psoup.errors import SqlError
+from psoup.expressions.conversion import truth
+from psoup.expressions.tree import GROUPED, AttributeRef, Call, Expr, Literal, columns_of, reads_now
+from psoup.model import BIGINT
+from psoup.plan.nodes import Aggregate, Having, Node, OrderKey, Output
+from psoup.sql.aggregates import GROUP_BY
+from psoup.sql.binder import Binder
+from psoup.sql.source import StatementText
+
+EVALUATED = False
+"""Whether groups can be computed: until then statements that need them are refused after binding."""
+
+
+def group_keys(
+    source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output]
+) -> tuple[Expr, ...]:
+    """The keys of GROUP BY, each once. Raises SqlError."""
+    group = select.args.get("group")
+    if group is None:
+        return ()
+    if group.args.get("all"):
+        return tuple(dict.fromkeys(output.expr for output in outputs if _of_tuples(output.expr)))
+    by_name = {output.name.lower(): output.expr for output in outputs}
+    keys: dict[Expr, None] = {}
+    for node in group.expressions:
+        with binder.within(GROUP_BY):
+            key = binder.with_aliases(node, by_name)
+        keys[_checked(source, node, key, outputs)] = None
+    return tuple(keys)
+
+
+def _of_tuples(expr: Expr) -> bool:
+    """Whether an output reads tuples and no aggregate."""
+    columns = list(columns_of(expr))
+    return bool(columns) and all(column.source != GROUPED for column in columns)
+
+
+def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence[Output]) -> Expr:
+    """A key, which a whole number says by its place in the SELECT list."""
+    if isinstance(key, Literal) and key.type == BIGINT and isinstance(key.value, int):
+        if not 1 <= key.value <= len(outputs):
+            raise source.error(f"the SELECT list has no column {key.value}; its last is {len(outputs)}", node)
+        key = outputs[key.value - 1].expr
+    if any(column.source == GROUPED for column in columns_of(key)):
+        raise source.unsupported(
+            "an aggregate in GROUP BY", node, hint="group by what each tuple has, and compare aggregates in HAVING"
+        )
+    if reads_now(key):
+        raise source.unsupported("NOW in GROUP BY", node, hint="groups must not depend on when they are asked for")
+    if not _of_tuples(key):
+        raise source.error("GROUP BY a constant makes no groups", node, hint="name a column, or leave GROUP BY out")
+    return key
+
+
+def having_condition(
+    source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]
+) -> Expr | None:
+    """The condition of HAVING, if there is one. Raises SqlError."""
+    node = select.args.get("having")
+    if node is None:
+        return None
+    grouped = {key.name.lower() for key in keys if isinstance(key, AttributeRef)}
+    names = {output.name.lower(): output.expr for output in outputs}
+    bound = binder.with_aliases(node.this, names, {name for name in names if name not in grouped})
+    with source.placed(node):
+        return truth(bound, "HAVING")
+
+
+class Groups:
+    """The table of groups of a statement, and expressions over that."""
+
+    def __init__(self, source: StatementText, aggregate: Aggregate, select: exp.Select) -> None:
+        self._aggregate, self._source, self._select = aggregate, source, select
+        columns, count = aggregate.columns, len(aggregate.keys)
+        self._keys = dict(zip(aggregate.keys, columns, strict=False))
+        self._measures = columns[count:]
+
+    def of(self, expr: Expr) -> Expr:
+        """An expression over the table. Raises SqlError, reason UNGROUPED_COLUMN, for a column that it has not."""
+        key = self._keys.get(expr)
+        if key is not None:
+            return key
+        if isinstance(expr, Call):
+            return Call(expr.type, expr.name, tuple([self.of(arg) for arg in expr.args]))
+        if not isinstance(expr, AttributeRef):
+            return expr
+        if expr.source == GROUPED:
+            return self._measures[expr.index]
+        raise self._ungrouped(expr)
+
+    def node(self, having: Expr | None) -> Node:
+        """The table, less the groups that HAVING leaves out. Raises SqlError."""
+        plan = self._aggregate if having is None else Having(self._aggregate, self.of(having))
+        if not EVALUATED:
+            hint = "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas"
+            raise self._source.unsupported("GROUP BY, or an aggregate,", self._select, hint=hint)
+        return plan
+
+    def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
+        """Outputs over the table."""
+        return tuple(Output(output.name, self.of(output.expr)) for output in outputs)
+
+    def order(self, keys: Iterable[OrderKey]) -> tuple[OrderKey, ...]:
+        """Keys of ORDER BY over the table."""
+        return tuple(OrderKey(self.of(key.expr), key.descending, key.nulls_first) for key in keys)
+
+    def _ungrouped(self, column: AttributeRef) -> SqlError:
+        """The error for a column of tuples where groups are read."""
+        parts = [*self._select.expressions, self._select.args.get("having"), self._select.args.get("order")]
+        written = [node for part in parts if part for node in part.find_all(exp.Column, exp.Star)]
+        named = [node for node in written if node.name.lower() == column.name.lower()]
+        stars = [node for node in written if isinstance(node, exp.Star) and node.parent is self._select]
+        name = column.name[:128]
+        return self._source.error(
+            f"{name!r} is neither grouped nor aggregated: a group may have many values of it",
+            [*named, *stars, self._select][0],
+            hint=f"GROUP BY {name}, or say which value: any_value({name}), first({name}), max({name})",
+            reason="UNGROUPED_COLUMN",
+        )

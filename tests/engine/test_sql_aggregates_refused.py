@@ -1,0 +1,256 @@
+"""What has no meaning among aggregates and groups: each is refused by its name, with a way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup.errors import NotSupported
+from psoup_testing.trading import refusal
+
+
+@pytest.fixture(autouse=True)
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psoup.sql.grouping.EVALUATED", True, raising=False)
+
+
+COUNTS = "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max, stddev,"
+COUNTS += (
+    " variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and bool_or"
+)
+HAVING = "HAVING has the conditions on groups: GROUP BY sym HAVING count(*) > 3"
+UNGROUPED = "is neither grouped nor aggregated: a group may have many values of it"
+SETS = "register a query for each set of keys"
+BOUND = "bound the time with BEGIN (NOW - ...) END (NOW)"
+ARRIVAL = "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and greatest t"
+OTHERWISE = "use CAST(... AS BIGINT) or another number type"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "hint"),
+    [
+        ("SELECT sym FROM trades WHERE sum(qty) > 3", "the aggregate sum in WHERE or ON is not supported", HAVING),
+        (
+            "SELECT t.sym FROM trades t JOIN quotes q ON t.sym = q.sym AND count(*) > 3",
+            "the aggregate count in WHERE or ON is not supported",
+            HAVING,
+        ),
+        (
+            "SELECT max(sum(qty)) FROM trades",
+            "the aggregate sum in an aggregate is not supported",
+            "aggregate the answer once more where it arrives",
+        ),
+        (
+            "SELECT sum(qty) FILTER (WHERE count(*) > 3) FROM trades",
+            "the aggregate count in FILTER is not supported",
+            "FILTER chooses tuples; HAVING chooses groups",
+        ),
+        (
+            "SELECT count(*) FROM trades GROUP BY max(qty)",
+            "the aggregate max in GROUP BY is not supported",
+            "group by what each tuple has, and compare aggregates in HAVING",
+        ),
+        (
+            "SELECT count(*) AS n FROM trades GROUP BY n",
+            "an aggregate in GROUP BY is not supported",
+            "group by what each tuple has, and compare aggregates in HAVING",
+        ),
+        (
+            "SELECT count(*) FROM trades GROUP BY 1",
+            "an aggregate in GROUP BY is not supported",
+            "group by what each tuple has, and compare aggregates in HAVING",
+        ),
+        ("SELECT 1 AS one FROM trades GROUP BY 2", "the SELECT list has no column 2; its last is 1", ""),
+        (
+            "SELECT count(*) FROM trades GROUP BY 'x'",
+            "GROUP BY a constant makes no groups",
+            "name a column, or leave GROUP BY out",
+        ),
+        (
+            "SELECT sym, count(*) FROM trades",
+            f"'sym' {UNGROUPED}",
+            "GROUP BY sym, or say which value: any_value(sym), first(sym), max(sym)",
+        ),
+        (
+            "SELECT sum(qty) + Rate FROM trades GROUP BY sym",
+            f"'rate' {UNGROUPED}",
+            "GROUP BY rate, or say which value: any_value(rate), first(rate), max(rate)",
+        ),
+        (
+            "SELECT * FROM quotes GROUP BY sym",
+            f"'bid' {UNGROUPED}",
+            "GROUP BY bid, or say which value: any_value(bid), first(bid), max(bid)",
+        ),
+        (
+            "SELECT sym FROM trades HAVING qty > 3",
+            f"'sym' {UNGROUPED}",
+            "GROUP BY sym, or say which value: any_value(sym), first(sym), max(sym)",
+        ),
+        (
+            "SELECT sym FROM trades GROUP BY sym ORDER BY qty",
+            f"'qty' {UNGROUPED}",
+            "GROUP BY qty, or say which value: any_value(qty), first(qty), max(qty)",
+        ),
+        ("SELECT count(*) FROM trades GROUP BY now()", "NOW in GROUP BY is not supported", BOUND),
+        (
+            "SELECT now() AS n FROM trades GROUP BY n",
+            "NOW in GROUP BY is not supported",
+            "groups must not depend on when they are asked for",
+        ),
+        ("SELECT max(now()) FROM trades", "NOW in an aggregate is not supported", BOUND),
+        ("SELECT count(*) FILTER (WHERE at > now()) FROM trades", "NOW in FILTER is not supported", BOUND),
+        (
+            "SELECT sum(qty) OVER (PARTITION BY sym) FROM trades",
+            "OVER (window functions) is not supported",
+            "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
+        ),
+        ("SELECT sym FROM trades GROUP BY ROLLUP (sym)", "ROLLUP is not supported", SETS),
+        ("SELECT sym FROM trades GROUP BY sym WITH ROLLUP", "ROLLUP is not supported", SETS),
+        ("SELECT sym FROM trades GROUP BY CUBE (sym)", "CUBE is not supported", SETS),
+        ("SELECT sym FROM trades GROUP BY GROUPING SETS ((sym), (qty))", "GROUPING SETS is not supported", SETS),
+        ("SELECT first(sym ORDER BY at) FROM trades", "ORDER BY in a function is not supported", ARRIVAL),
+        (
+            "SELECT quantile_cont(0.5) WITHIN GROUP (ORDER BY qty) FROM trades",
+            "WITHIN GROUP is not supported",
+            "write quantile_cont(x, 0.5), or quantile_disc",
+        ),
+        (
+            "SELECT percentile_cont(0.5) FROM trades",
+            "percentile_cont() is not supported",
+            "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)",
+        ),
+        ("SELECT mode(sym) FROM trades", "the aggregate or window function mode is not supported", COUNTS),
+        (
+            "SELECT hop(at, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) FROM trades",
+            "hop() is not supported",
+            "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
+        ),
+        (
+            "SELECT count(*) FROM trades [PARTITION BY sym ROWS 5]",
+            "a window for each key (PARTITION BY) is not supported",
+            "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]",
+        ),
+        (
+            "SELECT count(*) FROM trades UNION SELECT count(*) FROM quotes",
+            "UNION is not supported",
+            "register each SELECT as a query of its own",
+        ),
+        ("SELECT sum(sym) FROM trades", f"sum needs a number, not TEXT; {OTHERWISE}", ""),
+        ("SELECT sum(at) FROM trades", "sum needs a number, not TIMESTAMP; min, max and avg take times", ""),
+        ("SELECT sum(day) FROM trades", "sum needs a number, not DATE; min, max and avg take times", ""),
+        ("SELECT sum('5') FROM trades", f"sum needs a number, not TEXT; {OTHERWISE}", ""),
+        ("SELECT avg(sym) FROM trades", f"avg needs a number, not TEXT; {OTHERWISE}", ""),
+        ("SELECT avg(bought) FROM trades", f"avg needs a number, not BOOLEAN; {OTHERWISE}", ""),
+        (
+            "SELECT stddev(at) FROM trades",
+            "stddev needs a number, not TIMESTAMP; epoch(t) is a number of seconds",
+            "",
+        ),
+        (
+            "SELECT median(sym) FROM trades",
+            "median needs a number, not TEXT; quantile_disc takes values of any type",
+            "",
+        ),
+        (
+            "SELECT approx_quantile(at, 0.5) FROM trades",
+            "approx_quantile needs a number, not TIMESTAMP; epoch(t) is a number of seconds",
+            "",
+        ),
+        ("SELECT bool_and(qty) FROM trades", "bool_and needs BOOLEAN, not BIGINT; use CAST(... AS BOOLEAN)", ""),
+        ("SELECT count_if(qty) FROM trades", "count_if needs BOOLEAN, not BIGINT; use CAST(... AS BOOLEAN)", ""),
+        (
+            "SELECT sum(qty) FILTER (WHERE at) FROM trades",
+            "FILTER needs a condition, but TIMESTAMP is not one; compare it with something",
+            "",
+        ),
+        ("SELECT sum(qty, rate) FROM trades", "sum takes 1 argument, not 2", ""),
+        ("SELECT sum() FROM trades", "sum takes 1 argument, not 0", ""),
+        ("SELECT count(qty, rate) FROM trades", "count takes 1 argument, not 2", ""),
+        ("SELECT count(DISTINCT qty, rate) FROM trades", "count takes 1 argument, not 2", ""),
+        ("SELECT arg_max(qty) FROM trades", "arg_max takes 2 arguments, not 1", ""),
+        ("SELECT quantile_cont(qty) FROM trades", "quantile_cont takes 2 arguments, not 1", ""),
+        ("SELECT sum(*) FROM trades", "* is not an argument of sum", "count(*) counts rows; name a column"),
+        (
+            "SELECT count(DISTINCT *) FROM trades",
+            "* is not an argument of count",
+            "count(*) counts rows; name a column",
+        ),
+        (
+            "SELECT quantile_cont(qty, 1.5) FROM trades",
+            "the fraction of quantile_cont is from 0 to 1, not 1.5",
+            "",
+        ),
+        (
+            "SELECT quantile_disc(qty, -0.5) FROM trades",
+            "the fraction of quantile_disc is from 0 to 1, not -0.5",
+            "",
+        ),
+        (
+            "SELECT quantile_cont(qty, rate) FROM trades",
+            "the fraction of quantile_cont must be a constant from 0 to 1; write a query for each fraction",
+            "",
+        ),
+        (
+            "SELECT quantile_cont(qty, 'x') FROM trades",
+            "the fraction of quantile_cont must be a number from 0 to 1, such as 0.5",
+            "",
+        ),
+        (
+            "SELECT stddev(DISTINCT qty) FROM trades",
+            "DISTINCT in stddev is not supported",
+            "DISTINCT goes with count, sum and avg",
+        ),
+        (
+            "SELECT abs(qty) FILTER (WHERE qty > 3) FROM trades",
+            "FILTER belongs to an aggregate",
+            "sum(x) FILTER (WHERE y > 3)",
+        ),
+        (
+            "SELECT abs(DISTINCT qty) FROM trades",
+            "DISTINCT in a function that is not an aggregate is not supported",
+            "",
+        ),
+        (
+            "SELECT first(qty IGNORE NULLS) FROM trades",
+            "IGNORE NULLS is not supported",
+            "first and last count NULLs, any_value does not",
+        ),
+        ("SELECT tumble(at) FROM trades", "tumble takes a time and an INTERVAL", "t, INTERVAL '15' MINUTE"),
+        (
+            "SELECT DISTINCT sym FROM trades GROUP BY sym ORDER BY count(*)",
+            "SELECT DISTINCT can only be ordered by what it selects",
+            "add the expression to the list",
+        ),
+        (
+            "SELECT count(*) FROM trades t, quotes q LIMIT 5",
+            "nothing connects q with t: every tuple of the one would meet every tuple of the other",
+            "say what they have in common (a.k = b.k, or a.t <= b.t)",
+        ),
+        (
+            "SELECT sum(qty) & 1 FROM trades",
+            "& needs BIGINT, not DECIMAL(38,0); use CAST(... AS BIGINT)",
+            "",
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused_with_a_way_out(text: str, problem: str, hint: str) -> None:
+    caught = refusal(text)
+    assert (caught.problem, caught.hint) == (problem, hint)
+
+
+def test_a_refusal_points_at_the_column() -> None:
+    caught = refusal("SELECT sym, max(qty) + rate AS x FROM trades GROUP BY sym")
+    assert (caught.line, caught.column, caught.reason) == (1, 24, "UNGROUPED_COLUMN")
+
+
+def test_a_query_has_at_most_1000_aggregates() -> None:
+    columns = ", ".join(f"max(qty + {n}) AS m{n}" for n in range(1_001))
+    assert refusal(f"SELECT {columns} FROM trades").problem == "a query has at most 1,000 aggregates"
+
+
+def test_until_groups_are_evaluated_such_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    grouping = pytest.importorskip("psoup.sql.grouping")
+    if not hasattr(grouping, "EVALUATED"):
+        return
+    monkeypatch.setattr(grouping, "EVALUATED", False)
+    for text in ("SELECT count(*) FROM trades", "SELECT sym FROM trades GROUP BY sym"):
+        assert isinstance(refusal(text), NotSupported)
