@@ -14,9 +14,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.joined_message import joined_form
 from psoup.answer.matches import Matches, matches_in, matches_together, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.rows import Arrivals, Reading, rows_of
+from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
 from psoup.data.archived import Chunk
@@ -124,6 +125,13 @@ class Answer:
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
         rows, form = rows_of(self._plan, self._reading), form_of(select)
+        if isinstance(rows, JoinRows):
+            shown = joined_form(select, len(self._streams))
+            messages = None if shown is None else rows.messages(shown, max_rows)
+            if messages is not None:
+                for message in messages:
+                    yield from _cut(message, min(max_bytes, _BATCH_BYTES))
+                return
         if form is None or not isinstance(rows, Arrivals):
             yield from map(self._batch, rows.columns([output.expr for output in select], max_rows))
             return

@@ -17,6 +17,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from psoup.answer.joined_message import SideMemory
 from psoup.answer.matches import Matches
 from psoup.answer.outputs import Group, computed, gathered, shown
 from psoup.columns import Array, Column, concat_columns, empty_column
@@ -24,6 +25,9 @@ from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of
+from psoup.joins.two import SideKeys
+from psoup.kernels.gather import NUMBER, WIDE
+from psoup.kernels.joined import gather_keys
 from psoup.model import Kind
 from psoup.reading import NO_LIMIT, ReadBudget
 
@@ -41,14 +45,30 @@ class MatchedSide:
     def __init__(self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget, most: int = NO_LIMIT) -> None:
         """`most`: bytes of all columns that `columns` computes at once."""
         self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
-        stops = list(accumulate(len(offsets) for _, offsets in self._group))
-        self.rows = stops[-1] if stops else 0
-        self._starts: Array = np.array([0, *stops[:-1]], np.int64)
-        self._in_memory = all(data.in_memory for data, _ in self._group)
+        self.rows = sum([len(offsets) for _, offsets in self._group])
+        self.in_memory = all(data.in_memory for data, _ in self._group)
+        self._memory: SideMemory | None = None
         self._texts, self._budget, self._most = texts, budget, most
         self._whole: dict[int, Column | None] = {}
         """Columns that are kept; None: too large for that."""
         self._held = 0
+
+    @property
+    def memory(self) -> SideMemory:
+        """All rows by address; there must be some, all in memory. O(rows), once."""
+        if self._memory is None:
+            self._memory = SideMemory(self._group)
+        return self._memory
+
+    def keys(self, column: int, kind: int) -> SideKeys:
+        """The order keys of a column, by its place in the schema and its kind in `gather_keys`; as `memory`."""
+        memory = self.memory
+        keys, kept = np.empty(self.rows, np.int64), np.empty(self.rows, np.int32)
+        ask = (memory.sources, memory.stride, memory.rows, memory.stops)
+        count, least, greatest = gather_keys(kind, column, *ask, keys, kept)
+        if count == self.rows and kind in (WIDE, NUMBER):
+            memory.known[column] = keys
+        return SideKeys(keys, None if count == self.rows else kept[:count], least, greatest)
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:
         """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""
@@ -95,7 +115,7 @@ class MatchedSide:
 
     def _keep(self, indices: Set[int], wanted: int) -> None:
         """Keep some columns of all rows, if that is worth their memory for so many rows that are wanted."""
-        if not indices or not self._in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
+        if not indices or not self.in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
             return
         try:
             columns = gathered(frozenset(indices), self._group, self._texts)[0]
@@ -118,13 +138,14 @@ class MatchedSide:
 
     def _at(self, rows: Array) -> Group:
         """The tuples at ascending positions, as a group."""
-        place = np.searchsorted(self._starts, rows, "right") - 1
+        first = list(accumulate([len(offsets) for _, offsets in self._group[:-1]], initial=0))
+        place = np.searchsorted(np.array(first, np.int64), rows, "right") - 1
         starts = np.flatnonzero(np.diff(place, prepend=-1))
         group: Group = []
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
             at = int(place[start])
             data, offsets = self._group[at]
-            group.append((data, offsets[rows[start:stop] - self._starts[at]]))
+            group.append((data, offsets[rows[start:stop] - first[at]]))
         return group
 
     def _groups(self) -> list[Group]:

@@ -9,22 +9,20 @@ For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from psoup.answer.found import found_in
 from psoup.answer.join_sides import MatchedSide
+from psoup.answer.joined_message import JoinedForm, JoinedMessage, SideColumns
 from psoup.answer.outputs import shown
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
-from psoup.joins.joined import joined
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
-
-_FIRST = 8_192
-"""Rows that are given out at first at most, if all are wanted: each piece costs some 50 us beside its rows."""
 
 Piece = list[Array]
 """Some rows: their positions in each side."""
@@ -52,15 +50,41 @@ class JoinRows:
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most so many rows at a time."""
         flat = _Flat(outputs)
+        self._open()
         try:
             for piece in self._pieces(most):
                 yield from self._computed(flat, piece)
         finally:
             self.close()
 
+    def messages(self, form: JoinedForm, most: int) -> Iterator[JoinedMessage] | None:
+        """The rows in order, at most so many at a time, as messages; None if some side is not in memory."""
+        self._open()
+        return self._messages(form, most) if all(side.in_memory for side in self._sides) else None
+
+    def _messages(self, form: JoinedForm, most: int) -> Iterator[JoinedMessage]:
+        shown = list[SideColumns]()
+        try:
+            for piece in self._pieces(most):
+                if not shown:
+                    shown = self._shown(form, piece)
+                yield JoinedMessage(form, shown, piece)
+        finally:
+            for side in shown:
+                side.close()
+            self.close()
+
+    def _shown(self, form: JoinedForm, piece: Piece) -> list[SideColumns]:
+        """The columns of all sides; the rows of a first piece tell how many there will be, about."""
+        driving, budget = piece[0], self.reading.budget
+        expected = len(driving) * self._sides[0].rows / (int(driving[-1]) + 1)
+        expected = expected if self.limit is None else min(expected, self.limit)
+        return [SideColumns(side.memory, form, place, budget, expected) for place, side in enumerate(self._sides)]
+
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """The rows as int32[n, sources], at most so many at once, and expressions over them, in parts."""
         flat = _Flat(keys)
+        self._open()
         for piece in self._pieces(most):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
@@ -76,21 +100,18 @@ class JoinRows:
             side.close()
         self._sides = []
 
-    def _pieces(self, most: int) -> Iterator[Piece]:
-        """The rows that are not cut, at most so many in each piece."""
-        reading, skip, left = self.reading, self.skip, self.limit
+    def _open(self) -> None:
+        """Take up the sides, anew."""
+        reading = self.reading
         limits = (reading.texts, reading.budget, reading.joins.bytes)
         self._sides = [MatchedSide(matches, *limits) for matches in reading.matches]
+
+    def _pieces(self, most: int) -> Iterator[Piece]:
+        """The rows that are not cut, at most so many in each piece; sides are open."""
+        reading, skip, left = self.reading, self.skip, self.limit
         if left == 0 or not all(side.rows for side in self._sides):
             return
-        found = joined(
-            self.node,
-            self._sides,
-            now=reading.now,
-            texts=reading.texts,
-            budget=reading.budget,
-            limits=reading.joins if self.limit is not None else replace(reading.joins, first=_FIRST),
-        )
+        found = found_in(self.node, self._sides, reading, few=self.limit is not None)
         try:
             for piece in found:
                 reading.join_errors = found.errors

@@ -60,40 +60,44 @@ class Form:
     buffers: int
 
 
+def addressed(parts: Sequence[Part]) -> tuple[Array, int, Array, Array]:
+    """Some rows of chunks, at least one, as kernels want them: sources, stride, rows and stops of `kernels.gather`.
+
+    The caller keeps the chunks alive. O(rows) for several chunks.
+    """
+    sources = [data.addresses() for data, _ in parts]
+    if len(parts) == 1:  # nearly always: nothing is put together
+        return sources[0], len(sources[0]), parts[0][1], np.array([len(parts[0][1])], np.int64)
+    widths = {len(addresses) for addresses in sources}
+    ensure(len(widths) == 1, "message", "chunks of one stream have other columns than its schema", widths=widths)
+    stops = np.array(list(accumulate([len(offsets) for _, offsets in parts])), np.int64)
+    return np.concatenate(sources), len(sources[0]), np.concatenate([offsets for _, offsets in parts]), stops
+
+
 class Message:
     """Some rows, measured but not yet gathered: `size` bytes."""
 
     def __init__(self, form: Form, parts: Sequence[Part]) -> None:
-        self._form = form
         self._parts = parts
-        sources = [data.addresses() for data, _ in parts]
-        if len(parts) == 1:  # nearly always: nothing is put together
-            self._sources, self._offsets = sources[0], parts[0][1]
-            self._stops = np.array([len(self._offsets)], np.int64)
-        else:
-            widths = {len(addresses) for addresses in sources}
-            ensure(len(widths) == 1, self, "chunks of one stream have other columns than its schema", widths=widths)
-            self._sources = np.concatenate(sources)
-            self._offsets = np.concatenate([offsets for _, offsets in parts])
-            self._stops = np.array(list(accumulate(len(offsets) for _, offsets in parts)), np.int64)
-        self.rows = len(self._offsets)
+        self._sources, self._stride, self._offsets, self._stops = addressed(parts)
         columns = len(form.kinds)
-        self._places: Array = np.empty((columns, 3), np.int64)
-        self._header = form.header.copy()
         nullable: Array = np.empty(columns, np.uint8)
         has_nulls(form.columns, self._sources, self._stride, len(parts), nullable)
         texts: Array = np.zeros(columns, np.int64)
         for i in form.texts:
             texts[i] = text_bytes(form.columns[i], self._sources, self._stride, self._offsets, self._stops)
+        self._measure(form, len(self._offsets), nullable, texts)
+
+    def _measure(self, form: Form, rows: int, nullable: Array, texts: Array) -> None:
+        """Lay out so many rows; `nullable`: uint8, `texts`: int64, bytes of text; for each column."""
+        self._form, self.rows = form, rows
+        self._places: Array = np.empty((len(nullable), 3), np.int64)
+        self._header = form.header.copy()
         buffers = self._header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)
         body = lay_out(form.kinds, nullable, texts, self.rows, self._places, buffers)
         self._header[form.rows_at], self._header[form.body_at] = self.rows, body
         self._exact = form.exact and not nullable.any()
         self.size = self._header.nbytes + body
-
-    @property
-    def _stride(self) -> int:
-        return len(self._sources) // len(self._parts)
 
     def gathered(self) -> Array:
         """The message, uint8[size]. O(rows * columns), and the bytes of text."""
@@ -101,11 +105,15 @@ class Message:
         out: Array = np.empty(self.size, np.uint8) if self._exact else np.zeros(self.size, np.uint8)
         nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
         nodes[::2] = self.rows
-        stops = self._stops
-        ask = (form.kinds, form.columns, self._sources, self._stride, self._offsets, stops, self._places)
-        gather(*ask, out[start:], nodes[1::2])
+        self._gather(out[start:], nodes[1::2])
         out[:start] = self._header.view(np.uint8)
         return out
+
+    def _gather(self, out: Array, nulls: Array) -> None:
+        """Write the columns, and the number of NULLs of each."""
+        form = self._form
+        ask = (form.kinds, form.columns, self._sources, self._stride, self._offsets, self._stops, self._places)
+        gather(*ask, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
         """The first and the second half of the rows, of which there are two at least."""

@@ -52,11 +52,14 @@ class Buckets:
 
     ascending = True
 
-    def __init__(self, keys: Array, rows: Array, room: Room) -> None:
+    def __init__(self, keys: Array, rows: Array, room: Room, bounds: tuple[int, int] | None = None) -> None:
+        """`bounds`: the least key and the greatest, or wider."""
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its key")
-        own = keys if count == len(keys) else keys[rows]
-        least, greatest = int(own.min()), int(own.max())
+        if bounds is None:
+            own = keys if count == len(keys) else keys[rows]
+            bounds = int(own.min()), int(own.max())
+        least, greatest = bounds
         self.exact = greatest - least <= 2 * count
         if self.exact:
             buckets = greatest - least + 1
@@ -69,6 +72,11 @@ class Buckets:
         self.rows: Array = np.empty(count, np.int32)
         self.keys: Array = _NONE if self.exact else np.empty(count, np.int64)
         fill_buckets(keys, rows, self._base, self._factor, self._shift, self._starts, self.rows, self.keys)
+
+    @property
+    def places(self) -> tuple[np.uint64, np.uint64, np.uint64, Array, Array, Array]:
+        """What `kernels.joined.probe_buckets` asks: how keys become buckets, and what is in these."""
+        return self._base, self._factor, self._shift, self._starts, self.keys, self.rows
 
     @property
     def full(self) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_WORD = np.uint64(63)
+_ONE, _TWO, _WORD = np.uint64(1), np.uint64(2), np.uint64(63)
 
 
 @njit(cache=True, nogil=True)
@@ -25,20 +25,22 @@ def fill_buckets(keys, rows, base, factor, shift, starts, bucket_rows, bucket_ke
     of no length: not wanted. No key may be beyond the last bucket. O(k + buckets).
     """
     starts[:] = 0
-    for i in range(rows.shape[0]):
-        starts[np.int64(((np.uint64(keys[rows[i]]) - base) * factor) >> shift) + 2] += 1
+    for i in range(rows.shape[0]):  # unsigned, or each would be asked whether it counts from the end
+        starts[(((np.uint64(keys[np.uint64(rows[i])]) - base) * factor) >> shift) + _TWO] += 1
+    sum_before = np.int32(0)
     for b in range(2, starts.shape[0]):
-        starts[b] += starts[b - 1]
+        sum_before += starts[b]
+        starts[b] = sum_before
     wanted = bucket_keys.shape[0] > 0
     for i in range(rows.shape[0]):
         row = rows[i]
-        key = keys[row]
-        b = np.int64(((np.uint64(key) - base) * factor) >> shift) + 1
+        key = keys[np.uint64(row)]
+        b = (((np.uint64(key) - base) * factor) >> shift) + _ONE
         place = starts[b]
         starts[b] = place + 1
-        bucket_rows[place] = row
+        bucket_rows[np.uint64(place)] = row
         if wanted:
-            bucket_keys[place] = key
+            bucket_keys[np.uint64(place)] = key
 
 
 @njit(cache=True, nogil=True)

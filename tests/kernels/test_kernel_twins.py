@@ -52,6 +52,10 @@ SCRATCH = {
     "automaton.search_texts": (10, 11),
     "order.order_keys": (2,),
     "buckets.keep_marked": (5,),
+    "joined.gather_keys": (2, 7),
+    "joined.probe_buckets": (11, 12),
+    "joined.gather_whole": (2,),
+    "joined.gather_at": (3,),
     "pairs.emit_pairs": (8, 9),
     "pairs.keep_pairs": (3, 4),
     "named.count_offsets": (1,),
@@ -82,6 +86,10 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[10:]), strict=True))
     if name == "pairs.emit_pairs":
         return [own[: returned[2]] for own in arguments[8:]]
+    if name == "joined.gather_keys":
+        return arguments[7][: returned[0]] if returned[0] < len(arguments[7]) else None
+    if name == "joined.probe_buckets":
+        return [own[: returned[2]] for own in arguments[11:]]
     if name == "pairs.keep_pairs":
         return [own[:returned] for own in arguments[3:5]]
     if name in ("named.place_by_offset", "named.place_bits"):

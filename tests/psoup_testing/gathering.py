@@ -22,7 +22,7 @@ _KEPT: list[Any] = []
 """The arrays that kernels are given by address."""
 
 
-def _gathered(rng: Rng) -> tuple[Any, ...]:
+def gathered(rng: Rng) -> tuple[Any, ...]:
     """columns, kinds, sources, stride, rows, stops: two chunks (or three, one of which has no row) of all kinds."""
     kinds = [WIDE, NARROW, BITS, DECIMAL, TEXT]
     sources, rows, stops, chunks = [], [], [], int(rng.integers(1, 4))
@@ -56,7 +56,7 @@ def _gathered(rng: Rng) -> tuple[Any, ...]:
 
 def gather(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    columns, kinds, sources, stride, rows, stops = _gathered(rng)
+    columns, kinds, sources, stride, rows, stops = gathered(rng)
     where, nullable = (sources, stride, rows, stops), np.zeros(len(kinds), np.uint8)
     plain.has_nulls(columns, sources, stride, len(stops), nullable)
     texts = np.array([plain.text_bytes(c, *where) if k == TEXT else 0 for c, k in zip(columns, kinds, strict=True)])
@@ -67,13 +67,13 @@ def gather(rng: Rng) -> Arguments:
 
 def text_bytes(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    _, _, *where = _gathered(rng)
+    _, _, *where = gathered(rng)
     return 4, *where
 
 
 def gather_bits(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name: values of the BOOLEAN column, or the validity of another."""
-    _, _, *where = _gathered(rng)
+    _, _, *where = gathered(rng)
     column = int(rng.choice([2, 1, -1]))
     return column, 0 if column == 2 else 1, *where, np.full((len(where[2]) + 7) // 8, 255, np.uint8)
 
@@ -88,5 +88,5 @@ def lay_out(rng: Rng) -> Arguments:
 
 def has_nulls(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    columns, _, sources, stride, _, stops = _gathered(rng)
+    columns, _, sources, stride, _, stops = gathered(rng)
     return columns, sources, stride, len(stops), np.full(len(columns), 7, np.uint8)

@@ -29,6 +29,7 @@ from psoup_testing import (
     piecing,
     searching,
 )
+from psoup_testing.showing import SHOWING
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -376,6 +377,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "buckets.find_buckets": pairing.find_buckets,
     "buckets.mark_keys": pairing.mark_keys,
     "buckets.keep_marked": pairing.keep_marked,
+    **SHOWING,
     "pairs.narrow_ranges": pairing.narrow_ranges,
     "pairs.emit_pairs": pairing.emit_pairs,
     "pairs.keep_pairs": pairing.keep_pairs,

@@ -1,0 +1,149 @@
+"""Joined rows as Arrow IPC record batches, gathered from the chunks of all sides straight into the bytes.
+
+    positions   r 0 0 3 …   s 7 9 7 …        of the matches of each side
+    side        from its chunks              a look for the chunk of each position
+                whole, if many are wanted: its columns side by side, by position
+
+The rest is as for one stream: see `psoup.answer.message`. Expressions and texts are not for this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.answer.message import Form, Message, addressed, form_of
+from psoup.answer.outputs import Group
+from psoup.columns import Array
+from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
+from psoup.expressions.tree import AttributeRef
+from psoup.kernels.gather import NUMBER, PARTS, WIDE, has_nulls
+from psoup.kernels.joined import gather_at, gather_whole
+from psoup.plan.nodes import Output
+from psoup.reading import ReadBudget
+
+_WHOLE = 2
+"""Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
+_REMEMBERED = 4_096
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedForm:
+    """The form of a SELECT list over several sources; for each of these its columns.
+
+    `which`: their places in the list; `kinds` and `columns`: as in `Form`, for these alone. int64.
+    """
+
+    form: Form
+    which: tuple[Array, ...]
+    kinds: tuple[Array, ...]
+    columns: tuple[Array, ...]
+
+
+def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
+    """The form of a SELECT list, or None if it has expressions or texts. O(1) when it is known."""
+    known_form = _forms.get(id(select))
+    if known_form is not None:
+        return known_form[1]
+    form = form_of(select)
+    if form is None or form.texts:
+        return None
+    places = np.array([output.expr.source for output in select if isinstance(output.expr, AttributeRef)])
+    which = tuple([np.flatnonzero(places == source) for source in range(sources)])
+    made = JoinedForm(form, which, tuple([form.kinds[w] for w in which]), tuple([form.columns[w] for w in which]))
+    if len(_forms) >= _REMEMBERED:
+        _forms.clear()
+    _forms[id(select)] = select, made
+    return made
+
+
+_forms: dict[int, tuple[Sequence[Output], JoinedForm]] = {}
+"""Forms by identity, as in `psoup.answer.message`."""
+
+
+class SideMemory:
+    """The matches of one side by address: `rows`, offsets in chunks; `sources`, `stride` and `stops` as in `gather`."""
+
+    __slots__ = ("_chunks", "known", "rows", "sources", "stops", "stride")
+
+    def __init__(self, group: Group) -> None:
+        """`group`: at least one chunk, all in memory."""
+        self._chunks = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
+        self.sources, self.stride, self.rows, self.stops = addressed(self._chunks)
+        self.known: dict[int, Array] = {}
+        """Columns without NULL that were gathered before, of 8 bytes a value: int64 by position."""
+
+
+class SideColumns:
+    """The columns of a SELECT list that come from one side."""
+
+    def __init__(self, memory: SideMemory, form: JoinedForm, place: int, budget: ReadBudget, expected: float) -> None:
+        """`expected`: how many rows will be wanted, about."""
+        self.which, self._kinds, self._columns = form.which[place], form.kinds[place], form.columns[place]
+        self._memory, self._budget, self._held = memory, budget, 0
+        self._arrays: list[Array] = []
+        self.nullable: Array = np.empty(len(self.which), np.uint8)
+        ask = (memory.sources, memory.stride, memory.rows, memory.stops)
+        self._ask = (self._kinds, self._columns, *ask)
+        if len(self.which):
+            has_nulls(self._columns, memory.sources, memory.stride, len(memory.stops), self.nullable)
+            if _WHOLE * expected >= len(memory.rows):
+                self._put_together()
+
+    def gather(self, positions: Array, places: Array, out: Array, nulls: Array) -> None:
+        """Write the columns of the rows at some positions (int32 or int64[n]): see the kernel."""
+        gather_at(self.which, *self._ask, positions, places, out, nulls)
+
+    def close(self) -> None:
+        """Give back what it holds; what was put together stays while a message may read it."""
+        self._budget.give_back_joined(self._held)
+        self._held = 0
+
+    def _put_together(self) -> None:
+        """Make a copy of the columns, if there is room for it."""
+        memory, rows, nullable = self._memory, len(self._memory.rows), bool(self.nullable.any())
+        known = {w: memory.known[c] for w, c in enumerate(self._columns.tolist()) if c in memory.known}
+        new = np.array([w for w in range(len(self._columns)) if w not in known], np.int64)
+        try:
+            self._budget.hold_joined(len(new) * rows * (9 if nullable else 8))
+        except ResourceExhausted:
+            return
+        self._held += len(new) * rows * (9 if nullable else 8)
+        values, valid = np.empty((len(new), rows), np.int64), np.empty((len(new), rows * nullable), np.uint8)
+        gather_whole(self._kinds[new], self._columns[new], *self._ask[2:], values, valid)
+        self._arrays = [values, valid, *known.values()]
+        sources: Array = np.zeros((len(self._columns), PARTS), np.int64)
+        sources[new, 0] = values.ctypes.data + 8 * rows * np.arange(len(new))
+        sources[list(known), 0] = [array.ctypes.data for array in known.values()]
+        if nullable:
+            sources[new, 1] = valid.ctypes.data + rows * np.arange(len(new))
+        kinds = np.where(self._kinds == NUMBER, WIDE, self._kinds)
+        stops = np.array([rows], np.int64)
+        self._ask = kinds, np.arange(len(kinds)), sources.reshape(-1), sources.size, _NO_ROWS, stops
+
+
+class JoinedMessage(Message):
+    """Some rows of a join, measured but not yet gathered."""
+
+    def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
+        """`positions`: int32 or int64 of one length, for each side."""
+        self._joined, self._sides, self._positions = form, sides, positions
+        nullable: Array = np.zeros(len(form.form.kinds), np.uint8)
+        for side in sides:
+            nullable[side.which] = side.nullable
+        self._measure(form.form, len(positions[0]), nullable, np.zeros(len(nullable), np.int64))
+
+    def _gather(self, out: Array, nulls: Array) -> None:
+        for side, positions in zip(self._sides, self._positions, strict=True):
+            if len(side.which):
+                side.gather(positions, self._places, out, nulls)
+
+    def halves(self) -> tuple[Message, Message]:
+        """The first and the second half of the rows, of which there are two at least."""
+        middle = self.rows // 2
+        first, second = ([own[part] for own in self._positions] for part in (slice(middle), slice(middle, None)))
+        return JoinedMessage(self._joined, self._sides, first), JoinedMessage(self._joined, self._sides, second)

@@ -1,0 +1,72 @@
+"""The pairs of two sides by one equality: the common join, without routes.
+
+    left   5 7 5          right  7 5 9 5   buckets   5: rows 1 3 | 7: row 0 | 9: row 2
+           │ │ └─ (2, 1) (2, 3)
+           │ └─── (1, 0)            rows of the left side in their order, partners ascending: the order of FROM
+           └───── (0, 1) (0, 3)
+
+Every step is one kernel over all rows, or over as many as fill a piece. `psoup.joins.joined` takes all other joins, and
+gives the same for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import JoinLimits
+from psoup.joins.builds import Buckets, all_rows
+from psoup.joins.keys import Edge
+from psoup.joins.room import Room
+from psoup.joins.thinned import thinned
+from psoup.kernels.joined import probe_buckets
+
+_GROWTH = 4
+_LOOKED = 1_048_576
+"""Candidates after which it is asked whether the caller still waits: some two milliseconds."""
+_EVERY = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class SideKeys:
+    """The keys of a side: int64 by row, at least one; which rows take part (int32, ascending; None: all); bounds."""
+
+    keys: Array
+    rows: Array | None
+    least: int
+    greatest: int
+
+    @property
+    def taking_part(self) -> Array:
+        """The rows that take part, int32."""
+        return all_rows(len(self.keys)) if self.rows is None else self.rows
+
+
+def pairs_by_key(left: SideKeys, right: SideKeys, text: str, room: Room, limits: JoinLimits) -> Iterator[list[Array]]:
+    """The pairs of rows (int32) with equal keys, in pieces that grow; `text`: the equality, for errors.
+
+    Raises ResourceExhausted, and what ends the read.
+    """
+    driving, rows = left.rows, right.taking_part
+    count = len(left.keys) if driving is None else len(driving)
+    if not count or not len(rows):
+        return
+    edge = Edge("eq", 0, 1, left.keys, right.keys, False, text, "", "")
+    _, rows = thinned([left.taking_part, rows], (edge,), room, first=1)
+    if not len(rows):
+        return
+    build = Buckets(right.keys, rows, room, (right.least, right.greatest))
+    ask = (left.keys, _EVERY if driving is None else driving, *build.places)
+    at = inside = 0
+    most = min(limits.first, limits.rows)
+    while at < count:
+        firsts, partners = np.empty(most, np.int32), np.empty(most, np.int32)
+        at, inside, found, looked = probe_buckets(*ask, at, inside, _LOOKED, firsts, partners)
+        room.look(looked, text)
+        if found:
+            room.found += found
+            yield [firsts[:found], partners[:found]]
+            most = min(most * _GROWTH, limits.rows)

@@ -1,0 +1,133 @@
+"""Joins by one equality of columns, found and shown directly, equal what routes find and expressions show.
+
+A condition over both sources that is always true takes the other way to the pairs, an ORDER BY that to the columns.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer.invoke import Answer, invoke
+from psoup.answer.joined_message import JoinedMessage
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
+from psoup.local import LocalPSoup
+from psoup.reading import ReadBudget
+from psoup_service.host.readers import SharedBytes
+
+ROWS = 300
+DAY = dt.date(2020, 2, 28)
+KEYS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "few": ("BIGINT", pa.int64(), [3, 4, -7, 2**62]),
+    "near": ("BIGINT", pa.int64(), list(range(40, 140))),
+    "far": ("BIGINT", pa.int64(), [-(2**63), 2**63 - 1, *range(0, 2**60, 2**54)]),
+    "number": ("DOUBLE", pa.float64(), [0.0, -0.0, 1.5, -1.5, float("nan"), float("inf"), -float("inf")]),
+    "money": ("DECIMAL(9,2)", pa.decimal128(9, 2), [Decimal(n) / 100 for n in range(-20, 20)]),
+    "day": ("DATE", pa.date32(), [DAY + dt.timedelta(days=n) for n in range(30)]),
+    "at": ("TIMESTAMP", pa.timestamp("us"), [dt.datetime(2020, 2, 28, 0, 0, n) for n in range(30)]),
+}
+
+
+def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
+    """Streams r and s of several chunks, with a key of some kind, and columns of other kinds."""
+    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, **config), VirtualClock(100)), np.random.default_rng(7)
+    sql, arrow, values = KEYS[name]
+    for stream in "rs":
+        soup.execute(f"CREATE STREAM {stream} (k {sql}, n BIGINT, f BOOLEAN, d DATE, m DECIMAL(5,1), x DOUBLE)")
+        columns = {
+            "k": [values[at] for at in rng.integers(0, len(values), ROWS)],
+            "n": rng.integers(-9, 9, ROWS).tolist(),
+            "f": (rng.random(ROWS) < 0.5).tolist(),
+            "d": [DAY + dt.timedelta(days=int(days)) for days in rng.integers(0, 99, ROWS)],
+            "m": [Decimal(int(tenths)) / 10 for tenths in rng.integers(-99, 99, ROWS)],
+            "x": rng.normal(size=ROWS).tolist(),
+        }
+        types = [arrow, pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(5, 1), pa.float64()]
+        held = {
+            name: pa.array([None if rng.random() < null_share else value for value in own], kind)
+            for (name, own), kind in zip(columns.items(), types, strict=True)
+        }
+        for start in range(0, ROWS, 50):
+            soup.push(stream, pa.table(held).slice(start, 50))
+            soup.maintain()
+    return soup
+
+
+SELECT = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t, s._id AS j"
+OTHERWISE = "AND (r.n + s.n > -100 OR r.n IS NULL OR s.n IS NULL)"
+
+
+@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize("name", KEYS)
+def test_direct_joins_equal_others(name: str, null_share: float) -> None:
+    soup = _soup(name, null_share)
+    for where, left, right in (
+        ("", "", ""),
+        ("AND r.n > 7", "[ROWS 100]", "[ROWS 3]"),
+        ("AND r.n > 6 AND s.n > 7", "", ""),
+        ("AND s.n > 8", "[ROWS 10]", "[ROWS 250]"),
+        ("AND s.n > 50", "", ""),
+    ):
+        sources = f"r {left}, s {right}"
+        direct = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where}")
+        table = direct.to_table()
+        table.validate(full=True)
+        assert table.schema == direct.schema
+        slow = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where} {OTHERWISE} ORDER BY r._id, j")
+        assert _text(table) == _text(slow.to_table()), where
+        few = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE s.k = r.k {where} LIMIT 7 OFFSET 3")
+        assert _text(few.to_table()) == _text(table.slice(3, 7)), where
+
+
+def _text(table: pa.Table) -> str:
+    """All values as text: as such NaN equals itself, and 0.0 is not -0.0."""
+    return str(table.to_pydict())
+
+
+def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:
+    answer = _soup("few", 0.1).ask(f"SELECT {SELECT} FROM r, s WHERE r.k = s.k")
+    whole = answer.to_table()
+    for rows, size in ((100_000, 10**9), (5_000, 20_000), (7, 10**6)):
+        parts = list(answer.messages(rows, size))
+        assert all(isinstance(part, JoinedMessage) and part.rows <= rows and part.size <= size for part in parts)
+        stream = b"".join([answer.schema_message, *(part.gathered() for part in parts)])  # type: ignore[union-attr]
+        with pa.ipc.open_stream(stream) as reader:
+            assert reader.read_all().equals(whole)
+
+
+def test_expressions_and_texts_are_computed() -> None:
+    soup = _soup("near", 0.1)
+    both = soup.ask("SELECT r._id, s._id AS j, r.n + s.n AS c FROM r, s WHERE r.k = s.k").to_table()
+    assert both.drop_columns(["c"]).equals(soup.ask("SELECT r._id, s._id AS j FROM r, s WHERE r.k = s.k").to_table())
+
+
+def test_what_direct_joins_look_at_and_hold_is_bounded_and_given_back() -> None:
+    soup = _soup("few", 0.0, join_pairs=2_000)
+    with pytest.raises(ResourceExhausted, match=r"by r\.k = s\.k") as caught:
+        soup.ask("SELECT r._id FROM r, s WHERE r.k = s.k").to_table()
+    assert caught.value.reason == "JOIN_BUDGET"
+    assert soup.ask("SELECT r._id FROM r, s WHERE r.k = s.k LIMIT 50").to_table().num_rows == 50
+    small = _soup("few", 0.0, join_bytes=5_000)
+    with pytest.raises(ResourceExhausted, match="join_mib"):
+        small.ask("SELECT r._id FROM r, s WHERE r.k = s.k").to_table()
+    for limit, fits in ((1_000_000, True), (20_000, True), (10_000, False)):
+        shared = SharedBytes(limit)
+        answer = _ask(_soup("few", 0.0), ReadBudget(shared=shared))
+        if fits:
+            assert answer.to_table().num_rows > 10_000
+        else:
+            with pytest.raises(ResourceExhausted, match="a join needs"):
+                answer.to_table()
+        assert shared.used == 0
+
+
+def _ask(soup: LocalPSoup, budget: ReadBudget) -> Answer:
+    query = soup.register("SELECT r.n, s.x FROM r, s WHERE r.k = s.k")
+    return invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=budget)

@@ -1,0 +1,102 @@
+"""Arguments for the kernels of joined rows: sides of several chunks with and without NULLs, rooms of one pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from psoup.kernels.gather import NARROW, NUMBER, PARTS, TEXT, WIDE
+from psoup.kernels.joined import FLOAT
+from psoup.kernels.plain import buckets as plain_buckets
+from psoup.kernels.plain import gather as plain
+from psoup.kernels.plain import joined as plain_joined
+from psoup_testing import gathering, pairing
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+_KEPT: list[Any] = []
+"""The arrays that kernels are given by address."""
+
+
+def _side(rng: Rng) -> tuple[Any, ...]:
+    """columns, kinds, sources, stride, rows, stops of some columns without texts."""
+    columns, kinds, *where = gathering.gathered(rng)
+    some = kinds != TEXT
+    return (columns[some], kinds[some], *where) if some.any() else _side(rng)
+
+
+def gather_keys(rng: Rng) -> Arguments:
+    """Integers, days, tuple IDs, and numbers of which some are infinite, not a number or a negative zero."""
+    _, _, *where = _side(rng)
+    kind, column = [(WIDE, 0), (NARROW, 1), (WIDE, 3), (NUMBER, -1), (WIDE, -2), (FLOAT, 0)][int(rng.integers(0, 6))]
+    if kind == FLOAT:
+        size = len(where[2])
+        values = rng.choice([0.0, -0.0, 1.5, -1.5, np.nan, -np.nan, np.inf, -np.inf], size)
+        _KEPT.append(values)
+        sources = np.array([values.__array_interface__["data"][0], *[0] * (3 * PARTS - 1)], np.int64)
+        where = [sources, len(sources), np.arange(size), np.array([size])]
+    count = len(where[2])
+    return kind, column, *where, np.zeros(count, np.int64), np.zeros(count, np.int32)
+
+
+def probe_buckets(rng: Rng) -> Arguments:
+    """All driving rows or some; keys that are there, and others; from the beginning, or from inside a row."""
+    filled = pairing.fill_buckets(rng)
+    exact = filled[3] == 1 and filled[4] == 0
+    wanted = np.zeros(0 if exact else len(filled[1]), np.int64)
+    filled = (*filled[:7], wanted)
+    plain_buckets.fill_buckets(*filled)
+    keys = np.concatenate([filled[0], filled[0], np.array([-(2**63), 2**63 - 1, -4, 12])])
+    rows = np.sort(rng.permutation(len(keys))[: int(rng.integers(1, 70))]).astype(np.int32)
+    rows = rows if rng.random() < 0.5 else rows[:0]
+    count = len(rows) or len(keys)
+    ask = (keys, rows, *filled[2:6], filled[7], filled[6])
+    at, inside, room = int(rng.integers(0, count + 1)), 0, int(rng.choice([1, 7, 400]))
+    if at < count and rng.random() < 0.5:
+        arrays = np.zeros(2, np.int32), np.zeros(2, np.int32)
+        at, inside, *_ = plain_joined.probe_buckets(*ask, at, 0, 10, *arrays)
+    most = int(rng.choice([1, 30, 10_000]))
+    return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def gather_whole(rng: Rng) -> Arguments:
+    """With validity, or without where no chunk has it."""
+    columns, kinds, sources, stride, rows, stops = _side(rng)
+    nullable = np.zeros(len(kinds), np.uint8)
+    plain.has_nulls(columns, sources, stride, len(stops), nullable)
+    valid = np.zeros((len(kinds), len(rows) if nullable.any() else 0), np.uint8)
+    return kinds, columns, sources, stride, rows, stops, np.zeros((len(kinds), len(rows)), np.int64), valid
+
+
+def gather_at(rng: Rng) -> Arguments:
+    """Positions in any order, repeated; from chunks, or from columns that were put together."""
+    columns, kinds, sources, stride, rows, stops = _side(rng)
+    nullable, count = np.zeros(len(kinds), np.uint8), int(rng.integers(1, 60))
+    plain.has_nulls(columns, sources, stride, len(stops), nullable)
+    positions = rng.integers(0, len(rows), count).astype(rng.choice(["int32", "int64"]))
+    places, buffers = np.zeros((len(kinds), 3), np.int64), np.zeros((2 * len(kinds), 2), np.int64)
+    size = plain.lay_out(kinds, nullable, np.zeros(len(kinds), np.int64), count, places, buffers)
+    if rng.random() < 0.5:
+        values, valid = np.zeros((len(kinds), len(rows)), np.int64), np.zeros((len(kinds), len(rows)), np.uint8)
+        plain_joined.gather_whole(kinds, columns, sources, stride, rows, stops, values, valid)
+        _KEPT.extend([values, valid])
+        sources = np.zeros((len(kinds), PARTS), np.int64)
+        for w in range(len(kinds)):
+            sources[w, 0] = values[w].__array_interface__["data"][0]
+            sources[w, 1] = valid[w].__array_interface__["data"][0] if nullable[w] else 0
+        kinds, columns, sources = np.where(kinds == NUMBER, WIDE, kinds), np.arange(len(kinds)), sources.reshape(-1)
+        stride, stops, rows = len(sources), np.array([len(rows)]), rows[:0]
+    which = np.arange(len(kinds))
+    ask = (which, kinds, columns, sources, stride, rows, stops, positions, places)
+    return *ask, np.zeros(size, np.uint8), np.full(len(kinds), 7, np.int64)
+
+
+SHOWING = {
+    "joined.gather_keys": gather_keys,
+    "joined.probe_buckets": probe_buckets,
+    "joined.gather_whole": gather_whole,
+    "joined.gather_at": gather_at,
+}
+"""Part of `psoup_testing.kernel_cases.CASES`."""
