@@ -46,6 +46,7 @@ from psoup_client.refused import RefusedRows
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.stage import Stage
+from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -56,6 +57,10 @@ __all__ = [
     "Queries",
     "Answer",
     "AnswerStream",
+    "AnswerTable",
+    "TableGroup",
+    "TableFailure",
+    "Places",
     "Completeness",
     "SourceCompleteness",
     "Explanation",

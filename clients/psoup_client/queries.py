@@ -98,6 +98,14 @@ class Queries(Sequence[Query]):
         return Queries(client, (span for part in parts for span in part._spans))
 
 
+def ranges_of(queries: Queries) -> list[queries_pb2.QueryRange]:
+    """The queries as on the wire."""
+    spans = queries._spans
+    return [
+        queries_pb2.QueryRange(query_id_prefix=of, first=numbers.start, count=len(numbers)) for of, numbers in spans
+    ]
+
+
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
     """The same queries in as few spans as there can be."""
     last: Span | None = None

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from psoup_client import (
     Answer,
+    AnswerTable,
     AttachResult,
     BackupResult,
     Client,
@@ -149,6 +150,11 @@ def many(client: Client, stream: str) -> int:
     for outcome in client.invoke_many(queries, return_errors=True):
         if isinstance(outcome, PSoupError):
             raise outcome
+    table: AnswerTable = client.invoke_table(queries, as_of=None, accept_truncation=True)
+    assert sum(batch.num_rows for batch in table.batches) == len(table) == len(table.to_pandas())
+    assert table.rows_of(0).num_rows == len(client.invoke(table.query_id(0)))
+    assert [group.places.ranges() for group in table.completeness] == [[range(table.queries)]]
+    assert not table.failures
     listed: list[Query] = client.queries(stream, limit=2)
     assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=20.0).shape
     with listed[0].stream() as pieces:

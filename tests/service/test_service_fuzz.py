@@ -89,7 +89,7 @@ TABLE = pa.table({"x": [1, 2], "t": ["a", None], "at": pa.array([10**15, 10**15 
 PAYLOADS = [b"", ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE)[:200], b"\xff" * 99, ipc(TABLE.select([0]))]
 
 
-RARE = ("key_column", "label_columns", "replace", "expires_after", "expiring_within")
+RARE = ("key_column", "label_columns", "replace", "expires_after", "expiring_within", "parameters", "numbers")
 """Fields with which next to no call is right."""
 
 
@@ -143,6 +143,7 @@ class Fuzz:
             "statement": lambda: self.draw.choice(STATEMENTS),
             "statements": lambda: self.draw.choice([*STATEMENTS, *STATEMENTS[2:4] * 8]),  # all of them must be right
             "window": lambda: self.draw.choice(WINDOWS),
+            "query_ids": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "stage": lambda: self.draw.choice([*self.stages, self.stages[0][:-4], "W10="]),
             "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),

@@ -12,7 +12,7 @@ import typer
 from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_of, message, unreadable
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
-from psoup_client import Answer, AnswerStream, PSoupError, Query
+from psoup_client import Answer, AnswerStream, AnswerTable, PSoupError, Query
 from psoup_client.times import to_micros
 from psoup_client.wording import counted
 
@@ -60,6 +60,12 @@ def invoke(
         list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
     ] = None,
     label: Labels = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="All answers as one table; `_query` is the query's place, from 0.")
+    ] = False,
+    key_prefix: Annotated[
+        str | None, typer.Option("--key-prefix", metavar="TEXT", help="Queries whose keys begin with this; --table.")
+    ] = None,
     as_of: AsOf = None,
     window: Windows = None,
     accept_truncation: AcceptTruncation = False,
@@ -81,21 +87,30 @@ def invoke(
       psoup invoke --file ids.txt --json
       psoup invoke --key search-42
       psoup invoke --label user=u3
+      psoup invoke --table --key-prefix alerts/ --format csv > alerts.csv
 
     Print the answer of a query. How complete it is goes to standard error.
 
     With several IDs or keys, --file or --label, the answers come in their order: tables with a heading, or as JSON a
     line for each query, {"query_id", "key", "rows", "final"} or {"query_id" or "key", "error"}; "key" if it has one.
     The exit code is that of the first error; the other answers are printed.
+
+    With --table the answers are one table, which must have the same columns and is of one moment: for tens of thousands
+    of small answers. Its first column, `_query`, is the place of the query among those that were asked for.
     """
-    names = _names(query_ids or [], file, key or [], label or [])
-    single = len(names) == 1 and file is None and not label
+    names = _names(query_ids or [], file, key or [], label or [], key_prefix, table)
+    single = (len(names) == 1 and file is None and not label) or table
     form = chosen_form(single, format, as_json)
     if not single and form in (Format.csv, Format.arrow):
         raise typer.BadParameter("several queries go with --format json or table")
     wanted: dict[str, Any] = {"as_of": instant_of(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     wanted |= windows_of(window or [])
     with connect(address, timeout) as client:
+        if table:
+            chosen = labels_of(label or [])
+            whole = client.invoke_table(names or None, labels=chosen, key_prefix=key_prefix, **wanted)
+            _print_together(whole, form, rows)
+            return
         if single:
             query = Query(client, "", key=key[0]) if key else Query(client, names[0])
             with query.stream(**wanted) as answer:
@@ -110,9 +125,15 @@ def invoke(
         _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)
 
 
-def _names(query_ids: list[str], file: str | None, keys: list[str], labels: list[str]) -> list[str]:
-    if bool(query_ids) + (file is not None) + bool(keys) + bool(labels) != 1:
+def _names(
+    query_ids: list[str], file: str | None, keys: list[str], labels: list[str], prefix: str | None, table: bool
+) -> list[str]:
+    if bool(query_ids) + (file is not None) + bool(keys) + bool(labels) + (prefix is not None) != 1:
         raise typer.BadParameter("give the ID of a query, some IDs, --key, --label, or --file")
+    if (prefix is not None and not table) or (keys and table):
+        raise typer.BadParameter("--key-prefix goes with --table, --key without it")
+    if prefix == "":
+        raise typer.BadParameter("--key-prefix is empty; give the beginning of keys")
     if file is None:
         return query_ids or keys
     try:
@@ -187,6 +208,24 @@ def _print_many(named: list[dict[str, str]], answers: Iterator[Answer | PSoupErr
     if errors:
         message(f"{counted(len(errors), 'query')} without an answer; of the first:")
         raise errors[0]
+
+
+def _print_together(answers: AnswerTable, form: Format, rows: int) -> None:
+    """Print the rows of many queries; the first error is raised again when all are printed."""
+    if form is Format.table:
+        first = answers.to_arrow().slice(0, rows or len(answers))
+        print_table(answers.columns, rows_of(first), numeric(answers.schema))
+        if len(answers) > first.num_rows:
+            message(
+                f"The first {first.num_rows:,} of {counted(len(answers), 'row')}; --rows 0 or --format csv gives all."
+            )
+    else:
+        print_batches(form.value, answers.schema, answers.batches)
+    message(answers.sentence())
+    for failure in answers.failures:
+        message(f"{failure.places!r}".strip("<>") + f": {failure.error.message}")
+    if answers.failures:
+        raise answers.failures[0].error
 
 
 def _table(answer: AnswerStream, shown: int) -> int:

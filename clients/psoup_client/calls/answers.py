@@ -19,8 +19,10 @@ from typing import Any, Literal, overload
 from psoup_client.answer import Answer
 from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
+from psoup_client.queries import Queries
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of, ids_of
 from psoup_client.session import PAGE, Session
+from psoup_client.table import AnswerTable, table_of, table_request
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
@@ -143,6 +145,44 @@ class AnswerCalls(Session):
             if isinstance(answer, PSoupError) and not return_errors:
                 raise answer
             yield answer
+
+    def invoke_table(
+        self,
+        queries: Queries | Iterable[Query | str] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        key_prefix: str | None = None,
+        as_of: Instant | None = None,
+        window: str = "",
+        windows: Mapping[str, str] | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> AnswerTable:
+        """Return the answers of many queries as one table, of one snapshot: for tens of thousands of small answers.
+
+        The queries: what `register_many` gave (which goes as a few ranges), IDs or queries in any order; or all that
+        have some `labels`, or a key that begins with `key_prefix`, in the order of their registration. 1,048,576 at
+        most.
+
+        The table's first column, `_query`, is the place of the query in the call, from 0; the columns of the answers
+        follow. What is wrong with a query is among the table's `failures`. Raises InvalidRequest with reason
+        MIXED_COLUMNS if the answers of two queries have different columns. The other arguments are those of
+        `Query.invoke`, for all of them; `timeout` is for the whole call.
+        """
+        request, ids = table_request(queries, labels, key_prefix)
+        request.window, request.accept_truncation = window, accept_truncation
+        request.windows.update(windows or {})
+        if as_of is not None:
+            request.as_of.CopyFrom(to_proto(as_of))
+        connection = self.connection
+
+        def attempt(sequence: int) -> AnswerTable:
+            request.min_sequence = sequence
+            replies = connection.replies(connection.open(connection.queries.InvokeTable, request, timeout))
+            return table_of(replies, ids)
+
+        return self.reflecting(wait_for, attempt)
 
     def _names(
         self, queries: Iterable[Query | str] | None, keys: Iterable[str] | None, labels: Mapping[str, str] | None

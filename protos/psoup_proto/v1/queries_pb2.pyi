@@ -1409,6 +1409,262 @@ class InvokeStreamResponse(_message.Message):
 Global___InvokeStreamResponse: _TypeAlias = InvokeStreamResponse  # noqa: Y015
 
 @_typing.final
+class InvokeTableRequest(_message.Message):
+    """Which answers are wanted: one of `ranges`, `query_ids`, `numbers`, `labels` and `key_prefix`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class WindowsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RANGES_FIELD_NUMBER: _builtins.int
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    NUMBERS_FIELD_NUMBER: _builtins.int
+    QUERY_ID_PREFIX_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEY_PREFIX_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    WINDOWS_FIELD_NUMBER: _builtins.int
+    ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    query_id_prefix: _builtins.str
+    """What the IDs behind `numbers` begin with."""
+    key_prefix: _builtins.str
+    """Those whose keys begin with this text."""
+    window: _builtins.str
+    """As in InvokeRequest, for all of them."""
+    accept_truncation: _builtins.bool
+    """As in InvokeRequest."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    @_builtins.property
+    def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryRange]:
+        """The queries, range after range, as RegisterMany gives them; 16,384 ranges at most."""
+
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their IDs, in any order; one may come twice."""
+
+    @_builtins.property
+    def numbers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The numbers of their IDs, in any order, which all begin with `query_id_prefix`: a tenth of the bytes."""
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Those that have all of these labels."""
+
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """As in InvokeRequest, for all of them."""
+
+    @_builtins.property
+    def windows(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in InvokeRequest, for all of them: each query must have these sources."""
+
+    def __init__(
+        self,
+        *,
+        ranges: _abc.Iterable[Global___QueryRange] | None = ...,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        numbers: _abc.Iterable[_builtins.int] | None = ...,
+        query_id_prefix: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        key_prefix: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
+        window: _builtins.str = ...,
+        windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        accept_truncation: _builtins.bool = ...,
+        min_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key_prefix", b"key_prefix", "labels", b"labels", "min_sequence", b"min_sequence", "numbers", b"numbers", "query_id_prefix", b"query_id_prefix", "query_ids", b"query_ids", "ranges", b"ranges", "window", b"window", "windows", b"windows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvokeTableRequest: _TypeAlias = InvokeTableRequest  # noqa: Y015
+
+@_typing.final
+class Places(_message.Message):
+    """Places of queries in a call, or numbers of IDs: ranges that ascend and do not meet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def first(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The first of each range."""
+
+    @_builtins.property
+    def count(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many each has."""
+
+    def __init__(
+        self,
+        *,
+        first: _abc.Iterable[_builtins.int] | None = ...,
+        count: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "first", b"first"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Places: _TypeAlias = Places  # noqa: Y015
+
+@_typing.final
+class TableGroup(_message.Message):
+    """The queries of a call that see the same streams through the same windows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPLETENESS_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def completeness(self) -> _types_pb2.Completeness:
+        """How complete their answers are. `errors` and `select_errors` are counted for each query."""
+
+    @_builtins.property
+    def places(self) -> Global___Places:
+        """Which queries."""
+
+    def __init__(
+        self,
+        *,
+        completeness: _types_pb2.Completeness | None = ...,
+        places: Global___Places | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness", "places", b"places"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableGroup: _TypeAlias = TableGroup  # noqa: Y015
+
+@_typing.final
+class TableFailure(_message.Message):
+    """The queries of a call that have no answer for one reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FAILURE_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def failure(self) -> Global___Failure:
+        """The status that Invoke would have ended with, but for names: the message may stand for many queries."""
+
+    @_builtins.property
+    def places(self) -> Global___Places:
+        """Which queries."""
+
+    def __init__(
+        self,
+        *,
+        failure: Global___Failure | None = ...,
+        places: Global___Places | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "places", b"places"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableFailure: _TypeAlias = TableFailure  # noqa: Y015
+
+@_typing.final
+class InvokeTableResponse(_message.Message):
+    """A piece of a table. The `arrow_ipc` of all messages, one after the other, are one Arrow IPC stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARROW_IPC_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    NUMBERS_FIELD_NUMBER: _builtins.int
+    QUERY_ID_PREFIX_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    arrow_ipc: _builtins.bytes
+    """The first message: the schema message. Then one or more record batches each. At last: the end-of-stream mark."""
+    rows: _builtins.int
+    """Rows in this message."""
+    queries: _builtins.int
+    """In the first message: how many queries were asked for."""
+    query_id_prefix: _builtins.str
+    """What the IDs behind `numbers` begin with."""
+    @_builtins.property
+    def numbers(self) -> Global___Places:
+        """In the first message, if they were asked for by labels or a prefix: the numbers of their IDs, by place."""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableGroup]:
+        """In the last message: how complete the answers are; each query that has one is in one group."""
+
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableFailure]:
+        """In the last message: queries that have none."""
+
+    def __init__(
+        self,
+        *,
+        arrow_ipc: _builtins.bytes = ...,
+        rows: _builtins.int = ...,
+        queries: _builtins.int = ...,
+        numbers: Global___Places | None = ...,
+        query_id_prefix: _builtins.str = ...,
+        groups: _abc.Iterable[Global___TableGroup] | None = ...,
+        failures: _abc.Iterable[Global___TableFailure] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["numbers", b"numbers"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "failures", b"failures", "groups", b"groups", "numbers", b"numbers", "queries", b"queries", "query_id_prefix", b"query_id_prefix", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvokeTableResponse: _TypeAlias = InvokeTableResponse  # noqa: Y015
+
+@_typing.final
 class InvokeRowsRequest(_message.Message):
     """Which rows are wanted; as in InvokeRequest. With a `page_token` all fields but `page_size` must be as before."""
 

@@ -90,6 +90,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamResponse.FromString,
                 _registered_method=True)
+        self.InvokeTable = channel.unary_stream(
+                '/psoup.v1.QueryService/InvokeTable',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeTableRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeTableResponse.FromString,
+                _registered_method=True)
         self.InvokeRows = channel.unary_unary(
                 '/psoup.v1.QueryService/InvokeRows',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeRowsRequest.SerializeToString,
@@ -227,6 +232,23 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def InvokeTable(self, request, context):
+        """The answers of many queries now, as one table, in pieces: for those who hold a small query for each of their users.
+        The queries are given in one of four ways; a query's *place* is its number in the order of the request, from 0, or of
+        registration where labels or a prefix say which. The first column of the table, `_query` (int64), is the place; the
+        columns of the answers follow. Rows come in the order of places, those of a query as in its own answer. All of them are
+        of one snapshot and, of each stream, one NOW. 1,048,576 queries are the most in one call.
+
+        What is wrong with a query is among the failures of the last message. The call itself fails with
+        INVALID_ARGUMENT: MIXED_COLUMNS, if the columns of two queries differ in name or type: all must have those of the first
+        that stands; TOO_MANY_WINDOWS, if they see more than 1,024 different streams and windows; TOO_MANY_QUERIES; SELECTION,
+        if the queries are not given in just one way. As InvokeStream does for a client that reads too slowly, and as Invoke
+        does for `min_sequence`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InvokeRows(self, request, context):
         """The answer as rows of plain values, page by page: for clients without Arrow, and for people.
         All pages have the NOW of the first. FAILED_PRECONDITION with reason PAGE_EXPIRED: the answer at that NOW has
@@ -320,6 +342,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.InvokeStream,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamResponse.SerializeToString,
+            ),
+            'InvokeTable': grpc.unary_stream_rpc_method_handler(
+                    servicer.InvokeTable,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeTableRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeTableResponse.SerializeToString,
             ),
             'InvokeRows': grpc.unary_unary_rpc_method_handler(
                     servicer.InvokeRows,
@@ -623,6 +650,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/InvokeStream',
             psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InvokeTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/psoup.v1.QueryService/InvokeTable',
+            psoup__proto_dot_v1_dot_queries__pb2.InvokeTableRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.InvokeTableResponse.FromString,
             options,
             channel_credentials,
             insecure,

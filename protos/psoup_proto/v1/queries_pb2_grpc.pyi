@@ -96,6 +96,19 @@ class QueryServiceStub:
     up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
     age of a stream is cut with UNAVAILABLE.
     """
+    InvokeTable: _grpc.UnaryStreamMultiCallable[_queries_pb2.InvokeTableRequest, _queries_pb2.InvokeTableResponse]
+    """The answers of many queries now, as one table, in pieces: for those who hold a small query for each of their users.
+    The queries are given in one of four ways; a query's *place* is its number in the order of the request, from 0, or of
+    registration where labels or a prefix say which. The first column of the table, `_query` (int64), is the place; the
+    columns of the answers follow. Rows come in the order of places, those of a query as in its own answer. All of them are
+    of one snapshot and, of each stream, one NOW. 1,048,576 queries are the most in one call.
+
+    What is wrong with a query is among the failures of the last message. The call itself fails with
+    INVALID_ARGUMENT: MIXED_COLUMNS, if the columns of two queries differ in name or type: all must have those of the first
+    that stands; TOO_MANY_WINDOWS, if they see more than 1,024 different streams and windows; TOO_MANY_QUERIES; SELECTION,
+    if the queries are not given in just one way. As InvokeStream does for a client that reads too slowly, and as Invoke
+    does for `min_sequence`.
+    """
     InvokeRows: _grpc.UnaryUnaryMultiCallable[_queries_pb2.InvokeRowsRequest, _queries_pb2.InvokeRowsResponse]
     """The answer as rows of plain values, page by page: for clients without Arrow, and for people.
     All pages have the NOW of the first. FAILED_PRECONDITION with reason PAGE_EXPIRED: the answer at that NOW has
@@ -184,6 +197,19 @@ class QueryServiceAsyncStub(QueryServiceStub):
     the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
     up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
     age of a stream is cut with UNAVAILABLE.
+    """
+    InvokeTable: _aio.UnaryStreamMultiCallable[_queries_pb2.InvokeTableRequest, _queries_pb2.InvokeTableResponse]  # type: ignore[assignment]
+    """The answers of many queries now, as one table, in pieces: for those who hold a small query for each of their users.
+    The queries are given in one of four ways; a query's *place* is its number in the order of the request, from 0, or of
+    registration where labels or a prefix say which. The first column of the table, `_query` (int64), is the place; the
+    columns of the answers follow. Rows come in the order of places, those of a query as in its own answer. All of them are
+    of one snapshot and, of each stream, one NOW. 1,048,576 queries are the most in one call.
+
+    What is wrong with a query is among the failures of the last message. The call itself fails with
+    INVALID_ARGUMENT: MIXED_COLUMNS, if the columns of two queries differ in name or type: all must have those of the first
+    that stands; TOO_MANY_WINDOWS, if they see more than 1,024 different streams and windows; TOO_MANY_QUERIES; SELECTION,
+    if the queries are not given in just one way. As InvokeStream does for a client that reads too slowly, and as Invoke
+    does for `min_sequence`.
     """
     InvokeRows: _aio.UnaryUnaryMultiCallable[_queries_pb2.InvokeRowsRequest, _queries_pb2.InvokeRowsResponse]  # type: ignore[assignment]
     """The answer as rows of plain values, page by page: for clients without Arrow, and for people.
@@ -330,6 +356,25 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
         up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
         age of a stream is cut with UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def InvokeTable(
+        self,
+        request: _queries_pb2.InvokeTableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_queries_pb2.InvokeTableResponse], _abc.AsyncIterator[_queries_pb2.InvokeTableResponse]]:
+        """The answers of many queries now, as one table, in pieces: for those who hold a small query for each of their users.
+        The queries are given in one of four ways; a query's *place* is its number in the order of the request, from 0, or of
+        registration where labels or a prefix say which. The first column of the table, `_query` (int64), is the place; the
+        columns of the answers follow. Rows come in the order of places, those of a query as in its own answer. All of them are
+        of one snapshot and, of each stream, one NOW. 1,048,576 queries are the most in one call.
+
+        What is wrong with a query is among the failures of the last message. The call itself fails with
+        INVALID_ARGUMENT: MIXED_COLUMNS, if the columns of two queries differ in name or type: all must have those of the first
+        that stands; TOO_MANY_WINDOWS, if they see more than 1,024 different streams and windows; TOO_MANY_QUERIES; SELECTION,
+        if the queries are not given in just one way. As InvokeStream does for a client that reads too slowly, and as Invoke
+        does for `min_sequence`.
         """
 
     @_abc_1.abstractmethod

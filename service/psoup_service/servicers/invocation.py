@@ -4,6 +4,7 @@
                   on a reader thread
     InvokeMany    on a reader thread: as many answers as fit the reply and a fraction of a second
     InvokeStream  piece by piece on a reader thread; the client's pace is the pace
+    InvokeTable   the answers of many queries as one table: `psoup_service.servicers.table`
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
 The cost of the last invocation, and the growth of the window since, decide where an invocation of the query's own
@@ -47,6 +48,7 @@ _MAX_WINDOW = 1_000
 
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
 Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
+Many = queries_pb2.InvokeManyRequest | queries_pb2.InvokeTableRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ class Invocation:
             return None
 
 
-def other_window(request: Request | queries_pb2.InvokeManyRequest | Question) -> WindowChoice | None:
+def other_window(request: Request | Many | Question) -> WindowChoice | None:
     """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
     if not request.windows:
         return _window(request.window, "window") if request.window else None
@@ -243,7 +245,7 @@ def _window(text: str, field: str) -> WindowClause:
     return window_clause(text)
 
 
-async def instant(backend: Backend, request: Request | queries_pb2.InvokeManyRequest | Question) -> int | None:
+async def instant(backend: Backend, request: Request | Many | Question) -> int | None:
     """Wait for a request's `min_sequence`; returns its `as_of`, if it is set."""
     as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
     await backend.reflecting(request.min_sequence)

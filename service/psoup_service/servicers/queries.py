@@ -34,6 +34,7 @@ from psoup_service.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, Context, fitting
 from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
+from psoup_service.servicers.table import TableCalls
 from psoup_service.wire import convert
 
 _PAGE, _MAX_PAGE = 100, 1_000
@@ -43,7 +44,7 @@ _MAX_SPANS = 1_000
 """The most parts of the archive that Explain names one by one."""
 
 
-class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer):
+class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
     def __init__(self, backend: Backend) -> None:

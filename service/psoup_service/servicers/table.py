@@ -1,0 +1,252 @@
+"""QueryService.InvokeTable: the answers of many queries as one table, in pieces.
+
+    ranges, IDs, numbers ─┐
+    labels, key prefix ───┴─> IDs by place ─> Table ─> schema | batch | batch | … | groups, failures
+
+IDs are read, queries found and rows made on reader threads; the client's pace is the pace. The table holds its snapshot
+as long as the call lasts, which the maximum age of a stream bounds; its chunks are charged (`psoup_service.host.pins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.admission.tags import check_prefix, check_tag
+from psoup.answer.asked import Failed
+from psoup.answer.table import Table, invoke_table
+from psoup.answer.table_rows import Group
+from psoup.answer.window import WindowChoice
+from psoup.columns import Array
+from psoup.errors import InvalidInput, NotFound, ResourceExhausted
+from psoup.events.tags import Labels, tag_of
+from psoup.published.selection import with_labels, with_prefix
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+from psoup.wording import counted
+from psoup_proto.v1 import queries_pb2, types_pb2
+from psoup_service.ids import Ids
+from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.invocation import instant, other_window
+from psoup_service.wire import convert
+from psoup_service.wire.answers import END_MARK
+from psoup_service.wire.calls import ender
+
+MOST_QUERIES = 1 << 20
+"""Queries of a call."""
+_RANGES = 1 << 14
+"""Ranges of a call."""
+_PIECE = 4
+"""The size of a message in pieces of a streamed answer: many small batches take longer to make, and to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The queries of a request: by ranges and IDs as they came, or labels, or a prefix of keys."""
+
+    request: queries_pb2.InvokeTableRequest
+    labels: Labels
+    tenant: str
+    ids: Ids
+
+    def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
+        """The numbers of the queries by place, int64[n], -1 for those of other incarnations, which have failed.
+
+        O(n), and a step for each ID that is a text.
+        """
+        request, failed = self.request, list[Failed]()
+        if self.labels:
+            return self._few(with_labels(snapshot, self.tenant, self.labels)), failed
+        if request.key_prefix:
+            return self._few(with_prefix(snapshot, self.tenant, request.key_prefix)), failed
+        if request.ranges:
+            return self._of_ranges(request.ranges, failed), failed
+        if request.numbers:
+            numbers = self._few(np.fromiter(request.numbers, np.int64, len(request.numbers)))
+            return self._here(request.query_id_prefix, numbers, 0, failed), failed
+        self._refuse(len(request.query_ids))
+        try:
+            return self.ids.read_queries(request.query_ids), failed
+        except NotFound:
+            return self._one_by_one(request.query_ids, failed), failed
+
+    def _of_ranges(self, ranges: Sequence[queries_pb2.QueryRange], failed: list[Failed]) -> Array:
+        if len(ranges) > _RANGES:
+            raise InvalidInput(f"ranges has {len(ranges):,} ranges; {_RANGES:,} are the most", field="ranges")
+        if any(of.count < 1 or of.first < 0 for of in ranges):
+            raise InvalidInput("a range has no query; first is from 0, count from 1", field="ranges")
+        self._refuse(sum(of.count for of in ranges))
+        parts, place = list[Array](), 0
+        for of in ranges:
+            numbers = np.arange(of.first, min(of.first + of.count, 2**63 - 1))
+            parts.append(self._here(of.query_id_prefix, numbers, place, failed))
+            place += len(numbers)
+        return np.concatenate(parts)
+
+    def _here(self, prefix: str, numbers: Array, place: int, failed: list[Failed]) -> Array:
+        """The numbers of queries whose IDs begin with `prefix`, from a place on; -1 if that is of elsewhere."""
+        try:
+            self.ids.read_query(f"{prefix}0")
+        except NotFound as problem:
+            failed.append(Failed(problem.with_traceback(None), np.arange(place, place + len(numbers))))
+            return np.full(len(numbers), -1)
+        return np.maximum(numbers, -1)
+
+    def _one_by_one(self, texts: Sequence[str], failed: list[Failed]) -> Array:
+        """The numbers of IDs of which some are of other incarnations."""
+        numbers = np.full(len(texts), -1)
+        elsewhere: dict[str, tuple[NotFound, list[int]]] = {}
+        for place, text in enumerate(texts):
+            try:
+                numbers[place] = self.ids.read_query(text)
+            except NotFound as problem:
+                of = elsewhere.setdefault(text.split("-")[1], (problem, []))
+                of[1].append(place)
+        failed += [Failed(problem.with_traceback(None), np.array(places)) for problem, places in elsewhere.values()]
+        return numbers
+
+    def _few(self, numbers: Array) -> Array:
+        self._refuse(len(numbers))
+        return numbers
+
+    def _refuse(self, count: int) -> None:
+        if count > MOST_QUERIES:
+            raise InvalidInput(
+                f"the call asks for {counted(count, 'query')}, and {MOST_QUERIES:,} are the most; ask in several calls",
+                reason="TOO_MANY_QUERIES",
+                used=count,
+                limit=MOST_QUERIES,
+            )
+
+
+class TableCalls:
+    """Base of the query servicer; see the module."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def InvokeTable(
+        self, request: queries_pb2.InvokeTableRequest, context: Context
+    ) -> AsyncIterator[queries_pb2.InvokeTableResponse]:
+        """The answers of many queries."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        wanted = _Wanted(request, _checked(request), tenant, backend.ids)
+        window, as_of = other_window(request), await instant(backend, request)
+        now, budget, pin = backend.now(), backend.host.budget(), None
+
+        def make(snapshot: Snapshot, granted: ReadBudget) -> _Pieces:
+            return _Pieces(wanted, snapshot, now, as_of, window, granted, backend)
+
+        try:
+            pieces = await backend.host.evaluate(make, budget=budget, tenant=tenant)
+            pin = backend.host.pins.hold_all(pieces.table.chunks, ender())
+            while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
+                backend.metrics.answered(message.rows)
+                yield message
+        finally:
+            budget.close()
+            if pin is not None:
+                backend.host.pins.release(pin)
+
+
+class _Pieces:
+    """The messages of a table. All of it runs on reader threads, one call at a time."""
+
+    def __init__(
+        self,
+        wanted: _Wanted,
+        snapshot: Snapshot,
+        now: int,
+        as_of: int | None,
+        window: WindowChoice | None,
+        budget: ReadBudget,
+        backend: Backend,
+    ) -> None:
+        numbers, self._failed = wanted.found(snapshot)
+        self._numbers, self._wanted, self._backend = numbers, wanted, backend
+        accept = wanted.request.accept_truncation
+        self.table: Table = invoke_table(
+            snapshot,
+            numbers,
+            tenant=wanted.tenant,
+            now=now,
+            as_of=as_of,
+            window=window,
+            accept_truncation=accept,
+            budget=budget,
+            named=backend.ids.query,
+        )
+        self._messages = self._all()
+
+    def next(self) -> queries_pb2.InvokeTableResponse | None:
+        """The next message, or None after the last. Raises what the table raises."""
+        return next(self._messages, None)
+
+    def _all(self) -> Iterator[queries_pb2.InvokeTableResponse]:
+        table, limits = self.table, self._backend.limits
+        found = self._wanted.labels or self._wanted.request.key_prefix
+        yield queries_pb2.InvokeTableResponse(
+            arrow_ipc=table.schema.serialize().to_pybytes(),
+            queries=table.count,
+            numbers=_places([self._numbers]) if found else None,
+            query_id_prefix=self._backend.ids.query_prefix if found else "",
+        )
+        for batch in table.batches(max_bytes=2 * _PIECE * limits.chunk_bytes):
+            message = queries_pb2.InvokeTableResponse(arrow_ipc=batch.serialize().to_pybytes(), rows=batch.num_rows)
+            if message.ByteSize() > limits.reply_bytes:
+                raise _too_large(message.ByteSize(), limits.reply_bytes, batch)
+            yield message
+            del message, batch
+        yield queries_pb2.InvokeTableResponse(
+            arrow_ipc=END_MARK,
+            groups=[
+                queries_pb2.TableGroup(completeness=_completeness(group), places=_places(group.places))
+                for group in table.groups
+            ],
+            failures=[
+                queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
+                for failed in [*self._failed, *table.failures()]
+            ],
+        )
+
+
+def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
+    """The labels of a request, which names its queries in one way."""
+    ways = [request.ranges, request.query_ids, request.numbers, request.labels, request.key_prefix]
+    if sum(map(bool, ways)) != 1:
+        raise InvalidInput(
+            "say which queries in one way: by ranges, IDs, numbers, labels, or a prefix of their keys",
+            reason="SELECTION",
+        )
+    if request.key_prefix:
+        check_prefix(request.key_prefix)
+    tag = tag_of("", request.labels)
+    check_tag(tag)
+    return tag.labels
+
+
+def _completeness(group: Group) -> types_pb2.Completeness:
+    message = convert.completeness(group.completeness, group.query)
+    message.select_errors = group.select_errors
+    return message
+
+
+def _places(parts: Sequence[Array]) -> queries_pb2.Places:
+    """Places as ranges."""
+    places = np.sort(np.concatenate(parts))
+    starts = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+    counts = np.diff(starts, append=len(places))
+    return queries_pb2.Places(first=places[starts].tolist(), count=counts.tolist())
+
+
+def _too_large(size: int, limit: int, batch: pa.RecordBatch) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"{counted(batch.num_rows, 'row')} of this table take {size:,} bytes, and a message may have {limit:,}; select"
+        " fewer columns",
+        reason="ROW_TOO_LARGE",
+        bytes=size,
+        limit=limit,
+    )
