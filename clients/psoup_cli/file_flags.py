@@ -10,7 +10,7 @@ import typer
 
 from psoup_cli.files.opening import format_of, paths_of
 from psoup_cli.files.options import FileOptions
-from psoup_client.casts import TimeOptions
+from psoup_client.casts import TimeOptions, unit_of
 
 
 class FileFormat(StrEnum):
@@ -83,7 +83,7 @@ def file_options(
             encoding=encoding,
             header=not no_header,
             ignore_extra=ignore_extra,
-            times=TimeOptions(time_unit or None, tuple(date_format or ())),
+            times=TimeOptions(unit_of(time_unit or None), tuple(date_format or ())),
         )
     except ValueError as problem:
         said = str(problem).replace("time_unit is", "--time-unit")

@@ -13,12 +13,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
+TimeUnit = Literal["s", "ms", "us", "ns"]
+"""What numbers that are times count since 1970."""
+
+UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 """Microseconds of the units in which times since 1970 come as numbers."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -41,16 +44,23 @@ class TimeOptions:
     in Python's strptime, tried in this order before ISO 8601. Raises ValueError for what says no day.
     """
 
-    unit: str | None = None
+    unit: TimeUnit | None = None
     formats: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.unit is not None and self.unit not in UNITS:
-            raise ValueError(f"time_unit is {self.unit!r}: give one of {', '.join(UNITS)}")
+        unit_of(self.unit)
         formats = tuple(_long(given) for given in self.formats)
         for given, long in zip(self.formats, formats, strict=True):
             _check_format(given, long)
         object.__setattr__(self, "formats", formats)
+
+
+def unit_of(text: str | None) -> TimeUnit | None:
+    """The unit of that name; None for None. Raises ValueError for another text."""
+    unit = next((unit for unit in UNITS if unit == text), None)
+    if text is not None and unit is None:
+        raise ValueError(f"time_unit is {text!r}: give one of {', '.join(UNITS)}")
+    return unit
 
 
 ISO = TimeOptions()
@@ -168,7 +178,7 @@ def _where(valid: Any, values: pa.Array) -> pa.Array:
     return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
 
 
-def _from_epoch(array: pa.Array | pa.ChunkedArray, unit: str | None) -> pa.Array | pa.ChunkedArray:
+def _from_epoch(array: pa.Array | pa.ChunkedArray, unit: TimeUnit | None) -> pa.Array | pa.ChunkedArray:
     """Read numbers as times since 1970; raises where a part of a microsecond would be lost."""
     if unit is None:
         raise ValueError("a number is a time only with a unit")
@@ -199,7 +209,7 @@ def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Arr
     return parsed if text.null_count == len(text) else pc.coalesce(parsed, _parse_iso(text))
 
 
-def _epoch_of_text(text: pa.Array, unit: str) -> pa.Array:
+def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
     import pyarrow.compute as pc
 
     text = pc.utf8_trim_whitespace(text)

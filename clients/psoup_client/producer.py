@@ -30,7 +30,7 @@ from typing import Any, TypedDict
 
 import grpc
 
-from psoup_client.casts import TimeOptions
+from psoup_client.casts import TimeOptions, TimeUnit
 from psoup_client.connection import naming_stream
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
 from psoup_client.inputs import Rows
@@ -66,7 +66,7 @@ class ProducerOptions(TypedDict, total=False):
     retry_seconds: float | None
     on_reply: Callable[[PushResult], None] | None
     on_refused: OnRefused | None
-    time_unit: str | None
+    time_unit: TimeUnit | None
 
 
 class Producer:
@@ -99,7 +99,7 @@ class Producer:
         retry_seconds: float | None = None,
         on_reply: Callable[[PushResult], None] | None = None,
         on_refused: OnRefused | None = None,
-        time_unit: str | None = None,
+        time_unit: TimeUnit | None = None,
     ) -> None:
         self.stream = stream
         self.name = name or f"producer-{uuid.uuid4().hex}"

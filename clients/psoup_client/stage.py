@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from psoup_client.casts import TimeOptions
+from psoup_client.casts import TimeOptions, TimeUnit
 from psoup_client.connection import naming
 from psoup_client.errors import PSoupError, after_rows
 from psoup_client.inputs import Rows
@@ -69,7 +69,7 @@ class Stage:
             self.abort()
 
     def add(
-        self, data: Rows, *, part: str | None = None, time_unit: str | None = None, timeout: float | None = None
+        self, data: Rows, *, part: str | None = None, time_unit: TimeUnit | None = None, timeout: float | None = None
     ) -> list[str]:
         """Send rows, in any form that `Client.push` takes; returns the names of the parts that they made.
 

@@ -28,6 +28,7 @@ from psoup.config import CHUNK_ROWS
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, InvalidData, OutOfRange
+from psoup_client.casts import TimeUnit
 from psoup_client.times import Instant, to_micros
 from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
@@ -82,7 +83,7 @@ def backfill(
     since: Instant | None = None,
     until: Instant | None = None,
     quarantine: str | None = None,
-    time_unit: str | None = None,
+    time_unit: TimeUnit | None = None,
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     evaluate: bool = True,

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegralType, NumericType, StringType
 
-from psoup_client.casts import UNITS, TimeOptions
+from psoup_client.casts import UNITS, TimeUnit, unit_of
 
 _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": 0}
 """Digits behind the point that a unit may have in a TIMESTAMP."""
@@ -23,9 +23,9 @@ _NUMBER = r"^\\s*[+-]?[0-9]+([.][0-9]*)?\\s*$"
 """Texts that are numbers, as in `Client.push`, within a text of SQL."""
 
 
-def check_unit(unit: str | None) -> None:
+def check_unit(unit: TimeUnit | None) -> None:
     """Raise ValueError for a text that is not one of the units."""
-    TimeOptions(unit)
+    unit_of(unit)
 
 
 def counts(source: DataType) -> bool:
@@ -33,7 +33,7 @@ def counts(source: DataType) -> bool:
     return isinstance(source, NumericType | StringType)
 
 
-def as_time(name: str, source: DataType, unit: str) -> Column:
+def as_time(name: str, source: DataType, unit: TimeUnit) -> Column:
     """Make a column of numbers, or of texts, times; NULL where a part of a microsecond would be lost."""
     column = f"`{name}`"
     if isinstance(source, IntegralType):
@@ -44,7 +44,7 @@ def as_time(name: str, source: DataType, unit: str) -> Column:
     return F.expr(f"if({column} RLIKE '{_NUMBER}', {number}, try_cast({column} AS TIMESTAMP))")
 
 
-def as_times(frame: DataFrame, name: str, unit: str) -> DataFrame:
+def as_times(frame: DataFrame, name: str, unit: TimeUnit) -> DataFrame:
     """Make a column of a frame times, if it counts from 1970; a value that would lose something ends the query."""
     source = frame.schema[name].dataType
     if not counts(source):
@@ -54,14 +54,14 @@ def as_times(frame: DataFrame, name: str, unit: str) -> DataFrame:
     return frame.withColumn(name, F.when(column.isNotNull() & value.isNull(), F.raise_error(said)).otherwise(value))
 
 
-def _of_whole(number: str, unit: str) -> str:
+def _of_whole(number: str, unit: TimeUnit) -> str:
     """Write how a BIGINT becomes a time."""
     if unit == "ns":
         return f"if({number} % 1000 = 0, timestamp_micros({number} div 1000), NULL)"
     return f"timestamp_micros(try_multiply({number}, {UNITS[unit]}L))"
 
 
-def _of_fraction(number: str, source: str, unit: str) -> str:
+def _of_fraction(number: str, source: str, unit: TimeUnit) -> str:
     """Write how a number of the type `source` becomes a time, if it has no more digits than a TIMESTAMP."""
     exact = f"try_cast({number} AS DECIMAL(26,{_DIGITS[unit]}))"
     whole = f"try_cast({exact} * {10 ** _DIGITS[unit]} AS BIGINT)"

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
+from psoup_client.casts import TimeUnit
 from psoup_spark.failures import refused_values
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.schemas import check_fits
@@ -44,7 +45,7 @@ def feed(
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     since: int = 0,
-    time_unit: str | None = None,
+    time_unit: TimeUnit | None = None,
     progress: Progress | None = None,
 ) -> Feed:
     """Start feeding a streaming `frame` into `stream`; returns at once.

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from psoup.kinds import TYPES
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
 from psoup_client import InvalidData
+from psoup_client.casts import TimeUnit
 from psoup_spark.epochs import as_time, counts
 from psoup_spark.nanoseconds import are_nanoseconds, as_instant
 
@@ -68,7 +69,7 @@ def apply(
     mapping: Mapping[str, str],
     since: int | None = None,
     until: int | None = None,
-    time_unit: str | None = None,
+    time_unit: TimeUnit | None = None,
 ) -> Mapped:
     """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
 
@@ -106,7 +107,11 @@ def apply(
 
 
 def _cast(
-    frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None], time_unit: str | None
+    frame: DataFrame,
+    names: list[str],
+    spec: StreamSpec,
+    bounds: tuple[int | None, int | None],
+    time_unit: TimeUnit | None,
 ) -> Mapped:
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
@@ -132,7 +137,7 @@ def _cast(
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 
-def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: str | None) -> Column:
+def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: TimeUnit | None) -> Column:
     """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
 
     Raises InvalidData for a column of many values, and for numbers that are to be times without a unit.

@@ -6,7 +6,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from psoup_client import InvalidData, StreamInfo
-from psoup_client.casts import TimeOptions
+from psoup_client.casts import TimeOptions, TimeUnit
 from psoup_client.convert import to_table
 
 
@@ -21,7 +21,7 @@ def spark_schema(stream: StreamInfo, *, counted: bool = False) -> StructType:
     return StructType([StructField(name, kind, True) for name, kind in kinds])
 
 
-def check_fits(schema: StructType, stream: StreamInfo, time_unit: str | None = None) -> None:
+def check_fits(schema: StructType, stream: StreamInfo, time_unit: TimeUnit | None = None) -> None:
     """Raise InvalidData, which names the column, if rows of `schema` can never fit the stream.
 
     Looks at names and types only; values are looked at where they are sent. Costs nothing.

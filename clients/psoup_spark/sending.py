@@ -25,6 +25,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from psoup_client import Client, NotFound, PSoupError, PushResult, Stage
+from psoup_client.casts import TimeUnit
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_BYTES, BATCH_ROWS
 
@@ -49,7 +50,7 @@ class RowTarget:
     address: str
     stream: str
     patience: float
-    time_unit: str | None = None
+    time_unit: TimeUnit | None = None
 
 
 @dataclass(frozen=True, slots=True)

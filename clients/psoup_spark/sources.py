@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from psoup_client import InvalidData, StreamInfo
+from psoup_client.casts import TimeUnit
 from psoup_spark.epochs import as_times
 from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema
@@ -37,7 +38,7 @@ class Source:
     schema: str | None = None
     select: str | None = None
     watermark: str | None = None
-    time_unit: str | None = None
+    time_unit: TimeUnit | None = None
 
     def open(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
         """The streaming frame for `stream`; raises InvalidData for a watermark where there is no event time."""

@@ -32,6 +32,7 @@ from psoup.config import CHUNK_ROWS
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, InvalidData, PSoupError
+from psoup_client.casts import TimeUnit
 from psoup_client.times import to_micros
 from psoup_spark import mapping as mappings
 from psoup_spark.backfill import (
@@ -98,7 +99,7 @@ def stand(
     shared: str | os.PathLike[str] | None = None,
     mapping: Mapping[str, str] | None = None,
     quarantine: str | None = None,
-    time_unit: str | None = None,
+    time_unit: TimeUnit | None = None,
     functions: Sequence[str] = (),
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
@@ -144,7 +145,7 @@ class BatchTarget:
     mapping: Mapping[str, str]
     quarantine: str | None
     patience: float
-    time_unit: str | None = None
+    time_unit: TimeUnit | None = None
     functions: tuple[str, ...] = ()
     signatures: frozenset[str] = frozenset()
 

@@ -120,6 +120,9 @@ class _Installed:
     by_call: Mapping[str, Supplied] = field(default_factory=dict)
 
 
+caller: ContextVar[str | None] = ContextVar("caller", default=None)
+"""The client whose call is evaluated here; None where tuples come, or are looked at in upkeep."""
+
 _process = _Installed()
 _declared: ContextVar[Mapping[str, Signature] | None] = ContextVar("declared", default=None)
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,11 @@ from psoup.events.events import Event
 from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock
+from psoup_service.functions.process import FunctionProcess
 from psoup_service.host.precautions import Guard
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS
 from psoup_service.ids import Ids
+from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_storage.durable.looking import LookingStore
 from psoup_storage.durable.tools.findings import Finding, Severity
@@ -45,13 +47,16 @@ _SHORT = "it needs more memory than it was given (--memory), before anything is 
 _MIB = 1024 * 1024
 
 
-def rehearse(path: Path, memory_mib: int, child: str = "psoup_service.rehearsal") -> list[Finding]:
+def rehearse(
+    path: Path, memory_mib: int, child: str = "psoup_service.rehearsal", functions: Sequence[str] = ()
+) -> list[Finding]:
     """Replay the directory in a child that may take `memory_mib` of memory; returns what ended the child, if it did
     not come to the end.
 
-    `child`: the module to run. Raises InvalidInput if the directory is in use, or has another format.
+    `child`: the module to run. `functions`: modules with functions of the operator's own. Raises InvalidInput if the
+    directory is in use, or has another format, and for modules that cannot be loaded.
     """
-    command = [sys.executable, "-m", child, str(path), str(memory_mib)]
+    command = [sys.executable, "-m", child, str(path), str(memory_mib), *functions]
     last: dict[str, Any] = {}
     findings = []
     with (
@@ -220,19 +225,23 @@ def _limit(memory_mib: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the child. `arguments`: a data directory, and MiB."""
+    """Run the child. `arguments`: a data directory, MiB, and modules of functions."""
     path, memory_mib = Path(arguments[0]), int(arguments[1])
-    try:
-        store = LookingStore(path)
-    except PSoupError as problem:
-        _line(error=problem.message)
-        return 1
-    try:
+    with ExitStack() as held:
+        try:
+            store = LookingStore(path)
+            held.callback(store.close)
+            if modules := tuple(arguments[2:]):
+                settings = Settings(functions=modules)
+                functions = FunctionProcess(modules, settings.functions_s, settings.functions_mib)
+                held.callback(functions.close)
+                functions.install()
+        except PSoupError as problem:
+            _line(error=problem.message)
+            return 1
         warm_up()
         _limit(memory_mib)
         _Rehearsal(store, EngineConfig(), Ids(store.incarnation)).run()
-    finally:
-        store.close()
     _line(done=True)
     return 0
 

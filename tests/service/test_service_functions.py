@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import doctest
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +18,15 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from psoup.errors import FailedPrecondition as FailedHere
 from psoup.errors import InvalidInput
 from psoup.expressions import supplied
 from psoup_cli.app import app
 from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
-from psoup_service.functions.process import MOST_FAILURES, FunctionProcess
+from psoup_service import rehearsal
+from psoup_service.functions import process
+from psoup_service.functions.process import FunctionProcess
 from psoup_service.service import Service
 from psoup_service.settings import Settings, load
 from psoup_storage import DurableStore
@@ -50,8 +52,6 @@ def moody(n):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
         while True:
             time.sleep(60)
-    if 99_902 in values:
-        os.kill(os.getpid(), signal.SIGKILL)
     if 99_903 in values:
         return n.cast("double")
     if 99_904 in values:
@@ -59,9 +59,16 @@ def moody(n):
     if 99_905 in values:
         return pa.array([len("x" * 2**33)] * len(n))
     return n
+
+@function(["BIGINT"], "BIGINT")
+def frail(n):
+    if 99_902 in n.to_pylist():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return n
 """
 RISKY = "SELECT n, risk(amount, country) AS r FROM sales WHERE risk(amount, country) > 0.5"
 PLAIN = "SELECT n FROM sales WHERE n < 3"
+FRAIL = "SELECT n FROM sales WHERE frail(n) > 2"
 MOODY = "SELECT n FROM sales WHERE moody(n) > 2"
 ROWS = {"amount": [1.0, 900.0, 300.0, None], "country": ["XX", "DE", "DE", "FR"], "n": [1, 2, None, 4]}
 ANSWER = [{"n": 1, "r": 1.0}, {"n": 2, "r": 0.9}]
@@ -115,10 +122,11 @@ def test_with_without_and_with_again(tmp_path: Path, path: str) -> None:
         assert first[0] == ANSWER * 2
         assert client.ask(RISKY).to_arrow().to_pylist() == ANSWER * 2
         assert [str(each) for each in client.info().functions] == [
+            "frail(BIGINT) -> BIGINT",
             "moody(BIGINT) -> BIGINT",
             "risk(DOUBLE, TEXT) -> DOUBLE",
         ]
-        assert client.info().functions[1].about == "How risky a sale is."
+        assert client.info().functions[2].about == "How risky a sale is."
     running.stop()
     assert not supplied.installed()
 
@@ -162,46 +170,90 @@ def test_a_function_that_is_another_one_now_is_missing(tmp_path: Path, path: str
     running.stop()
 
 
-def test_kill_9(tmp_path: Path, path: str) -> None:
+def test_kill_9_and_what_the_doctor_says_of_the_rest(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = str(tmp_path / "data")
     with Zygote(PSOUP_FUNCTIONS=path) as zygote:
         zygote.start(folder)
         with Client(zygote.ready()) as client:
             client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
-            query = client.register(RISKY).id
-            client.push("sales", pa.table(ROWS))
+            queries = []
+            for bound in ("0.5", "0.6", "0.7"):
+                client.push("sales", pa.table(ROWS))
+                queries.append(client.register(RISKY.replace("0.5", bound)).id)
         zygote.kill()
+        monkeypatch.setattr(rehearsal, "_limit", lambda mib: None)  # it is this process
+        monkeypatch.setattr(rehearsal, "warm_up", lambda: 0)
+        assert [rehearsal.main([folder, "256", *modules]) for modules in ([], [path], ["none.py"])] == [0, 0, 1]
+        said = capsys.readouterr().out
+        assert "which is not loaded" in said[: said.index("done")]
+        assert "left" not in said[said.index("done") :] and "there is no file none.py" in said
         zygote.start(folder)
         with Client(zygote.ready()) as client:
             client.push("sales", pa.table(ROWS))
-            assert rows(client.query(query)) == ANSWER * 2
+            assert rows(client.query(queries[0])) == ANSWER * 4
         zygote.kill()
+    usage = CliRunner().invoke(app, ["doctor", folder, "--functions", path])
+    assert usage.exit_code == 2 and "--functions is for --replay" in usage.output
 
 
-@pytest.mark.parametrize(("value", "told"), [(99_901, "did not return in 1 s"), (99_902, "ended the process")])
-def test_what_hangs_or_dies_stops_nothing_for_good(path: str, value: int, told: str) -> None:
+def test_what_hangs_or_dies_stops_nothing_and_nobody_else(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MOST_FAILURES", 1)
     settings = Settings(port=0, functions=(path,), functions_s=1.0)
-    with serving(settings) as running, Client(running.address) as client:
+    with serving(settings) as running, Client(running.address) as client, Client(running.address) as other:
         client.create_stream("CREATE STREAM sales (amount DOUBLE, country TEXT, n BIGINT)")
-        moody, plain, risky = (client.register(text) for text in (MOODY, PLAIN, RISKY))
+        moody, frail, plain, risky = (client.register(text) for text in (MOODY, FRAIL, PLAIN, RISKY))
         client.push("sales", pa.table(ROWS))
-        assert rows(moody) == [{"n": 4}]
-        began = time.monotonic()
-        for _ in range(MOST_FAILURES + 1):
+        assert rows(moody) == rows(frail) == [{"n": 4}]
+        for value in (99_901, 99_902, 99_901):  # each is called for what comes once, and not again
             client.push("sales", pa.table({"n": [value, 1]}))
             client.push("sales", pa.table(ROWS))
-        assert len(rows(plain)) == 2 + 3 * (MOST_FAILURES + 1)
-        assert rows(risky) == ANSWER * (MOST_FAILURES + 2)
-        with pytest.raises(FailedPrecondition, match=rf"{told}|failed {MOST_FAILURES} times"):
-            rows(moody)
-        assert time.monotonic() - began < 60
-        for _ in range(MOST_FAILURES):
-            with pytest.raises(FailedPrecondition):
-                rows(moody)
-        with pytest.raises(
-            FailedPrecondition, match=f"failed {MOST_FAILURES} times, and is not called until a restart"
-        ):
-            rows(moody)
+        assert len(rows(plain)) == 2 + 3 * 3
+        assert rows(risky) == ANSWER * 4
+        for query, told in ((moody, "did not return in 1 s"), (frail, "ended the process in which it runs")):
+            with pytest.raises(FailedPrecondition, match=told) as refused:
+                rows(query)
+            assert refused.value.reason == "FUNCTION_FAILED"
+            with pytest.raises(FailedPrecondition, match="failed 1 time for this client, and is called for it"):
+                rows(query)
+        for name in ("moody", "frail"):
+            kind = f"SELECT n FROM sales WHERE n < 99000 AND {name}(n) > 2"
+            assert other.ask(kind).to_arrow().to_pylist() == [{"n": 4}] * 4
+            with pytest.raises(FailedPrecondition, match="for this client"):
+                client.ask(kind)
+
+
+def test_failures_count_for_the_client_whose_call_it_was_and_are_forgiven(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MOST_FAILURES", 2)
+    clock = [0.0]
+    running = FunctionProcess([path], 10.0, 1_024, lambda: clock[0])
+    frail = next(each for each in running.functions if each.signature.name == "frail").call
+
+    def call(client: str | None, value: int) -> str:
+        token = supplied.caller.set(client)
+        try:
+            return str(frail([pa.array([value])])[0].to_pylist())
+        except FailedHere as problem:
+            return problem.message
+        finally:
+            supplied.caller.reset(token)
+
+    try:
+        assert all("ended the process" in call(client, 99_902) for client in ("a", None, "a"))
+        assert "failed 2 times for this client, and is called for it again 10 minutes later" in call("a", 5)
+        assert call("b", 5) == call(None, 5) == "[5]"
+        clock[0] = 599.0
+        assert "failed 2 times" in call("a", 5)
+        clock[0] = 600.0
+        assert call("a", 5) == "[5]"
+        assert "ended the process" in call(None, 99_902)
+        clock[0] = 10_000.0
+        assert "failed 2 times while tuples came, and is called for them again after a restart" in call(None, 5)
+    finally:
+        running.close()
 
 
 def test_what_lies_raises_or_wants_memory(path: str) -> None:
@@ -239,18 +291,18 @@ def test_a_service_does_not_start_with_a_module_that_is_not_right(tmp_path: Path
 def test_a_module_that_changes_under_a_service_is_not_called(tmp_path: Path) -> None:
     file = tmp_path / "changing.py"
     file.write_text(MODULE)
-    process = FunctionProcess([str(file)], 10.0, 1_024)
+    running = FunctionProcess([str(file)], 10.0, 1_024)
     try:
-        moody = process.functions[1].call
+        frail = running.functions[2].call
         file.write_text(MODULE.replace("1000.0", "10.0"))
         with pytest.raises(Exception, match="ended the process"):
-            moody([pa.array([99_902])])
+            frail([pa.array([99_902])])
         with pytest.raises(Exception, match="is not as it was when the service started"):
-            moody([pa.array([1])])
+            frail([pa.array([1])])
     finally:
-        process.close()
+        running.close()
     with pytest.raises(Exception, match="the service ends"):
-        moody([pa.array([1])])
+        frail([pa.array([1])])
 
 
 def test_the_document_says_what_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

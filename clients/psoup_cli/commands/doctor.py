@@ -35,12 +35,17 @@ def doctor(
             "--memory", metavar="MIB", min=64, help="Memory for --replay; by default what the machine has free."
         ),
     ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option("--functions", metavar="MODULE", help="Functions of your own, for --replay; repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """\b
     Examples:
       psoup doctor psoup-data
       psoup doctor psoup-data --replay --memory 2048
+      psoup doctor psoup-data --replay --functions fraud.py
       psoup doctor psoup-data --repair
       psoup doctor psoup-data --set-aside
       psoup doctor psoup-data --json
@@ -53,6 +58,7 @@ def doctor(
 
     With --replay, what is sound is replayed and covered as by a start, without changing anything. If that does not come
     to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
+    Queries that call functions of your own are tried only with --functions, as psoup serve has them.
 
     Leftovers of a crash are named, and nothing is wrong with them: the next start removes them, as --repair does.
 
@@ -62,11 +68,13 @@ def doctor(
     from psoup.errors import PSoupError
     from psoup_storage.durable.tools.doctor import examine
 
+    if functions and not replay:
+        raise typer.BadParameter("--functions is for --replay")
     try:
         with byte_bar("examined") as progress:
             report = examine(directory, repair=repair, aside=aside, progress=progress)
         if replay:
-            _replay(directory, memory, report)
+            _replay(directory, memory, functions or [], report)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
@@ -79,14 +87,14 @@ def doctor(
     raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
 
 
-def _replay(directory: Path, memory: int | None, report: Report) -> None:
+def _replay(directory: Path, memory: int | None, functions: list[str], report: Report) -> None:
     """Add to the report what a start would come to."""
     from psoup_service.rehearsal import available_mib, rehearse
 
     if any(finding.severity == "damage" and not finding.repaired for finding in report.findings):
         message("psoup: what is damaged is not replayed; see the findings")
         return
-    report.findings += rehearse(directory, memory or available_mib())
+    report.findings += rehearse(directory, memory or available_mib(), functions=functions)
 
 
 def _print(report: Report) -> None:

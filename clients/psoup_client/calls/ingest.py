@@ -7,7 +7,7 @@ import uuid
 from typing import Unpack
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.casts import TimeOptions
+from psoup_client.casts import TimeOptions, TimeUnit
 from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.inputs import Rows
@@ -29,7 +29,7 @@ class IngestCalls(Session):
         self._pushers: dict[str, DirectPusher] = {}
 
     def push(
-        self, stream: str, data: Rows, *, time_unit: str | None = None, timeout: float | None = None
+        self, stream: str, data: Rows, *, time_unit: TimeUnit | None = None, timeout: float | None = None
     ) -> PushResult:
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 

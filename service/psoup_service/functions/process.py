@@ -2,12 +2,14 @@
 
     evaluation, on any thread ──> one call at a time ──socket──> child: the function, over copies of its arguments
                                    │ no reply in time, or the child has died: it is killed, and that is a failure
-                                   └ the third failure of a function: it is not called any more until a restart
+                                   └ the third failure for a client: it is not called for that one for ten minutes
 
-A function that hangs or ends its process holds a thread up for the time of a call, at most `MOST_FAILURES` times until
-the service is started again; what waits behind it then waits as long. Queries that need it are refused meanwhile
-(FailedPrecondition), all others go on. The child is started anew from the same sources: if these have changed since the
-service was started, nothing is called any more, as kept results are of the functions as they were.
+A function that hangs or ends its process holds a thread up for the time of a call; what waits behind it waits as long.
+How often is counted for each client whose call it was, so that what one client asks takes the function from no other.
+Tuples that come, and upkeep, have a count of their own, for the life of the service: queries that leave the index then
+are evaluated when a client invokes them. What is refused is a FailedPrecondition; all other queries go on. The child is
+started anew from the same sources: if these have changed since the service was started, nothing is called any more, as
+kept results are of the functions as they were.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,12 +31,19 @@ from psoup.expressions import supplied
 from psoup.expressions.supplied import Answer, Supplied, signature_of
 from psoup.functions import Raised
 from psoup.sql.supplied_names import make_known
+from psoup.wording import counted
 from psoup_service.functions import messages
 
 MOST_FAILURES = 3
-"""How often a function may hang, or end its process, until it is not called any more."""
+"""How often a function may hang, or end its process, until it is not called any more for one client."""
+FORGIVEN_S = 600.0
+"""The time after which a client's failures do not count any more."""
 _START_S = 30.0
 """Seconds that a start of the child may take besides those of a call: it loads libraries."""
+_NOT_CALLED = (
+    f"for this client, and is called for it again {FORGIVEN_S / 60:g} minutes later",
+    "while tuples came, and is called for them again after a restart",
+)
 _log = logging.getLogger(__name__)
 
 
@@ -76,15 +84,42 @@ class _Child:
             self._process.wait()
 
 
-class FunctionProcess:
-    """The functions of some modules. `seconds`: the time of one call. Raises InvalidInput if they cannot be loaded."""
+class _Failures:
+    """How often each function failed, by the client whose call it was; None: while tuples came. `now`: seconds."""
 
-    def __init__(self, modules: Sequence[str], seconds: float, memory_mib: int) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._counts: dict[tuple[str | None, str], tuple[int, float]] = {}
+
+    def of(self, client: str | None, name: str) -> int:
+        """The failures that count."""
+        return self._counts.get((client, name), (0, 0.0))[0] if client is None or self._lately(client, name) else 0
+
+    def add(self, client: str | None, name: str) -> int:
+        """Count a failure, and forget those that do not count any more; returns how many there are."""
+        failures = self.of(client, name) + 1
+        self._counts = {key: count for key, count in self._counts.items() if key[0] is None or self._lately(*key)}
+        self._counts[client, name] = failures, self._now()
+        return failures
+
+    def _lately(self, client: str | None, name: str) -> bool:
+        return self._now() - self._counts.get((client, name), (0, -FORGIVEN_S))[1] < FORGIVEN_S
+
+
+class FunctionProcess:
+    """The functions of some modules. `seconds`: the time of one call; `now`: seconds, by which failures are forgiven.
+
+    Raises InvalidInput if they cannot be loaded.
+    """
+
+    def __init__(
+        self, modules: Sequence[str], seconds: float, memory_mib: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._start = partial(_Child, tuple(modules), seconds, memory_mib)
         self._seconds = seconds
         self._lock = threading.Lock()
         self._closed = False
-        self._failures: Counter[str] = Counter()
+        self._failures = _Failures(now)
         self._child: _Child | None = self._start()
         self._told = self._child.told
         self.functions = tuple(map(self._supplied, self._told["functions"]))
@@ -115,8 +150,9 @@ class FunctionProcess:
         with self._lock:
             if self._closed:
                 raise self._refused(name, "cannot be called any more: the service ends")
-            if self._failures[name] >= MOST_FAILURES:
-                raise self._refused(name, f"failed {MOST_FAILURES} times, and is not called until a restart")
+            client = supplied.caller.get()
+            if self._failures.of(client, name) >= MOST_FAILURES:
+                raise self._refused(name, f"failed {counted(MOST_FAILURES, 'time')} {_NOT_CALLED[client is None]}")
             kind, content = self._asked(name, call)
         try:
             if kind == messages.VALUES:
@@ -144,9 +180,8 @@ class FunctionProcess:
                 what = f"did not return in {self._seconds:g} s"
             elif isinstance(problem, PSoupError):
                 what = f"cannot be loaded again: {problem.message}"
-            self._failures[name] += 1
-            shown = signature_of(name).shown
-            _log.error("a function %s", what, extra={"function": shown, "failures": self._failures[name]})
+            failures = self._failures.add(supplied.caller.get(), name)
+            _log.error("a function %s", what, extra={"function": signature_of(name).shown, "failures": failures})
             raise self._refused(name, what) from None
 
     def _started(self) -> _Child:

@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from psoup.errors import ResourceExhausted
+from psoup.expressions import supplied
 from psoup.reading import NO_LIMIT, ReadBudget, ReadEnded
 from psoup.wording import counted, verb
 from psoup_service.host.archive_speed import ArchiveSpeed
@@ -117,6 +118,7 @@ class Read:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._readers = readers
         self._work = work
+        self._caller = supplied.caller.get()
         self._thread = 0
         self._began = 0.0
         self._look = 0.0
@@ -146,6 +148,7 @@ class Read:
     def do(self) -> Any:
         """Do the work; returns its result, or its exception."""
         self._thread, self._began = threading.get_ident(), time.thread_time()
+        supplied.caller.set(self._caller)
         try:
             with self._turns:
                 if self.long:

@@ -23,6 +23,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup.expressions import supplied
 from psoup_service.host.frames import let_go
 from psoup_service.metrics import Metrics
 from psoup_service.wire import fields
@@ -216,6 +217,8 @@ class Calls:
         """Run a call from its beginning to its status."""
         started = time.perf_counter()
         code = "OK"
+        if supplied.are_there():
+            supplied.caller.set(context.peer())
         self._enter()
         try:
             if self.open > self._limits.concurrent_calls:

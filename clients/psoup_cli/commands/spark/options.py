@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_client.casts import TimeOptions
+from psoup_client import casts
 
 Master = Annotated[str, typer.Option("--master", metavar="URL", help="The Spark master.")]
 Conf = Annotated[
@@ -71,10 +71,10 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
     return values
 
 
-def unit_of(text: str | None) -> str | None:
-    """Check what --time-unit says; another text is a usage error."""
+def unit_of(text: str | None) -> casts.TimeUnit | None:
+    """What --time-unit says; another text is a usage error."""
     try:
-        return TimeOptions(text).unit
+        return casts.unit_of(text)
     except ValueError as problem:
         raise typer.BadParameter(str(problem).replace("time_unit is", "--time-unit")) from None
 
