@@ -7,6 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
+KERNELS := build/.kernels
 UV_VERSION := 0.13.8
 PATHWAY_VERSION := 0.33.0
 # What has no wheel is built, without code of its own, by the setuptools of the lock; separated by |.
@@ -60,8 +61,14 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
+# Compiled once, before many processes would each do it at the same time.
+$(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
+	@mkdir -p build
+	@$(BIN)/python -c 'from psoup_service.warmup import warm_up; warm_up()'
+	@touch $@
+
 # Two workers a core: the tests wait for processes and sockets half of the time.
-test: $(STAMP) ## Run the tests (under six minutes on two cores); ARGS goes to pytest.
+test: $(STAMP) $(KERNELS) ## Run the tests (under six minutes on two cores); ARGS goes to pytest.
 	@$(PYTEST) -q -n 4 --dist loadfile -m "not slow" $(ARGS)
 
 # PSOUP_TEST_SCALE multiplies the cases of every random test; PSOUP_TEST_SEED draws other cases.
