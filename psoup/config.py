@@ -81,6 +81,23 @@ class JoinLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Bounds of the groups of one answer. Each is at least 1."""
+
+    keys: int = 4_194_304
+    """Groups, and different values of one key or of a DISTINCT aggregate, that may be told apart."""
+
+    rows: int = 1_048_576
+    """Groups that one answer may show."""
+
+
+@lru_cache
+def _groups(keys: int, rows: int) -> GroupLimits:
+    """Made once for each pair of sizes: every invocation asks."""
+    return GroupLimits(keys, rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """Sizes of the engine's structures, not set in production. Tests shrink them, to meet many pages and packs.
 
@@ -187,6 +204,12 @@ class EngineConfig:
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""
 
+    group_keys: int = 4_194_304
+    """Groups that one invocation may tell apart; see `groups`."""
+
+    group_rows: int = 1_048_576
+    """Groups that one answer may show; see `groups`."""
+
     join_pairs: int = _JOIN_PAIRS
     """Candidates that one invocation of a join may look at; see `joins`."""
 
@@ -261,6 +284,11 @@ class EngineConfig:
     def texts(self) -> TextLimits:
         """The limits that the evaluation of expressions must know."""
         return _texts(self.text_bytes, self.evaluation_bytes)
+
+    @property
+    def groups(self) -> GroupLimits:
+        """The bounds of the groups of one answer."""
+        return _groups(self.group_keys, self.group_rows)
 
     @property
     def joins(self) -> JoinLimits:

@@ -2,7 +2,7 @@
 
     read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
          ──examine(65,536 tuples)──> counted, and checked
-         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for sorts and joins
+         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for sorts, joins, groups
          ──archive──> how long tuples on disk would take: refused beforehand, or as soon as it shows
 
 The engine has neither a clock nor threads: `ask`, `Shared` and `Archive` are ports of the host. Without them everything
@@ -78,6 +78,8 @@ class ReadBudget:
         """Bytes held now for sorts."""
         self.joined = 0
         """Bytes held now for joins."""
+        self.grouped = 0
+        """Bytes held now for groups."""
         self.window = 0
         """Tuples in the window, as soon as that is known."""
         self.found = 0
@@ -132,19 +134,39 @@ class ReadBudget:
         if self._shared is not None and size:
             self._shared.give_back(size)
 
+    def hold_grouped(self, size: int) -> None:
+        """Take `size` bytes for groups. Raises ResourceExhausted: GROUP_BUDGET is its own, SORTS_BUDGET that of all."""
+        if self.grouped + size > self.sort_bytes:
+            raise ResourceExhausted(
+                f"the groups of this answer would hold {self.grouped + size:,} bytes, and one read may hold"
+                f" {self.sort_bytes:,} (sort_mib); narrow the window or the WHERE clause, or group by coarser keys",
+                reason="GROUP_BUDGET",
+                used=self.grouped + size,
+                limit=self.sort_bytes,
+            )
+        self._take(size, "GROUP BY")
+        self.grouped += size
+
+    def give_back_grouped(self, size: int) -> None:
+        """Return bytes that groups have taken."""
+        self.grouped -= size
+        if self._shared is not None and size:
+            self._shared.give_back(size)
+
     def close(self) -> None:
         """End the read: what it holds is given back. Idempotent."""
         self.give_back(self.held)
         self.give_back_joined(self.joined)
+        self.give_back_grouped(self.grouped)
 
     def _take(self, size: int, what: str) -> None:
         """Take `size` bytes of those that all reads share."""
         if self._shared is not None and not self._shared.take(size):
             raise ResourceExhausted(
-                f"{what} needs {size:,} bytes more, and all sorts and joins together may hold"
+                f"{what} needs {size:,} bytes more, and all sorts, joins and groups together may hold"
                 f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
                 reason="SORTS_BUDGET",
-                used=self.held + self.joined + size,
+                used=self.held + self.joined + self.grouped + size,
                 limit=self._shared.limit,
                 retry_after_ms=_RETRY_AFTER_MS,
             )

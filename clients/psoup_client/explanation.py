@@ -38,8 +38,9 @@ class PlanStep(html.Facts):
 class PlanNode(html.Facts):
     """A node of the plan. `id`: its place in the list; `inputs`: the IDs of those whose rows it takes.
 
-    `operator`: `source`, `join`, `project`, `distinct`, `sort` or `limit`. `figures` are counted or measured, `facts`
-    are texts, by their names: a source has the tuples and the matches in its window, its stream and its clause.
+    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort` or `limit`. `figures` are counted
+    or measured, `facts` are texts, by their names: a source has the tuples and the matches in its window, its stream
+    and its clause; an aggregate has its groups, and how many aggregates it makes of how many states.
     """
 
     id: int

@@ -24,7 +24,7 @@ from psoup.errors import ResourceExhausted
 from psoup.kernels import group, identity
 from psoup.kernels.gather import take_texts
 from psoup.kernels.order import order_keys
-from psoup.kinds import TYPES
+from psoup.kinds import LEAST, TYPES
 from psoup.model import DataType, Kind
 
 _MASK = 2**64 - 1
@@ -149,7 +149,9 @@ class Integers:
             self._near = None
             self._fill()
             return
-        wider = self._numbers.new_table(span)
+        if len(self._near):  # the next may be beyond these
+            least, greatest = max(least - (least < self._base) * span // 8, LEAST), greatest + span // 8
+        wider = self._numbers.new_table(greatest - least + 1)
         wider[self._base - least :][: len(self._near)] = self._near
         self._base, self._near = least, wider
 

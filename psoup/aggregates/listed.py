@@ -158,12 +158,12 @@ class Distinct:
 
     def _more(self, state: State, later: State) -> State:
         """Add entries; all are told apart anew when those that may be equal are as many as the others."""
-        joined = (*state, *self._different(later))
+        joined = (*state, *self.different(later))
         first = state[1]
         assert isinstance(first, Column)
-        return joined if listed(joined) < 2 * max(len(first), _PARTS) else self._different(joined)
+        return joined if listed(joined) < 2 * max(len(first), _PARTS) else self.different(joined)
 
-    def _different(self, state: State) -> State:
+    def different(self, state: State) -> State:
         """The first of equal entries."""
         owners, column = entries_of(state)
         if not len(owners):
@@ -177,6 +177,6 @@ class Distinct:
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give what is asked of the different values."""
-        owners, column = entries_of(self._different(state))
+        owners, column = entries_of(self.different(state))
         rows = Rows(len(owners), [column], codes=owners.astype(np.int32, copy=False))
         return self.inner.finish(self.inner.add(self.inner.empty(groups), rows), measure, groups)

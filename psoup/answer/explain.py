@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
+from psoup.answer.explain_groups import explain_groups
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
 from psoup.answer.window import reaches, windows_of
-from psoup.plan.nodes import Join, Node, Source
+from psoup.plan.nodes import Aggregate, Join, Node, Source
 from psoup.published.snapshot import Snapshot
 from psoup.reading import UNBOUNDED, ReadBudget
 
@@ -74,11 +75,14 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         explain_source(part, selection, clause, config, budget)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
+    wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
 
     def known(node: Node) -> Findings:
         if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
-            wanted = [(p.view, clause, p.range.low, p.range.high) for p, clause in zip(seen, clauses, strict=True)]
             return explain_join(node, wanted, seen[0].now, snapshot, budget)
+        if isinstance(node, Aggregate):
+            alone = len(sides) == 1 and sources[0].counted and not sources[0].outside
+            return explain_groups(node, wanted[0] if alone else None, seen[0].now, snapshot, budget)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return Explanation(

@@ -68,9 +68,10 @@ class Answer:
     def errors(self) -> int:
         """Tuples that are missing because a value in WHERE could not be computed; see Completeness.
 
-        Of a join also those for which a condition over several sources could not be, as far as it has been read.
+        Of a join also those for which a condition over several sources could not be; and values that are missing in
+        groups: of a key, of an argument of an aggregate, or of its FILTER. As far as the answer has been read.
         """
-        return self.completeness.errors + self._reading.join_errors
+        return self.completeness.errors + self._reading.join_errors + self._reading.folded_errors
 
     @property
     def select_errors(self) -> int:
@@ -100,7 +101,7 @@ class Answer:
 
     @property
     def matched(self) -> int:
-        """Tuples of the windows that satisfy WHERE: of one stream the rows of the answer, before DISTINCT and LIMIT."""
+        """Tuples of the windows that satisfy WHERE: of one stream the rows before GROUP BY, DISTINCT and LIMIT."""
         return sum([match.count for matches in self._reading.matches for match in matches])
 
     @property
@@ -121,7 +122,7 @@ class Answer:
 
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
-        self._reading.errors = self._reading.join_errors = 0
+        self._reading.begin()
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
         rows, form = rows_of(self._plan, self._reading), form_of(select)
@@ -239,7 +240,7 @@ def answer_of(
     texts = config.texts
     matched = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, texts)
     told = Completeness(snapshot.sequence, seen.now, sum([m.errors for m in matched]), (part_of(seen),))
-    reading = Reading([matched], seen.now, texts, budget, config.sort_rows)
+    reading = Reading([matched], seen.now, texts, budget, config.sort_rows, groups=config.groups)
     return Answer(record, told, reading, (view.stream_id,))
 
 
@@ -268,7 +269,7 @@ def join_answer(
     found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     errors = sum(match.errors for matches in found for match in matches)
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
-    reading = Reading(found, seen[0].now, config.texts, budget, config.sort_rows, config.joins)
+    reading = Reading(found, seen[0].now, config.texts, budget, config.sort_rows, config.joins, config.groups)
     made_of = [(part.range.low, part.range.high) for part in seen]
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)
 

@@ -25,6 +25,8 @@ from psoup.model import BIGINT, Kind
 from psoup.reading import ReadBudget
 
 _NOT_READ = empty_column(BIGINT)
+_SHARED = 4_096
+"""Consecutive rows from which on a column of them shares the memory of its chunk."""
 
 Group = list[tuple[Chunk, Array]]
 """Matches in order: some offsets of each chunk."""
@@ -156,6 +158,8 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
         ]
         return concat_columns(pieces)
     first = parts[0][0].columns[index]
+    if len(parts) == 1 and (span := _consecutive(parts[0][1])) is not None:
+        return first.slice(*span)
     values = np.empty(rows, first.values.dtype)
     text = first.type.kind is Kind.TEXT
     for data, offsets, start, stop in parts:
@@ -164,6 +168,12 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
             return concat_columns([data.columns[index].take(offsets) for data, offsets, _, _ in parts])
         column.values.take(offsets, None, values[start:stop], "clip")  # "raise" would copy through a buffer
     return Column(first.type, values)
+
+
+def _consecutive(offsets: Array) -> tuple[int, int] | None:
+    """The rows from where to where, if so many follow one another that a copy of them is worth avoiding."""
+    start, stop = int(offsets[0]), int(offsets[-1]) + 1
+    return (start, stop) if stop - start == len(offsets) >= _SHARED else None
 
 
 def _scope(gathered: dict[int, Column], rows: int, now: int | None, texts: TextLimits) -> Scope:

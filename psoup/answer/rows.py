@@ -6,7 +6,8 @@
 
     Arrivals   the matches of a source in stream order           chunk, ascending offsets
     JoinRows   the rows of several sources that belong together  a position in each source
-    Arranged   either of them, told apart (DISTINCT) and sorted  tuple IDs or positions, once all keys have been seen
+    GroupRows  a row for each group of either (`grouped`)        a place in a table, once all rows have been folded
+    Arranged   any of them, told apart (DISTINCT) and sorted     tuple IDs or positions, once all keys have been seen
 
 All may be `cut`. Nothing is read before the reader of the answer asks for rows. `psoup.answer.outputs` computes the
 columns of a group; a group that needs no computing leaves as a message (`psoup.answer.message`).
@@ -18,15 +19,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from psoup.answer.grouped import GroupRows
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.sorting import Sorting, over_rows
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.columns import Column
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
-from psoup.plan.nodes import Distinct, Join, Limit, Node, OrderKey, Project, Sort, Source
+from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
 
-__all__ = ["Arrivals", "JoinRows", "Reading", "rows_of"]
+__all__ = ["Arrivals", "GroupRows", "JoinRows", "Reading", "rows_of"]
 
 
 def rows_of(node: Node, reading: Reading) -> Rows:
@@ -42,6 +44,19 @@ def _join(node: Join, reading: Reading) -> Rows:
     return JoinRows(reading, node)
 
 
+def _aggregate(node: Aggregate, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    assert isinstance(rows, Arrivals | JoinRows), "rows are grouped as they come from their sources"
+    return GroupRows(rows, node)
+
+
+def _having(node: Having, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    assert isinstance(rows, GroupRows)
+    rows.having = node.condition
+    return rows
+
+
 def _project(node: Project, reading: Reading) -> Rows:
     """Leave the rows as they are: what they show is computed last."""
     return rows_of(node.input, reading)
@@ -49,7 +64,9 @@ def _project(node: Project, reading: Reading) -> Rows:
 
 def _distinct(node: Distinct, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, Arrivals | JoinRows), "rows are told apart as they come: of equal ones the first is kept"
+    assert isinstance(rows, Arrivals | JoinRows | GroupRows), (
+        "rows are told apart as they come: of equal ones the first is kept"
+    )
     return Arranged(rows, distinct=tuple(output.expr for output in node.schema))
 
 
@@ -71,6 +88,8 @@ def _limit(node: Limit, reading: Reading) -> Rows:
 _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Source: _source,
     Join: _join,
+    Aggregate: _aggregate,
+    Having: _having,
     Project: _project,
     Distinct: _distinct,
     Sort: _sort,
@@ -89,7 +108,7 @@ class Arranged:
     The IDs of all rows are held while it is read, and each piece is gathered when it is asked for.
     """
 
-    rows: Arrivals | JoinRows
+    rows: Arrivals | JoinRows | GroupRows
     distinct: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
@@ -124,4 +143,4 @@ class Arranged:
             yield columns
 
 
-Rows = Arrivals | JoinRows | Arranged
+Rows = Arrivals | JoinRows | GroupRows | Arranged

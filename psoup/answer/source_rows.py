@@ -17,7 +17,7 @@ from psoup.answer.matches import Matches
 from psoup.answer.ordering import sorted_by
 from psoup.answer.outputs import Group, computed, computed_at_once
 from psoup.columns import Array, Column
-from psoup.config import JoinLimits, TextLimits
+from psoup.config import GroupLimits, JoinLimits, TextLimits
 from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
@@ -26,6 +26,7 @@ from psoup.reading import ReadBudget
 _DISK_ROWS = 16_384
 """Rows that a sorted answer gathers at once from files."""
 _JOINS = JoinLimits()
+_GROUPS = GroupLimits()
 
 
 def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None, skip: int = 0) -> Iterator[Group]:
@@ -100,13 +101,24 @@ class Reading:
     sort_rows: int
     """The number of rows that may be sorted."""
     joins: JoinLimits = _JOINS
+    groups: GroupLimits = _GROUPS
     errors: int = 0
     join_errors: int = 0
     """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""
+    folded_errors: int = 0
+    """Values of keys, arguments and FILTER of aggregates that could not be computed: of the rows folded so far."""
 
     def count(self, columns: Sequence[Column]) -> None:
         """Count the errors of some values."""
         self.errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
+
+    def count_folded(self, columns: Sequence[Column]) -> None:
+        """Count the errors of values that are folded into groups."""
+        self.folded_errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
+
+    def begin(self) -> None:
+        """Count anew: the rows are read from the first."""
+        self.errors = self.join_errors = self.folded_errors = 0
 
     def computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
         """Compute expressions over some tuples, in parts."""

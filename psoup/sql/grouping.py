@@ -24,9 +24,6 @@ from psoup.sql.aggregates import GROUP_BY
 from psoup.sql.binder import Binder
 from psoup.sql.source import StatementText
 
-EVALUATED = False
-"""Whether groups can be computed: until then statements that need them are refused after binding."""
-
 
 def group_keys(
     source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output]
@@ -107,11 +104,7 @@ class Groups:
 
     def node(self, having: Expr | None) -> Node:
         """The table, less the groups that HAVING leaves out. Raises SqlError."""
-        plan = self._aggregate if having is None else Having(self._aggregate, self.of(having))
-        if not EVALUATED:
-            hint = "select the rows, and aggregate the answer where it arrives: in DuckDB, Polars, pandas"
-            raise self._source.unsupported("GROUP BY, or an aggregate,", self._select, hint=hint)
-        return plan
+        return self._aggregate if having is None else Having(self._aggregate, self.of(having))
 
     def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
         """Outputs over the table."""

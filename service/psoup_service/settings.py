@@ -96,7 +96,13 @@ class Settings(BaseModel):
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
 
     sort_mib: int = Field(default=256, ge=0)
-    """memory that ORDER BY or DISTINCT may hold in one invocation"""
+    """memory that ORDER BY or DISTINCT may hold in one invocation, and as much for its groups"""
+
+    group_keys: int = Field(default=4_194_304, ge=1)
+    """groups, or different values of a DISTINCT aggregate, that one invocation may tell apart"""
+
+    group_rows: int = Field(default=1_048_576, ge=1)
+    """groups that one answer may show"""
 
     join_pairs: int = Field(default=268_435_456, ge=1)
     """pairs of tuples that one invocation of a join may look at"""
@@ -105,7 +111,7 @@ class Settings(BaseModel):
     """memory that one invocation of a join may hold for keys, sorted sides and tuples not yet given out"""
 
     sorts_mib: int = Field(default=512, ge=0)
-    """memory that ORDER BY, DISTINCT and joins may hold in all invocations together"""
+    """memory that ORDER BY, DISTINCT, GROUP BY and joins may hold in all invocations together"""
 
     read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
     """processor time that one read may use; of a streamed answer, each piece"""
@@ -201,6 +207,8 @@ class Settings(BaseModel):
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
             sort_rows=self.sort_rows,
+            group_keys=self.group_keys,
+            group_rows=self.group_rows,
             join_pairs=self.join_pairs,
             join_bytes=self.join_mib * _MIB,
             archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,

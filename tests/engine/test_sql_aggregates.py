@@ -19,11 +19,6 @@ from psoup_testing.trading import bind, table
 SYM, PRICE = AttributeRef(TEXT, 0, "sym"), AttributeRef(decimal(9, 2), 1, "price")
 
 
-@pytest.fixture(autouse=True)
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.sql.grouping.EVALUATED", True, raising=False)
-
-
 def measure(call: str) -> Measure:
     (found,) = table(bind(f"SELECT {call} FROM trades")).measures
     return found

@@ -16,11 +16,6 @@ from psoup.sql.templates.ladder import Values, bind_values, gathered
 from psoup_testing.trading import bind, lookup
 
 
-@pytest.fixture(autouse=True)
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.sql.grouping.EVALUATED", True, raising=False)
-
-
 def test_constants_of_having_and_filter_are_not_those_of_where() -> None:
     """A constant of HAVING taken for one of WHERE would give every query of the form the first one's plan."""
     forms = Forms()

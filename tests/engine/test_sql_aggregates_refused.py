@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psoup.errors import NotSupported
 from psoup_testing.trading import refusal
-
-
-@pytest.fixture(autouse=True)
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.sql.grouping.EVALUATED", True, raising=False)
-
 
 COUNTS = "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max, stddev,"
 COUNTS += (
@@ -245,12 +238,3 @@ def test_a_refusal_points_at_the_column() -> None:
 def test_a_query_has_at_most_1000_aggregates() -> None:
     columns = ", ".join(f"max(qty + {n}) AS m{n}" for n in range(1_001))
     assert refusal(f"SELECT {columns} FROM trades").problem == "a query has at most 1,000 aggregates"
-
-
-def test_until_groups_are_evaluated_such_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    grouping = pytest.importorskip("psoup.sql.grouping")
-    if not hasattr(grouping, "EVALUATED"):
-        return
-    monkeypatch.setattr(grouping, "EVALUATED", False)
-    for text in ("SELECT count(*) FROM trades", "SELECT sym FROM trades GROUP BY sym"):
-        assert isinstance(refusal(text), NotSupported)

@@ -112,7 +112,7 @@ def _variance(measure: Measure, values: list[Any]) -> Any:
         return None
     if not all(map(math.isfinite, values)):
         return math.nan
-    exact = [Fraction(value) / 10 ** measure.args[0].type.scale for value in values]
+    exact = [Fraction(float(value) / 10.0 ** measure.args[0].type.scale) for value in values]
     mean = sum(exact) / len(exact)
     variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - less)
     try:

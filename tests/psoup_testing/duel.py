@@ -63,8 +63,11 @@ class Standing:
 class Duel:
     """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry.
 
-    `beside`: another duel, whose PSoup (and clock) this one's stream shares. `make` makes another kind of PSoup.
+    `Asked`: the oracle. `beside`: another duel, whose PSoup (and clock) this one's stream shares. `make` makes another
+    kind of PSoup.
     """
+
+    Asked = Oracle
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class Duel:
             self.psoup = LocalPSoup(config, self.clock, Shards(shards), verify="all")
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.ahead)
-        self.oracle = Oracle(declaration.schema)
+        self.oracle = self.Asked(declaration.schema)
         self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}
         self.registrations = 0
@@ -257,7 +260,7 @@ class Duel:
     def _compare(self, standing: Standing, action: Invoke, answer: Answer, window: Window, wanted: Range) -> None:
         self._load()
         expected = self.oracle.answer(standing.query, wanted.first, wanted.stop)
-        problem = difference(expected, rows_of(answer))
+        problem = self.difference(standing.query, expected, rows_of(answer))
         assert problem is None, f"{problem}\n{standing.query.sql()}\n{action}\n{wanted}"
         (said,) = answer.completeness.sources
         final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
@@ -279,6 +282,10 @@ class Duel:
             said, self.model.inside(window, wanted, self.clock.now()), f"{standing.query.sql()} {action}"
         )
         self.compared += 1
+
+    def difference(self, query: Query, expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+        """What an answer has that it should not have, or lacks; None if it is right."""
+        return difference(expected, found)
 
     def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], asked: str) -> None:
         """The numbers of refused and waiting tuples in the window; a log that forgets them may not know."""
@@ -325,9 +332,9 @@ def expected_refusal(call: Any) -> str | None:
     return None
 
 
-def play(history: History, make: Make | None = None) -> int:
+def play(history: History, make: Make | None = None, kind: type[Duel] = Duel) -> int:
     """A whole history against the model; returns how many answers were compared."""
-    duel = Duel(history.declaration, history.config, make=make, shards=history.shards)
+    duel = kind(history.declaration, history.config, make=make, shards=history.shards)
     try:
         duel.run(history.actions)
         return duel.compared

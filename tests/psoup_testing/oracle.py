@@ -31,12 +31,12 @@ class Oracle:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._connection = duckdb.connect(config={"threads": 1})
-        self._connection.execute("PRAGMA disable_optimizer")
+        self.connection = duckdb.connect(config={"threads": 1})
+        self.connection.execute("PRAGMA disable_optimizer")
 
     def close(self) -> None:
         """Give the connection back."""
-        self._connection.close()
+        self.connection.close()
 
     def load(self, rows: Sequence[Row], times: Sequence[int], first_id: int = 0) -> None:
         """Take these tuples, given in stream order with their physical IDs, in place of all earlier ones."""
@@ -47,9 +47,9 @@ class Oracle:
         for index, attribute in enumerate(self._schema.attributes):
             arrays.append(arrow_array(attribute.type, [row[index] for row in rows]))
             names.append(attribute.name)
-        self._connection.register("arrived", pa.table(arrays, names=names))
-        self._connection.execute("CREATE OR REPLACE TABLE tuples AS SELECT * FROM arrived")
-        self._connection.unregister("arrived")
+        self.connection.register("arrived", pa.table(arrays, names=names))
+        self.connection.execute("CREATE OR REPLACE TABLE tuples AS SELECT * FROM arrived")
+        self.connection.unregister("arrived")
 
     def answer(self, query: Query, first: int, stop: int) -> list[Row]:
         """The rows of `query` over the tuples at positions first <= p < stop, in the order PSoup promises.
@@ -68,30 +68,30 @@ class Oracle:
         order = []
         for i, key in enumerate(query.order):
             order.append(f"k{i} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}")
-        leaving = ", ".join(_leaving(name, e.type) for name, e in zip(names, query.selected, strict=True))
+        shown = ", ".join(leaving(name, e.type) for name, e in zip(names, query.selected, strict=True))
         limit = ("" if query.limit is None else f" LIMIT {query.limit}") + f" OFFSET {query.skip}"
-        sql = f"SELECT {leaving} FROM ({inner}) ORDER BY {', '.join([*order, '_pos'])}{limit}"
-        return self._connection.execute(sql).fetchall()
+        sql = f"SELECT {shown} FROM ({inner}) ORDER BY {', '.join([*order, '_pos'])}{limit}"
+        return self.connection.execute(sql).fetchall()
 
     def matching(self, query: Query, first: int, stop: int) -> list[int]:
         """The positions first <= p < stop whose tuples satisfy the WHERE clause."""
         where = query.where.duck_sql() if query.where is not None else "TRUE"
         sql = f"SELECT _pos FROM tuples WHERE {where} AND _pos >= {first} AND _pos < {stop} ORDER BY _pos"
-        return [row[0] for row in self._connection.execute(sql).fetchall()]
+        return [row[0] for row in self.connection.execute(sql).fetchall()]
 
     def value_of(self, expression: Expression) -> list[Value]:
         """The expression for every tuple in stream order; NULL where it fails."""
-        sql = f"SELECT {_leaving(f'TRY({expression.duck_sql()})', expression.type)} FROM tuples ORDER BY _pos"
-        return [row[0] for row in self._connection.execute(sql).fetchall()]
+        sql = f"SELECT {leaving(f'TRY({expression.duck_sql()})', expression.type)} FROM tuples ORDER BY _pos"
+        return [row[0] for row in self.connection.execute(sql).fetchall()]
 
     def type_of(self, expression: Expression) -> str:
         """The type of an expression in DuckDB."""
         sql = f"SELECT typeof({expression.duck_sql()}) FROM (SELECT * FROM tuples LIMIT 1)"
-        found = self._connection.execute(sql).fetchone()
+        found = self.connection.execute(sql).fetchone()
         return str(found[0]) if found else ""
 
 
-def _leaving(name: str, data_type: DataType) -> str:
+def leaving(name: str, data_type: DataType) -> str:
     if data_type.kind is Kind.TIMESTAMP:
         return f"epoch_us({name})"
     if data_type.kind is Kind.DATE:

@@ -1,0 +1,299 @@
+"""Rows of groups: the evaluator of Aggregate and Having, which folds the rows below part by part, in one pass.
+
+    rows below ─ keys, arguments, FILTER ─> numbers of groups ─ psoup.aggregates ─> states ─> a table: keys, measures
+                                                                                                │ HAVING
+    Project, Distinct, Sort, Limit  <── rows of the table, in the order of the keys ────────────┘
+
+The table is made when the first of its rows is asked for. Bytes that keys and states take are charged to the budget of
+the read before they are taken; how many groups there may be is bounded (`group_keys`), and so are the rows that an
+answer shows of them (`group_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.aggregates.keys import Hold, Keys, over_keys
+from psoup.aggregates.listed import Distinct, Gathered, listed
+from psoup.aggregates.measures import folding_of, rows_for
+from psoup.aggregates.state import Folding, State, size_of
+from psoup.answer.joined_rows import JoinRows
+from psoup.answer.outputs import Group, shown
+from psoup.answer.sorting import over_rows
+from psoup.answer.source_rows import Arrivals, Reading
+from psoup.columns import Array, Column
+from psoup.errors import ResourceExhausted
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import Expr
+from psoup.plan.nodes import Aggregate, Measure
+
+_MAX_ROWS = 65_536
+"""Rows that are folded at once."""
+
+_ALONE = 4_096
+"""Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
+
+Part = tuple[int, list[Column]]
+"""How many rows, and the expressions over them."""
+
+
+@dataclass(slots=True)
+class GroupRows:
+    """The rows of an Aggregate that satisfy `having`; `limit`: only the first of them after `skip`."""
+
+    rows: Arrivals | JoinRows
+    node: Aggregate
+    having: Expr | None = None
+    limit: int | None = None
+    skip: int = 0
+    _table: dict[int, Column] | None = None
+    _size: int = 0
+    _held: int = 0
+
+    @property
+    def reading(self) -> Reading:
+        """What all rows of the answer are evaluated with."""
+        return self.rows.reading
+
+    @property
+    def count(self) -> int | None:
+        """The number of rows: not known before they are folded."""
+        return None
+
+    def cut(self, rows: int | None, skip: int) -> None:
+        """Leave only the first rows after `skip`; once. O(1)."""
+        self.limit, self.skip = rows, skip
+
+    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+        """Compute expressions over the rows, in the order of the keys, at most so many rows at a time."""
+        try:
+            self._fold()
+            stop = self._size if self.limit is None else min(self.skip + self.limit, self._size)
+            self._refuse(stop - self.skip)
+            for start in range(self.skip, stop, most):
+                yield from self._computed(outputs, slice(start, min(start + most, stop)))
+        finally:
+            self.close()
+
+    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+        """The places of the rows in the table, at most so many at once, and expressions over them, in parts."""
+        self._fold()
+        for start in range(0, self._size, most):
+            stop = min(start + most, self._size)
+            yield np.arange(start, stop), self._computed(keys, slice(start, stop))
+
+    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+        """Compute expressions over rows at some places, in that order, at most so many at a time."""
+        self._refuse(len(places))
+        for start in range(0, len(places), most):
+            yield from self._computed(outputs, places[start : start + most])
+
+    def close(self) -> None:
+        """Give back what the table holds: no row can be shown any more."""
+        self.reading.budget.give_back_grouped(self._held)
+        self._table, self._held = None, 0
+
+    def _refuse(self, rows: int) -> None:
+        if rows > self.reading.groups.rows:
+            raise _over_rows(rows, self.reading.groups.rows)
+
+    def _hold(self, size: int) -> None:
+        self.reading.budget.hold_grouped(size)
+        self._held += size
+
+    def _fold(self) -> None:
+        """Make the table, if it is not made yet."""
+        if self._table is None:
+            folder = Folder(self.node, self.reading, self._hold)
+            for part in parts_of(self.rows, folder.wanted):
+                folder.add(*part)
+            self._table, self._size = folder.table()
+            if self.having is not None:
+                self._keep(self.having)
+
+    def _keep(self, condition: Expr) -> None:
+        """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""
+        assert self._table is not None
+        kept, at = [np.zeros(0, np.int64)], 0
+        for start in range(0, self._size, _MAX_ROWS):
+            for (column,) in self._computed([condition], slice(start, min(start + _MAX_ROWS, self._size))):
+                self.reading.count([column])
+                passed = column.values if column.valid is None else column.values & column.valid
+                kept.append(np.flatnonzero(passed) + at)
+                at += len(column)
+        rows = np.concatenate(kept)
+        self._table = {place: column.take(rows) for place, column in self._table.items()}
+        self._size = len(rows)
+
+    def _computed(self, outputs: list[Expr], rows: slice | Array) -> Iterator[list[Column]]:
+        """Compute expressions over some rows of the table, in one part or several."""
+        assert self._table is not None
+        reading = self.reading
+        reading.budget.check()
+        if isinstance(rows, slice):
+            count = max(rows.stop - rows.start, 0)
+            columns = {place: column.slice(rows.start, rows.stop) for place, column in self._table.items()}
+        else:
+            count = len(rows)
+            columns = {place: column.take(rows) for place, column in self._table.items()}
+        if not count:
+            return
+        try:
+            computed = shown(outputs, columns, count, reading.now, reading.texts, reading.budget)
+        except TooMuchText:
+            for half in _halves(rows):
+                yield from self._computed(outputs, half)
+        else:
+            yield computed
+
+
+def _halves(rows: slice | Array) -> Sequence[slice | Array]:
+    if isinstance(rows, slice):
+        middle = (rows.start + rows.stop) // 2
+        return slice(rows.start, middle), slice(middle, rows.stop)
+    return rows[: len(rows) // 2], rows[len(rows) // 2 :]
+
+
+def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr]) -> Iterator[Part]:
+    """Compute expressions over all rows, part by part, in their order."""
+    if isinstance(rows, JoinRows):
+        try:
+            for ids, parts in rows.keyed(wanted, _MAX_ROWS):
+                for columns in parts:
+                    yield len(columns[0]) if columns else len(ids), columns
+        finally:
+            rows.close()
+        return
+    if not wanted:
+        yield rows.count, []
+        return
+    for group in _groups(rows):
+        rows.reading.budget.check()
+        for columns in rows.reading.computed(wanted, group):
+            yield len(columns[0]), columns
+
+
+def _groups(rows: Arrivals) -> Iterator[Group]:
+    """The matches in their order: those of a chunk by themselves if they are many, else of several chunks together."""
+    group: Group = []
+    room = _MAX_ROWS
+    for match in rows.matches:
+        count = match.count
+        if group and (count >= _ALONE or count > room):
+            yield group
+            group, room = [], _MAX_ROWS
+        if count:
+            group.append((match.data, match.offsets))
+            room -= count
+        if count >= _ALONE:
+            yield group
+            group, room = [], _MAX_ROWS
+    if group:
+        yield group
+
+
+@dataclass(slots=True)
+class Kept:
+    """A state, and one of the measures that are made of it."""
+
+    measure: Measure
+    folding: Folding
+    state: State
+    room: int
+    size: int = 0
+
+
+class Folder:
+    """The groups of rows that come part by part, and the states of the measures of an Aggregate.
+
+    `wanted`: the expressions that `add` is given the values of.
+    """
+
+    def __init__(self, node: Aggregate, reading: Reading, hold: Hold) -> None:
+        self._node, self._reading, self._hold = node, reading, hold
+        read = [expr for m in node.measures for expr in (*m.args, *([] if m.condition is None else [m.condition]))]
+        self.wanted: list[Expr] = list(dict.fromkeys([*node.keys, *read]))
+        self._places = {expr: place for place, expr in enumerate(self.wanted)}
+        self._keys = Keys([key.type for key in node.keys], reading.groups.keys, hold) if node.keys else None
+        self._states = states_of(node)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return 1 if self._keys is None else self._keys.count
+
+    def add(self, count: int, columns: list[Column]) -> None:
+        """Add `count` rows, of which `columns` are the values of `wanted`."""
+        self._reading.count_folded(columns)
+        codes = None
+        if self._keys is not None:
+            codes = self._keys.number([columns[self._places[key]] for key in self._node.keys])
+        for kept in self._states.values():
+            measure = kept.measure
+            args = [columns[self._places[arg]] for arg in measure.args]
+            condition = None if measure.condition is None else columns[self._places[measure.condition]]
+            self._make_room(kept)
+            kept.state = kept.folding.add(kept.state, rows_for(measure, args, condition, codes, count))
+            self._charge(kept)
+
+    def _make_room(self, kept: Kept) -> None:
+        """Let a state have room for all groups, and for as many again when it has to grow."""
+        if kept.room >= self.groups:
+            return
+        room = max(2 * kept.room, self.groups)
+        self._hold(kept.size * (room - kept.room) // kept.room)
+        kept.size += kept.size * (room - kept.room) // kept.room
+        kept.state, kept.room = kept.folding.grow(kept.state, room), room
+
+    def _charge(self, kept: Kept) -> None:
+        """Charge what a state has grown by."""
+        size = size_of(kept.state)
+        if size > kept.size:
+            self._hold(size - kept.size)
+            kept.size = size
+        if isinstance(kept.folding, Distinct) and listed(kept.state) > self._reading.groups.keys:
+            kept.state = kept.folding.different(kept.state)
+            if listed(kept.state) > self._reading.groups.keys:
+                raise over_keys(self._reading.groups.keys)
+        if isinstance(kept.folding, Gathered) and listed(kept.state) > self._reading.sort_rows:
+            raise over_rows(listed(kept.state), self._reading.sort_rows)
+
+    def table(self) -> tuple[dict[int, Column], int]:
+        """The columns of the table by place, its rows in the order of the keys, and how many rows it has."""
+        groups = self.groups
+        order = None if self._keys is None else self._keys.order()
+        keys = [] if self._keys is None or order is None else self._keys.columns(order)
+        table = dict(enumerate(keys))
+        for place, measure in enumerate(self._node.measures, len(keys)):
+            kept = self._states[_name(measure)]
+            self._make_room(kept)
+            column = kept.folding.finish(kept.state, measure, groups)
+            table[place] = column if order is None else column.take(order)
+        return table, groups
+
+
+def states_of(node: Aggregate) -> dict[object, Kept]:
+    """The states that the measures of an Aggregate are made of, without a row: measures may share one."""
+    states = dict[object, Kept]()
+    for measure in node.measures:
+        folding = folding_of(measure)
+        states.setdefault(_name(measure), Kept(measure, folding, folding.empty(1), 1))
+    return states
+
+
+def _name(measure: Measure) -> object:
+    """Measures of an equal name are made of the same state."""
+    return folding_of(measure), measure.args, measure.condition
+
+
+def _over_rows(rows: int, most: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the answer has {rows:,} groups, and one answer may show {most:,} (group_rows); add a HAVING or a LIMIT,"
+        " narrow the window or the WHERE clause, or group by coarser keys",
+        reason="GROUP_BUDGET",
+        rows=rows,
+        limit=most,
+    )

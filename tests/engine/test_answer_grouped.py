@@ -1,0 +1,149 @@
+"""Rows of groups: their order, what HAVING, DISTINCT, ORDER BY and LIMIT make of them, errors, budgets, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer.invoke import Answer, invoke
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
+from psoup.local import LocalPSoup
+from psoup.reading import ReadBudget
+
+ROWS: list[tuple[Any, ...]] = [
+    ("b", 1, 0.5),
+    ("a", 2, -0.0),
+    (None, 3, 2.0),
+    ("b", 4, float("nan")),
+    ("a", None, 0.0),
+    ("é", 6, None),
+    ("", 7, float("inf")),
+]
+
+
+def _soup(config: EngineConfig = EngineConfig(chunk_rows=64), copies: int = 1) -> LocalPSoup:
+    soup = LocalPSoup(config, VirtualClock(100))
+    soup.execute("CREATE STREAM t (s TEXT, n BIGINT, x DOUBLE)")
+    for _ in range(copies):
+        columns = [list(column) for column in zip(*ROWS, strict=True)]
+        soup.push("t", pa.table(columns, names=["s", "n", "x"]))
+    return soup
+
+
+def _asked(soup: LocalPSoup, sql: str) -> list[tuple[Any, ...]]:
+    table = soup.ask(sql).to_table()
+    return list(zip(*[column.to_pylist() for column in table.columns], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT s, count(*) AS c FROM t GROUP BY s", [("", 1), ("a", 2), ("b", 2), ("é", 1), (None, 1)]),
+        ("SELECT s, count(n) AS c FROM t GROUP BY s HAVING count(*) > 1", [("a", 1), ("b", 2)]),
+        ("SELECT s, sum(n) AS c FROM t GROUP BY s ORDER BY c DESC NULLS LAST LIMIT 2", [("", 7), ("é", 6)]),
+        ("SELECT count(*) AS c, s FROM t GROUP BY s ORDER BY c LIMIT 3", [(1, ""), (1, "é"), (1, None)]),
+        ("SELECT DISTINCT count(*) AS c FROM t GROUP BY s", [(1,), (2,)]),
+        ("SELECT s FROM t GROUP BY s LIMIT 2 OFFSET 1", [("a",), ("b",)]),
+        ("SELECT count(*) AS c, sum(n) + 1 AS d FROM t WHERE n > 100", [(0, None)]),
+        ("SELECT s, count(*) AS c FROM t WHERE n > 100 GROUP BY s", []),
+        ("SELECT count(*) AS c FROM t HAVING count(*) > 100", []),
+        ("SELECT max(x) > 5 AS m FROM t WHERE n IN (1, 3)", [(False,)]),
+        ("SELECT n % 2 AS odd, max(s) AS m FROM t GROUP BY 1", [(0, "é"), (1, "b"), (None, "a")]),
+        ("SELECT last(n) AS n, first(n) AS f FROM t WHERE s = 'a'", [(None, 2)]),
+        ("SELECT x, count(*) AS c FROM t WHERE x < 1 OR x IS NULL GROUP BY x", [(0.0, 2), (0.5, 1), (None, 1)]),
+    ],
+)
+def test_answers(sql: str, expected: Sequence[Any]) -> None:
+    assert _asked(_soup(), sql) == expected
+
+
+def test_rows_above_one_another_share_one_table_and_give_its_memory_back() -> None:
+    soup, budget = _soup(copies=40), ReadBudget()
+    answer = _invoked(soup, "SELECT s, n, count(*) AS c, median(x) AS m FROM t GROUP BY ALL ORDER BY c DESC, m", budget)
+    batches = answer.batches(2)
+    next(batches)
+    assert budget.grouped > 0
+    assert budget.held > 0
+    batches.close()
+    assert (budget.grouped, budget.held) == (0, 0)
+    assert answer.to_table().num_rows == 7
+    assert (budget.grouped, budget.held) == (0, 0)
+
+
+def _invoked(soup: LocalPSoup, sql: str, budget: ReadBudget | None = None, **config: int) -> Answer:
+    query = soup.register(sql)
+    snapshot = replace(soup.engine.snapshot(), config=replace(soup.engine.config, **config))
+    return invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now(), budget=budget).lean()
+
+
+@pytest.mark.parametrize(
+    ("sql", "limits", "said"),
+    [
+        ("SELECT n, count(*) AS c FROM s GROUP BY n", {"group_keys": 9_000}, "group_keys"),
+        ("SELECT n, t, count(*) AS c FROM s GROUP BY n, t", {"group_keys": 9_000}, "group_keys"),
+        ("SELECT count(DISTINCT n) AS c FROM s", {"group_keys": 9_000}, "group_keys"),
+        ("SELECT n, count(*) AS c FROM s GROUP BY n", {"group_rows": 9_999}, "group_rows"),
+        ("SELECT n, count(*) AS c FROM s GROUP BY n ORDER BY c", {"group_rows": 9_999}, "group_rows"),
+        ("SELECT median(n) AS c FROM s", {"sort_rows": 9_999}, "sort_rows"),
+    ],
+)
+def test_budgets(sql: str, limits: dict[str, int], said: str) -> None:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (n BIGINT, t TEXT)")
+    soup.push("s", pa.table({"n": np.arange(10_000), "t": [f"t{n}" for n in range(10_000)]}))
+    budget = ReadBudget()
+    with pytest.raises(ResourceExhausted, match=said):
+        _invoked(soup, sql, budget, **limits).to_table()
+    budget.close()
+    assert (budget.grouped, budget.held) == (0, 0)
+    if said == "group_rows":
+        few = _invoked(soup, f"{sql.removesuffix(' ORDER BY c')} ORDER BY c LIMIT 3", **limits)
+        assert few.to_table().num_rows == 3
+        assert _invoked(soup, f"{sql.removesuffix(' ORDER BY c')} HAVING n < 5", **limits).to_table().num_rows == 5
+
+
+def test_memory_of_groups_is_bounded_by_that_of_a_read() -> None:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (n BIGINT)")
+    soup.push("s", pa.table({"n": np.arange(50_000) << 30}))
+    with pytest.raises(ResourceExhausted, match="sort_mib") as refused:
+        _invoked(soup, "SELECT n, sum(n) AS c FROM s GROUP BY n", ReadBudget(sort_bytes=1_000_000)).to_table()
+    assert refused.value.reason == "GROUP_BUDGET"
+
+
+def test_what_cannot_be_computed_is_null_and_counted() -> None:
+    soup = _soup()
+    query = soup.register(
+        "SELECT count(*) AS c, sum(9223372036854775807 + n) FILTER (WHERE n * 9000000000000000000 > 0) AS d FROM t"
+    )
+    answer = soup.invoke(query)
+    assert answer.to_table().to_pylist() == [{"c": 7, "d": None}]
+    assert (answer.errors, answer.select_errors) == (11, 0)
+    assert answer.to_table().num_rows == 1
+    assert answer.errors == 11, "counted anew, not on top"
+    over = soup.invoke(
+        soup.register("SELECT s, max(n) * 9000000000000000000 AS d FROM t GROUP BY s HAVING count(*) < 2")
+    )
+    assert over.to_table().to_pylist() == [{"s": "", "d": None}, {"s": "é", "d": None}, {"s": None, "d": None}]
+    assert (over.errors, over.select_errors) == (0, 3)
+
+
+def test_tuples_are_counted_as_matched_and_groups_as_rows() -> None:
+    answer = _soup().ask("SELECT s, count(*) AS c FROM t WHERE n > 1 GROUP BY s")
+    assert (answer.matched, answer.to_table().num_rows) == (5, 5)
+
+
+def test_texts_that_are_too_long_together_come_in_parts() -> None:
+    config = EngineConfig(chunk_rows=64, evaluation_bytes=4_000)
+    soup = _soup(config, copies=30)
+    rows = _asked(
+        soup, "SELECT s, n, repeat('x', 1000 + count(*)) AS r FROM t GROUP BY s, n HAVING length(repeat('y', 1500)) > 0"
+    )
+    assert [len(row[2]) for row in rows] == [1_030] * 7
