@@ -11,9 +11,10 @@ over tables that hold the windows and nothing else. A window ends in an open chu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from benchmarks.peers.scan import in_order
 from benchmarks.peers.sides import DuckDBSides, Frames, Peer, PolarsSides
 from benchmarks.run import Run
 from psoup.local import LocalPSoup
+from psoup_service.host.runner import TaskPool
 
 BATCH, OPEN = 4_096, 16_384
 WINDOW, MILLION = 65_536, 1_048_576
@@ -46,6 +48,12 @@ TARGETS: dict[str, dict[str, float]] = {
 LIMIT_US, FIRST_US = 2_000, 20_000
 
 
+@lru_cache
+def _all_cores() -> TaskPool:
+    """A pool for all rows: engines use every core, too."""
+    return TaskPool(len(os.sched_getaffinity(0)))
+
+
 @dataclass(slots=True)
 class Case:
     """A join: the tuples of each stream, FROM with windows of `window` tuples, and what peers do instead."""
@@ -55,7 +63,7 @@ class Case:
     select: str
     where: str
     frames: Callable[[Frames], pl.DataFrame] | None = None
-    local: LocalPSoup = field(default_factory=LocalPSoup)
+    local: LocalPSoup = field(default_factory=lambda: LocalPSoup(run=_all_cores()))
 
     def load(self) -> int:
         """Register the join and push all tuples; the query's ID."""

@@ -128,10 +128,11 @@ class Answer:
         rows, form = rows_of(self._plan, self._reading), form_of(select)
         if isinstance(rows, JoinRows):
             shown = joined_form(select, len(self._streams))
-            messages = None if shown is None else rows.messages(shown, max_rows)
+            most = min(max_bytes, _BATCH_BYTES)
+            messages = None if shown is None else rows.messages(shown, max_rows, most)
             if messages is not None:
                 for message in messages:
-                    yield from _cut(message, min(max_bytes, _BATCH_BYTES))
+                    yield from _cut(message, most)
                 return
         if form is None or not isinstance(rows, Arrivals):
             yield from map(self._batch, rows.columns([output.expr for output in select], max_rows))
@@ -269,7 +270,8 @@ def join_answer(
     found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     errors = sum(match.errors for matches in found for match in matches)
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
-    reading = Reading(found, seen[0].now, config.texts, budget, config.sort_rows, config.joins, config.groups)
+    limits = (config.sort_rows, config.joins, config.groups, snapshot.run)
+    reading = Reading(found, seen[0].now, config.texts, budget, *limits)
     made_of = [(part.range.low, part.range.high) for part in seen]
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from psoup.answer.message import Form, Message, addressed, form_of
 from psoup.answer.outputs import Group
-from psoup.columns import Array
+from psoup.columns import Array, new_array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef
@@ -24,9 +25,12 @@ from psoup.kernels.gather import NUMBER, PARTS, WIDE, has_nulls
 from psoup.kernels.joined import gather_at, gather_whole
 from psoup.plan.nodes import Output
 from psoup.reading import ReadBudget
+from psoup.runner import Task
 
 _WHOLE = 2
 """Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
+_MESSAGES, _LINE = 4, 64
+"""Messages of a block, and the multiple of bytes at which each begins."""
 _REMEMBERED = 4_096
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -86,6 +90,8 @@ class SideColumns:
         self.which, self._kinds, self._columns = form.which[place], form.kinds[place], form.columns[place]
         self._memory, self._budget, self._held = memory, budget, 0
         self._arrays: list[Array] = []
+        self.task: Task | None = None
+        """What is to be done before anything is gathered, on any thread."""
         self.nullable: Array = np.empty(len(self.which), np.uint8)
         ask = (memory.sources, memory.stride, memory.rows, memory.stops)
         self._ask = (self._kinds, self._columns, *ask)
@@ -114,7 +120,7 @@ class SideColumns:
             return
         self._held += len(new) * rows * (9 if nullable else 8)
         values, valid = np.empty((len(new), rows), np.int64), np.empty((len(new), rows * nullable), np.uint8)
-        gather_whole(self._kinds[new], self._columns[new], *self._ask[2:], values, valid)
+        self.task = partial(gather_whole, self._kinds[new], self._columns[new], *self._ask[2:], values, valid)
         self._arrays = [values, valid, *known.values()]
         sources: Array = np.zeros((len(self._columns), PARTS), np.int64)
         sources[new, 0] = values.ctypes.data + 8 * rows * np.arange(len(new))
@@ -126,16 +132,59 @@ class SideColumns:
         self._ask = kinds, np.arange(len(kinds)), sources.reshape(-1), sources.size, _NO_ROWS, stops
 
 
+class Blocks:
+    """Memory for large messages, several in one block, of which readers may hold some.
+
+    The allocator gives single ones back to the system, as soon as they are freed: to fetch 12 MB again took 3 ms, to
+    write them 2.
+    """
+
+    def __init__(self, budget: ReadBudget) -> None:
+        self._budget, self._held = budget, 0
+        self._free: Array = np.zeros(0, np.uint8)
+
+    def take(self, size: int) -> Array:
+        """Some arbitrary bytes: uint8[size]."""
+        if len(self._free) < size:
+            self.close()
+            try:
+                self._budget.hold_joined(_MESSAGES * size)
+            except ResourceExhausted:
+                return np.empty(size, np.uint8)
+            self._held = _MESSAGES * size
+            self._free = new_array(self._held, np.uint8)
+        out, self._free = self._free[:size], self._free[-(-size // _LINE) * _LINE :]
+        return out
+
+    def close(self) -> None:
+        """Leave the block to the messages in it."""
+        self._budget.give_back_joined(self._held)
+        self._held, self._free = 0, self._free[:0]
+
+
 class JoinedMessage(Message):
     """Some rows of a join, measured but not yet gathered."""
 
     def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
         """`positions`: int32 or int64 of one length, for each side."""
         self._joined, self._sides, self._positions = form, sides, positions
+        self._early: Array | None = None
         nullable: Array = np.zeros(len(form.form.kinds), np.uint8)
         for side in sides:
             nullable[side.which] = side.nullable
         self._measure(form.form, len(positions[0]), nullable, np.zeros(len(nullable), np.int64))
+
+    def gather_into(self, out: Array) -> None:
+        """Gather it beforehand, on any thread, into `out`: uint8[size]."""
+        if not self._exact:
+            out[:] = 0
+        self._write(out)
+        self._early = out
+
+    def gathered(self) -> Array:
+        """The message, uint8[size], which is the caller's."""
+        early, self._early = self._early, None
+        return super().gathered() if early is None else early
 
     def _gather(self, out: Array, nulls: Array) -> None:
         for side, positions in zip(self._sides, self._positions, strict=True):

@@ -8,14 +8,15 @@ For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from psoup.answer.found import found_in
 from psoup.answer.join_sides import MatchedSide
-from psoup.answer.joined_message import JoinedForm, JoinedMessage, SideColumns
+from psoup.answer.joined_message import Blocks, JoinedForm, JoinedMessage, SideColumns
 from psoup.answer.outputs import shown
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
@@ -23,6 +24,10 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
+from psoup.runner import threads_of
+
+_LARGE = 400_000
+"""Bytes of a message from which on it is worth another thread: some 150 us."""
 
 Piece = list[Array]
 """Some rows: their positions in each side."""
@@ -57,12 +62,41 @@ class JoinRows:
         finally:
             self.close()
 
-    def messages(self, form: JoinedForm, most: int) -> Iterator[JoinedMessage] | None:
-        """The rows in order, at most so many at a time, as messages; None if some side is not in memory."""
-        self._open()
-        return self._messages(form, most) if all(side.in_memory for side in self._sides) else None
+    def messages(self, form: JoinedForm, most: int, most_bytes: int) -> Iterator[JoinedMessage] | None:
+        """The rows in order, at most so many at a time, as messages; None if some side is not in memory.
 
-    def _messages(self, form: JoinedForm, most: int) -> Iterator[JoinedMessage]:
+        Large messages are gathered beforehand, each on a thread, unless they have more than `most_bytes`.
+        """
+        self._open()
+        if not all(side.in_memory for side in self._sides):
+            return None
+        return self._gathered(self._messages(form, most), most_bytes)
+
+    def _gathered(self, messages: Generator[JoinedMessage, None, None], most_bytes: int) -> Iterator[JoinedMessage]:
+        waiting, blocks = list[JoinedMessage](), Blocks(self.reading.budget)
+        threads = threads_of(self.reading.run)
+        try:
+            for message in messages:
+                if _LARGE <= message.size <= most_bytes:
+                    waiting.append(message)
+                    if len(waiting) < threads:
+                        continue
+                    yield from self._early(waiting, blocks)
+                else:
+                    yield from self._early(waiting, blocks)
+                    yield message
+                waiting = []
+            yield from self._early(waiting, blocks)
+        finally:
+            messages.close()
+            blocks.close()
+
+    def _early(self, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
+        """The same messages, gathered."""
+        self.reading.run([partial(message.gather_into, blocks.take(message.size)) for message in messages])
+        return messages
+
+    def _messages(self, form: JoinedForm, most: int) -> Generator[JoinedMessage, None, None]:
         shown = list[SideColumns]()
         try:
             for piece in self._pieces(most):
@@ -79,7 +113,9 @@ class JoinRows:
         driving, budget = piece[0], self.reading.budget
         expected = len(driving) * self._sides[0].rows / (int(driving[-1]) + 1)
         expected = expected if self.limit is None else min(expected, self.limit)
-        return [SideColumns(side.memory, form, place, budget, expected) for place, side in enumerate(self._sides)]
+        shown = [SideColumns(side.memory, form, place, budget, expected) for place, side in enumerate(self._sides)]
+        self.reading.run([side.task for side in shown if side.task is not None])
+        return shown
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """The rows as int32[n, sources], at most so many at once, and expressions over them, in parts."""

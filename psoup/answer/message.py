@@ -101,13 +101,17 @@ class Message:
 
     def gathered(self) -> Array:
         """The message, uint8[size]. O(rows * columns), and the bytes of text."""
-        form, start = self._form, self._header.nbytes
         out: Array = np.empty(self.size, np.uint8) if self._exact else np.zeros(self.size, np.uint8)
+        self._write(out)
+        return out
+
+    def _write(self, out: Array) -> None:
+        """Write the message to `out`, uint8[size], which is clear, unless no value leaves padding."""
+        form, start = self._form, self._header.nbytes
         nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
         nodes[::2] = self.rows
         self._gather(out[start:], nodes[1::2])
         out[:start] = self._header.view(np.uint8)
-        return out
 
     def _gather(self, out: Array, nulls: Array) -> None:
         """Write the columns, and the number of NULLs of each."""

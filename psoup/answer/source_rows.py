@@ -22,6 +22,7 @@ from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.reading import ReadBudget
+from psoup.runner import Runner, serial
 
 _DISK_ROWS = 16_384
 """Rows that a sorted answer gathers at once from files."""
@@ -102,6 +103,8 @@ class Reading:
     """The number of rows that may be sorted."""
     joins: JoinLimits = _JOINS
     groups: GroupLimits = _GROUPS
+    run: Runner = serial
+    """The threads that large joins may use."""
     errors: int = 0
     join_errors: int = 0
     """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""

@@ -20,7 +20,9 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
+from psoup.runner import serial
 from psoup_service.host.readers import SharedBytes
+from psoup_service.host.runner import TaskPool
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)
@@ -131,3 +133,25 @@ def test_what_direct_joins_look_at_and_hold_is_bounded_and_given_back() -> None:
 def _ask(soup: LocalPSoup, budget: ReadBudget) -> Answer:
     query = soup.register("SELECT r.n, s.x FROM r, s WHERE r.k = s.k")
     return invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=budget)
+
+
+def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
+    """Each has 50,000 rows and more than 400,000 bytes."""
+    pool = TaskPool(2)
+    soups = [LocalPSoup(clock=VirtualClock(100), run=run) for run in (pool, serial)]
+    keys = {name: np.random.default_rng(3).integers(0, 700, 30_000) for name in "rs"}
+    tables, shared = [], SharedBytes(200_000_000)
+    for soup in soups:
+        for name, own in keys.items():
+            soup.execute(f"CREATE STREAM {name} (k BIGINT, a BIGINT, f BOOLEAN)")
+            soup.push(name, pa.table({"k": own, "a": np.arange(30_000), "f": own > 9}))
+        query = soup.register("SELECT r.k, r.a, s.a AS b, s.f, r._id FROM r, s WHERE r.k = s.k")
+        answer = invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=ReadBudget(shared=shared))
+        tables.append(pa.Table.from_batches(answer.batches(50_000)))
+        first = next(answer.batches())
+        assert first.equals(tables[0].slice(0, first.num_rows).combine_chunks().to_batches()[0])
+        assert shared.used == 0
+    pool.close()
+    assert tables[0].num_rows > 1_000_000
+    assert tables[0].equals(tables[1])
+    assert tables[0].column("a").to_pylist()[::5_000] == sorted(tables[0].column("a").to_pylist()[::5_000])
