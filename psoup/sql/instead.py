@@ -39,7 +39,7 @@ _WAYS_OUT = {
 _JOINS = {
     "NATURAL": "write USING and the columns, or ON",
     "SEMI": _SEMI,
-    "ASOF": "join ON the key and a.t >= b.t, and take the greatest b.t of each a where the answer arrives",
+    "ASOF": "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)",
     **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
 }
 """What to do instead of a join, by the word that says which it is."""

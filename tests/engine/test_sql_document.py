@@ -6,13 +6,16 @@ import re
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from psoup.errors import SqlError
 from psoup.expressions.evaluate import Scope, evaluate, first_value
 from psoup.expressions.functions import names
+from psoup.local import LocalPSoup
 from psoup.plan.nodes import Project
 from psoup.sql import create_stream, standing_query
+from psoup.sql.aggregates import AGGREGATES
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
 SPEC = create_stream("CREATE STREAM x (b BIGINT, t TEXT)")
@@ -20,7 +23,13 @@ ROW = re.compile(
     r"^\| `(?P<function>.+?)` \| (?P<words>.*?) \| `(?P<example>.+?)` \| `(?P<result>.*?)` \|$", re.MULTILINE
 )
 REFUSED = re.compile(r"^\| `(?P<refused>[^`]+)` \| (?P<instead>[^|]+) \|$", re.MULTILINE)
-EXAMPLES = [(match["example"].replace("\\|", "|"), match["result"].replace("\\|", "|")) for match in ROW.finditer(TEXT)]
+BEFORE, OF_GROUPS = TEXT.split("## Aggregates and groups")
+EXAMPLES, GROUPED = (
+    [(match["example"].replace("\\|", "|"), match["result"].replace("\\|", "|")) for match in ROW.finditer(part)]
+    for part in (BEFORE, OF_GROUPS)
+)
+TUPLES = re.compile(r"^\| (?P<t>\S+) \| (?P<b>\d+) \| (?P<p>\S+) \|$", re.MULTILINE)
+X = "(t TEXT, b BIGINT, p DECIMAL(9,2))"
 
 
 def value(example: str) -> object:
@@ -55,6 +64,35 @@ def test_every_function_has_a_row() -> None:
         name for match in ROW.finditer(TEXT) for name in re.findall(r"\b[a-z][a-z_0-9]*(?=\()", match["function"])
     }
     assert set(names()) <= written, sorted(set(names()) - written)
+
+
+@pytest.fixture(scope="module")
+def groups(duck: duckdb.DuckDBPyConnection) -> LocalPSoup:
+    """The tuples of the document, in DuckDB, too."""
+    rows = [[None if value == "NULL" else value for value in match.groups()] for match in TUPLES.finditer(OF_GROUPS)]
+    table = pa.table({name: [row[at] for row in rows] for at, name in enumerate("tbp")})
+    table = table.cast(pa.schema([("t", pa.string()), ("b", pa.int64()), ("p", pa.decimal128(9, 2))]))
+    duck.execute("CREATE TABLE x AS SELECT * FROM table")
+    soup = LocalPSoup()
+    soup.execute(f"CREATE STREAM x {X}")
+    soup.push("x", table)
+    return soup
+
+
+@pytest.mark.parametrize(("example", "result"), GROUPED, ids=[example for example, _ in GROUPED])
+def test_an_example_of_groups_gives_what_the_document_says(
+    example: str, result: str, duck: duckdb.DuckDBPyConnection, groups: LocalPSoup
+) -> None:
+    answer = groups.execute(f"SELECT CAST(({example}) AS TEXT) AS v FROM x")
+    assert answer is not None and answer.to_table().to_pylist() == [{"v": result}]
+    assert duck.execute(f"SELECT CAST(({example}) AS VARCHAR) FROM x").fetchone() == (result,)
+
+
+def test_every_aggregate_has_a_row() -> None:
+    functions = {
+        name for match in ROW.finditer(OF_GROUPS) for name in re.findall(r"\b[a-z_]+(?=\()", match["function"])
+    }
+    assert functions == set(AGGREGATES)
 
 
 def test_what_is_refused_is_refused_by_name() -> None:
