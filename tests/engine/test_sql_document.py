@@ -67,25 +67,29 @@ def test_every_function_has_a_row() -> None:
 
 
 @pytest.fixture(scope="module")
-def groups(duck: duckdb.DuckDBPyConnection) -> LocalPSoup:
-    """The tuples of the document, in DuckDB, too."""
+def groups() -> tuple[LocalPSoup, duckdb.DuckDBPyConnection]:
+    """The tuples of the document, here and in DuckDB."""
     rows = [[None if value == "NULL" else value for value in match.groups()] for match in TUPLES.finditer(OF_GROUPS)]
-    table = pa.table({name: [row[at] for row in rows] for at, name in enumerate("tbp")})
-    table = table.cast(pa.schema([("t", pa.string()), ("b", pa.int64()), ("p", pa.decimal128(9, 2))]))
-    duck.execute("CREATE TABLE x AS SELECT * FROM table")
+    kinds = {"t": pa.string(), "b": pa.int64(), "p": pa.decimal128(9, 2)}
+    columns = zip(kinds, zip(*rows, strict=True), strict=True)
+    table = pa.table({name: pa.array(values, pa.string()).cast(kinds[name]) for name, values in columns})
+    duck = duckdb.connect(config={"threads": 1})
+    duck.register("tuples", table)
+    duck.execute("CREATE TABLE x AS SELECT * FROM tuples")
     soup = LocalPSoup()
     soup.execute(f"CREATE STREAM x {X}")
     soup.push("x", table)
-    return soup
+    return soup, duck
 
 
 @pytest.mark.parametrize(("example", "result"), GROUPED, ids=[example for example, _ in GROUPED])
 def test_an_example_of_groups_gives_what_the_document_says(
-    example: str, result: str, duck: duckdb.DuckDBPyConnection, groups: LocalPSoup
+    example: str, result: str, groups: tuple[LocalPSoup, duckdb.DuckDBPyConnection]
 ) -> None:
-    answer = groups.execute(f"SELECT CAST(({example}) AS TEXT) AS v FROM x")
+    soup, duck = groups
+    answer = soup.execute(f"SELECT CAST(({example}) AS TEXT) AS v FROM x")
     assert answer is not None and answer.to_table().to_pylist() == [{"v": result}]
-    assert duck.execute(f"SELECT CAST(({example}) AS VARCHAR) FROM x").fetchone() == (result,)
+    assert duck.execute(f"SELECT CAST(({example}) AS VARCHAR) FROM x").fetchall() == [(result,)]
 
 
 def test_every_aggregate_has_a_row() -> None:
