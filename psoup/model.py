@@ -94,8 +94,8 @@ DATE = DataType(Kind.DATE)
 
 
 def decimal(precision: int, scale: int) -> DataType:
-    """DECIMAL(precision, scale)."""
-    return DataType(Kind.DECIMAL, precision, scale)
+    """DECIMAL(precision, scale), which is wide from 19 digits on."""
+    return DataType(Kind.DECIMAL if precision <= MAX_DECIMAL_PRECISION else Kind.WIDE, precision, scale)
 
 
 def wide(scale: int) -> DataType:

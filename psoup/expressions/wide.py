@@ -10,6 +10,7 @@ Only rows of groups have sums, so there are a million rows at most, and few of t
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -22,14 +23,19 @@ from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, finish, to_large_string
 from psoup.expressions.tree import Call, Literal
 from psoup.limbs import integers, largest, limbs
-from psoup.model import BIGINT, EXACT_DOUBLE, DataType, Kind
+from psoup.model import BIGINT, EXACT_DOUBLE, MAX_WIDE_PRECISION, DataType, Kind
 
 Converted = tuple[Array, Array | None]
 
 _END = 2**63
+_MOST_EXPONENT = 32_767
+"""The greatest exponent of ten that is read from a text, as of narrower numbers."""
 _MOST_EXACT_TEN = 22
 """10**22 is a DOUBLE, 10**23 is not."""
-_DIGITS = decimal.Context(prec=10_000, Emax=1_000_000, Emin=-1_000_000)
+_DIGITS = r"[0-9]+(?:_[0-9]+)*"
+_NUMBER = re.compile(
+    rf"[ \t\n\v\f\r]*([+-]?(?:{_DIGITS})?(?:\.(?:{_DIGITS})?)?(?:[eE]([+-]?{_DIGITS}))?)[ \t\n\v\f\r]*"
+)
 
 
 def numbers(column: Column) -> Array:
@@ -239,7 +245,7 @@ def _from_double(column: Column, target: DataType) -> Converted:
 
 
 def _from_text(column: Column, target: DataType) -> Converted:
-    """Text as a number, halves away from zero: only constants are read so."""
+    """Text as a number, halves away from zero."""
     read = [_number(text, target.scale) for text in to_large_string(column).to_pylist()]
     values: Array = np.array([0 if number is None else number for number in read], object).reshape(len(read))
     made, wide = _stored(values, target)
@@ -247,22 +253,31 @@ def _from_text(column: Column, target: DataType) -> Converted:
 
 
 def _number(text: str | None, scale: int) -> int | None:
-    """A number in units of its last place; None if the text is not a finite number of some size."""
+    """A number in units of its last place; None if the text is not a number, or much too large."""
+    if text is None:
+        return 0
+    written = _NUMBER.fullmatch(text)
+    exact = decimal.Context(prec=len(text) + 99)
     try:
-        value = decimal.Decimal((text or "0").strip(" \t\n\v\f\r"))
-        if not value.is_finite() or value.adjusted() > 40 + scale:
+        value = decimal.Decimal(written[1] if written else "")
+        if value.adjusted() > MAX_WIDE_PRECISION or (written and _is_beyond(written[2] or "0")):
             return None
-        whole = value.scaleb(scale, _DIGITS).to_integral_value(decimal.ROUND_HALF_UP, _DIGITS)
+        return int(value.scaleb(scale, exact).to_integral_value(decimal.ROUND_HALF_UP, exact))
     except decimal.InvalidOperation:
         return None
-    return int(whole)
+
+
+def _is_beyond(exponent: str) -> bool:
+    """Whether an exponent is greater than any that is read."""
+    digits = exponent.replace("_", "").lstrip("+-0") or "0"
+    return len(digits) > 9 or int(digits) > _MOST_EXPONENT
 
 
 def text_of(column: Column) -> pa.Array:
     """All places, as DuckDB writes a DECIMAL of 38 digits."""
     scale, values = column.type.scale, numbers(column)
     size = np.abs(values if largest(values) < _END else values.astype(object))
-    digits = pa.array(limbs_text(size), pa.large_string())
+    digits = pa.array(list(map(str, size.tolist())), pa.large_string())
     nothing = pa.scalar("", pa.large_string())
     if scale:
         digits = pc.utf8_lpad(digits, width=scale + (column.type.precision > scale), padding="0")
@@ -271,11 +286,6 @@ def text_of(column: Column) -> pa.Array:
         digits = pc.binary_join_element_wise(whole, part, pa.scalar(".", pa.large_string()))
     minus = pc.if_else(pa.array(np.asarray(values < 0, np.bool_)), pa.scalar("-", pa.large_string()), nothing)
     return pc.binary_join_element_wise(minus, digits, nothing)
-
-
-def limbs_text(values: Array) -> list[str]:
-    """Digits of integers."""
-    return list(map(str, values.tolist()))
 
 
 _EXACT = (Kind.BOOLEAN, Kind.BIGINT, Kind.DECIMAL, Kind.WIDE)

@@ -19,7 +19,7 @@ from psoup.expressions import functions
 from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
-from psoup.model import BIGINT, BOOLEAN, TEXT, TIMESTAMP
+from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, TEXT, TIMESTAMP
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, WHERE, Measures, aggregate_of, measured
 from psoup.sql.names import Names
@@ -295,7 +295,8 @@ class Binder:
     # Functions ---------------------------------------------------------------------------------------------
 
     def _cast(self, node: exp.Expr) -> Expr:
-        target = data_type(self.source, node.args["to"])
+        digits = MAX_DECIMAL_PRECISION if self.part else MAX_WIDE_PRECISION  # columns of tuples have int64 keys
+        target = data_type(self.source, node.args["to"], digits)
         for option in ("format", "action", "default"):
             if node.args.get(option) is not None:
                 raise self.source.unsupported(f"CAST with {option.upper()}", node)

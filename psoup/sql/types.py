@@ -125,13 +125,13 @@ def unit_name(word: str) -> str:
     return word[:-1] if word.endswith("S") else word
 
 
-def data_type(source: StatementText, node: exp.Expr) -> DataType:
-    """The type that `node` (an exp.DataType) names; NotSupported for others."""
+def data_type(source: StatementText, node: exp.Expr, digits: int = MAX_DECIMAL_PRECISION) -> DataType:
+    """The type that `node` (an exp.DataType) names, a DECIMAL of so many digits at most; NotSupported for others."""
     kind = node.this
     params = [param.this for param in node.expressions]
     at = node
     if kind in _DECIMALS:
-        return _decimal(source, params, at)
+        return _decimal(source, params, at, digits)
     known_type = _TYPES.get(kind) if isinstance(node, exp.DataType) else None
     if known_type is None or node.args.get("nested"):
         raise source.unsupported(f"the type {source.written(node)}", at, hint=f"the types are {KNOWN}")
@@ -140,15 +140,15 @@ def data_type(source: StatementText, node: exp.Expr) -> DataType:
     return known_type
 
 
-def _decimal(source: StatementText, params: list[exp.Expr], at: Place) -> DataType:
+def _decimal(source: StatementText, params: list[exp.Expr], at: Place, digits: int) -> DataType:
     """DECIMAL is DECIMAL(18, 3) and DECIMAL(p) is DECIMAL(p, 0), as in DuckDB."""
     if not all(isinstance(p, exp.Literal) and not p.is_string and str(p.this).isdecimal() for p in params):
         raise source.error("DECIMAL takes two whole numbers: its digits, and those after the point", at)
     sizes = [int(str(param.this)[:9]) for param in params]
     precision, scale = [*sizes, 0][:2] if sizes else (MAX_DECIMAL_PRECISION, 3)
-    if len(sizes) > 2 or not 1 <= precision <= MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
+    if len(sizes) > 2 or not 1 <= precision <= digits or not 0 <= scale <= precision:
         shown = ", ".join(str(size) for size in sizes)
         raise source.error(
-            f"DECIMAL({shown}) is out of range", at, hint="DECIMAL(p, s) needs 1 <= p <= 18 and 0 <= s <= p"
+            f"DECIMAL({shown}) is out of range", at, hint=f"DECIMAL(p, s) needs 1 <= p <= {digits} and 0 <= s <= p"
         )
     return decimal(precision, scale)

@@ -124,6 +124,48 @@ def test_the_rest_of_a_division_is_exact_at_any_scales_where_duckdb_takes_double
     assert values(call).to_list() == theirs
 
 
+TEXTS = [
+    "12",
+    " -0.5 ",
+    "+.5",
+    "1e3",
+    "-1.5e-1",
+    "1_000.25",
+    "0.005",
+    "-0.005",
+    "9" * 38,
+    "9" * 36,
+    "1" + "0" * 30 + ".995",
+]
+TEXTS += [
+    "",
+    ".",
+    "x",
+    "1__0",
+    "nan",
+    "inf",
+    "1e99999",
+    "0e99999",
+    "1e-99999",
+    "1e" + "9" * 5_000,
+    "0." + "4" * 40 + "9",
+    "1 2",
+    "--1",
+    "\u0661",
+]
+
+
+def test_texts_are_read_as_duckdb_reads_them(duck: duckdb.DuckDBPyConnection) -> None:
+    for text in TEXTS:
+        try:
+            mine = constant(Call(wide(2), "cast", (Literal(TEXT, text),)))
+        except InvalidInput:
+            mine = Literal(wide(2), None)
+        (theirs,) = duck.execute("SELECT TRY_CAST($1 AS DECIMAL(38,2))", [text]).fetchall()[0]
+        with localcontext(prec=60):
+            assert mine == Literal(wide(2), None if theirs is None else int(theirs * 100)), text
+
+
 def test_more_than_38_digits_are_an_error_of_the_row() -> None:
     most = cast(Literal(TEXT, str(MOST)), wide(0))
     assert most == Literal(wide(0), MOST)
