@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.joins import BATCH, OPEN, WINDOW
 from benchmarks.measure import Row, Sample, Target, in_turns, seconds
@@ -102,22 +103,17 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float], samples: int) -> Iterator[Row]:
-    """All answers as Arrow tables, one after the other, beside those of engines."""
+    """All answers as one Arrow table, beside those of engines."""
     many = make()
     local, queries = many.joins()
     many.push(local, 0, many.window + OPEN)
     local.maintain()
     peers = _Peers(many)
 
-    def ours() -> int:
-        return sum(local.invoke(query).to_table().num_rows for query in queries)
+    def ours() -> pa.Table:
+        return local.invoke_table(queries).to_table()
 
-    count = ours()
-    if not ours() == peers.duckdb().num_rows == count:
-        raise AssertionError(f"DuckDB has {peers.duckdb().num_rows:,} rows, not {count:,}")
-    for number in (0, len(queries) - 1):
-        if local.invoke(queries[number]).to_table().num_rows != len(peers.polars(number)):
-            raise AssertionError(f"Polars disagrees on query {number}")
+    count = _check(ours(), peers)
     sampled = range(0, len(queries), max(len(queries) // POLARS_SAMPLE, 1))
     calls = [ours, peers.duckdb, lambda: [peers.polars(number) for number in sampled]]
     times: list[list[float]] = [[] for _ in calls]
@@ -134,6 +130,27 @@ def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float],
         )
 
 
+def _check(found: pa.Table, peers: _Peers) -> int:
+    """The number of rows; every peer has to have the same ones."""
+    if _summed(found) != _summed(peers.duckdb()):
+        raise AssertionError("DuckDB's rows differ")
+    for number in (0, peers.count - 1):
+        own = found.filter(pc.equal(found["_query"], number)).drop_columns(["_query"])
+        if _summed(own) != _summed(pa.table(peers.polars(number))):
+            raise AssertionError(f"Polars disagrees on query {number}")
+    return int(found.num_rows)
+
+
+def _summed(table: pa.Table) -> tuple[int, int]:
+    """The number of rows, and a sum that is equal if the rows are, in whatever order, and hardly otherwise."""
+    mixed: Any = np.zeros(table.num_rows, np.uint64)
+    for column in table.columns:
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E37_79B9_7F4A_7C15) + column.to_numpy().view(
+            np.uint64
+        )
+    return table.num_rows, int((mixed * mixed).sum())
+
+
 class _Peers:
     """Engines over the windows' tuples and the table of the queries."""
 
@@ -141,7 +158,7 @@ class _Peers:
         stop = many.window + OPEN
         kept = {name: table.slice(stop - many.window, many.window) for name, table in many.tables.items()}
         self._frames = {name: pl.DataFrame(table) for name, table in kept.items()}
-        self._bounds = many.bounds
+        self._bounds, self.count = many.bounds, many.bounds.shape[1]
         self._connection = duckdb.connect()
         numbered = many.parameters().append_column("id", pa.array(range(many.bounds.shape[1]), pa.int64()))
         for name, table in (kept | {"q": numbered}).items():

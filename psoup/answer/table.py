@@ -5,7 +5,8 @@
          3   IBM    12.5           queries 1 and 2 have no row, or failed: `failed` says which
 
     places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once   `psoup.answer.together`
-                     └─ others (joins, ORDER BY, DISTINCT, LIMIT): one by one, as invocations
+                     ├─ joins of two streams by a key, of one plan, all at once               `psoup.answer.joined_sets`
+                     └─ others (ORDER BY, DISTINCT, LIMIT, other joins): one by one, as invocations
 
 All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
 single query with too many is answered as an invocation, piece by piece.
@@ -61,7 +62,7 @@ class Table:
         by_window: dict[object, Group | PSoupError] = {}
         for alike in asked.sets:
             try:
-                made = asking.set_of(alike, by_window)
+                made = asking.set_of(alike, asked.ids[alike.places], by_window)
             except PSoupError as problem:
                 if problem.reason == "TOO_MANY_WINDOWS":
                     raise
@@ -156,13 +157,12 @@ class Table:
             some = made.between(start, stop)
             if some.start == some.stop:
                 continue
-            places = made.alike.places[some]
             try:
-                line, errors = self._asking.lines(made, places, made.alike.sqc_ids[some], _PAIRS - pairs)
+                line, errors = self._asking.lines(made, some, _PAIRS - pairs)
             except Internal:
                 raise
             except PSoupError as problem:
-                failed.append(Failed(_raised(problem), places))
+                failed.append(Failed(_raised(problem), made.alike.places[some]))
                 continue
             noted.append((made.group, errors))
             lines.append(line)

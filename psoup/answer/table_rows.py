@@ -17,6 +17,7 @@ import pyarrow as pa
 from psoup.answer.asked import Alike, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
 from psoup.answer.source_rows import Reading, by_ids
 from psoup.answer.together import Together
 from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
@@ -64,6 +65,9 @@ class Set:
     group: Group
     seen: list[Reach]
     together: bool
+    joined: JoinedSets | None = None
+    """If it is a join that is answered together: with the clauses of `sides`, by source and query."""
+    sides: list[Array] = field(default_factory=list)
 
     def between(self, start: int, stop: int) -> slice:
         """Those whose places lie in [start, stop)."""
@@ -78,6 +82,8 @@ class Lines:
     places: Array
     ids: Array
     chunks: list[Chunk]
+    pairs: Pairs | None = None
+    """Of joins the rows; `ids` are those of the first source."""
 
 
 @dataclass(slots=True)
@@ -92,8 +98,8 @@ class Asking:
     accept_truncation: bool
     budget: ReadBudget
 
-    def set_of(self, alike: Alike, by_window: dict[object, Group | PSoupError]) -> Set:
-        """The windows of some queries, and the group of these. Raises what an invocation of theirs would."""
+    def set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> Set:
+        """The windows of the queries with some IDs, and the group of these. Raises what an invocation would."""
         snapshot, record, query = self.snapshot, alike.record, alike.record.query
         joined = record.sqc_id == NO_CLAUSE
         windows = windows_of(query, self.window)
@@ -111,6 +117,9 @@ class Asking:
                 )
             told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
             known = by_window[key] = Group(told, query)
+        if joined and can_be_together(alike.plan, seen):
+            sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
+            return Set(alike, known, seen, True, sets, [side_clauses(snapshot, ids, place) for place in range(2)])
         plain = isinstance(alike.plan, Project) and isinstance(alike.plan.input, Source)
         return Set(alike, known, seen, not joined and plain and bool(query.factors))
 
@@ -137,9 +146,12 @@ class Asking:
             raise
         return seen
 
-    def lines(self, made: Set, places: Array, sqc_ids: Array, most: int) -> tuple[Lines, int]:
+    def lines(self, made: Set, some: slice, most: int) -> tuple[Lines, int]:
         """The rows of some queries of a set as references, and their errors. Raises TooManyPairs."""
-        part = made.seen[0]
+        places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
+        if made.joined is not None:
+            pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
+            return Lines(made, places[pairs.queries], pairs.rows[0], [], pairs), pairs.errors
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         chunks, which, ids = list[Chunk](), list[Array](), list[Array]()
@@ -167,6 +179,13 @@ class Asking:
         outputs = [output.expr for output in line.of.alike.plan.schema]
         told, texts, group = line.of.group.told, self.snapshot.config.texts, line.of.group
         reading = Reading([], told.now, texts, self.budget, 0)
+        if line.pairs is not None:
+            reading.joins = self.snapshot.config.joins
+            for columns in line.pairs.columns(line.of.alike.plan, low, high, most, reading):
+                reading.count(columns)
+                yield placed(line.places[low : low + len(columns[0])], list(map(_arrow, columns)), schema)
+                low += len(columns[0])
+            high = low
         for start in range(low, high, most):
             ids = line.ids[start : min(start + most, high)]
             for columns in by_ids(outputs, line.chunks, ids, told.now, texts, self.budget):

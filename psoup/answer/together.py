@@ -74,7 +74,7 @@ class Together:
 
         Raises TooManyPairs if a chunk has more than `most`, ResourceExhausted if too much is to be read from the disk.
         """
-        parts = list(_parts(self.view, low, high))
+        parts = list(parts_of(self.view, low, high))
         told = self._refuse_or_begin(parts)
         for entry, start, stop in parts:
             self.budget.check()
@@ -196,7 +196,7 @@ class Together:
         return errors if errors.any() else None
 
 
-def _parts(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry, int, int]]:
+def parts_of(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry, int, int]]:
     """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where."""
     if low >= high:
         return

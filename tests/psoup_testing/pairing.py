@@ -99,3 +99,18 @@ def _pairs(rng: Rng) -> tuple[Any, Any, int]:
 def keep_pairs(rng: Rng) -> Arguments:
     """Some of the pairs."""
     return rng.integers(-4, 5, 9), rng.integers(-4, 5, 20), int(rng.integers(0, 5)), *_pairs(rng)
+
+
+def _sets(rng: Rng) -> tuple[Any, Any]:
+    """Five sets of rows, some of them empty."""
+    sizes = rng.integers(0, 9, 5) * (rng.random(5) < 0.8)
+    rows = [np.sort(rng.permutation(30)[:size]) for size in sizes]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate([*rows, np.zeros(0, np.int64)])
+
+
+def pairs_of_sets(rng: Rng) -> Arguments:
+    """Sets that come several times, one after the other or not; a room that is too small, or not."""
+    left, right = rng.integers(0, 5, (2, int(rng.integers(0, 9))))
+    room = int(rng.choice([1, 20, 800]))
+    keys = _keys(rng, 30), _keys(rng, 30)
+    return left, np.sort(right), *_sets(rng), *_sets(rng), *keys, np.zeros((3, room), np.int32)

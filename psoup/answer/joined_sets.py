@@ -1,0 +1,181 @@
+"""Joins of one plan answered together: keys of both windows once, matches of all sides at once, one pass for pairs.
+
+    query 0   r 1 4 7        s 2 3      rows by position in their window: sides of many queries, as sets of rows
+    query 1   r 4            s 2 3 9    keys of the windows by position: gathered once, whatever is selected
+              └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
+
+For joins of two streams by one equality, whose windows are in memory and together smaller than what their queries would
+gather one by one. All other joins are answered one by one, with the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.answer.asked import distinct_ids
+from psoup.answer.join_sides import MatchedSide
+from psoup.answer.joined_rows import JoinRows
+from psoup.answer.matches import Packed
+from psoup.answer.source_rows import Reading
+from psoup.answer.together import Together, parts_of
+from psoup.answer.window import Reach
+from psoup.columns import Array, Column
+from psoup.expressions.tree import Expr
+from psoup.joins.keys import Keyed, keyed
+from psoup.joins.room import Room
+from psoup.kernels.pairs import pairs_of_sets
+from psoup.plan.nodes import Join, Node, Project
+from psoup.plan.sides import side_id
+from psoup.published.records import picked
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+from psoup.results.runs import order_of
+from psoup.results.sets import TooManyPairs
+
+EVERY = -1
+"""In place of a clause: a side without a condition."""
+
+_WORTH = 32_768
+"""Rows of the windows for each query up to which it is worth while to look at all of them: what a query costs alone."""
+
+_EACH = 16_384
+"""Matches of a join's sides up to which it gains by company: alone it takes some 150 us and less for each row."""
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
+    """Whether joins of a plan over these parts of their streams may be answered together."""
+    if not isinstance(plan, Project) or not isinstance(plan.input, Join):
+        return False
+    join = plan.input
+    simple = len(join.inputs) == 2 and len(join.keys) == 1 and not join.bands and not join.rest
+    return simple and all(
+        entry.data.in_memory for part in seen for entry, _, _ in parts_of(part.view, part.range.low, part.range.high)
+    )
+
+
+def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
+    """The clauses (SQC IDs; EVERY: none) of the sides at a place in FROM of the joins with some IDs: int64[n].
+
+    O(n log n), and a step for each join that is in no block.
+    """
+    sides, back = distinct_ids(ids + side_id(0, place))
+    found = snapshot.queries.find(sides)
+    sqc_ids: Array = np.full(len(sides), EVERY, np.int64)
+    for block, at in found.blocks:
+        if block.make(int(at[0])).query.factors:
+            sqc_ids[np.searchsorted(sides, picked(block.ids, at))] = picked(block.sqc_ids, at)
+    for key, record in found.records.items():
+        if record.query.factors:
+            sqc_ids[np.searchsorted(sides, key)] = record.sqc_id
+    return sqc_ids if back is None else sqc_ids[back]
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Rows of joins: `queries` int32[m], ascending, numbers of those asked for; `rows` int32[2, m], by position."""
+
+    queries: Array
+    rows: Array
+    windows: Sequence[Sequence[Packed]]
+    """The tuples of each window, whose rows are counted through."""
+    errors: int
+
+    def columns(self, plan: Node, low: int, high: int, most: int, reading: Reading) -> Iterator[list[Column]]:
+        """Compute the columns of the plan for some rows, at most so many at a time."""
+        assert isinstance(plan, Project) and isinstance(plan.input, Join)
+        outputs: list[Expr] = [output.expr for output in plan.schema]
+        limits = (reading.texts, reading.budget, reading.joins.bytes)
+        rows = JoinRows(reading, plan.input, _sides=[MatchedSide(window, *limits) for window in self.windows])
+        try:
+            yield from rows.arranged(outputs, self.rows[:, low:high].T, most)
+        finally:
+            rows.close()
+
+
+class JoinedSets:
+    """Joins of one plan over the same parts of their streams, to be answered together."""
+
+    def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
+        assert isinstance(plan, Project) and isinstance(plan.input, Join)
+        self._snapshot, self._join, self._seen, self._budget = snapshot, plan.input, seen, budget
+        self._windows = [
+            [
+                Packed(entry.data, start, stop - start, None)
+                for entry, start, stop in parts_of(part.view, *part.range[:2])
+            ]
+            for part in seen
+        ]
+        self._large = False
+        """Whether the joins were found to have too many matches each."""
+        self._rows = [sum(part.count for part in window) for window in self._windows]
+
+    def found(self, clauses: Sequence[Array], most: int) -> Pairs:
+        """The rows of queries whose sides have these clauses (int64[n] of each source).
+
+        Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself; and as `keyed`.
+        """
+        count, errors = len(clauses[0]), 0
+        if self._large or sum(self._rows) > _WORTH * count:
+            raise TooManyPairs
+        left, whole = min(most, _EACH * count), _EACH * count <= most
+        keys = self._keys() if all(self._rows) else None
+        sides = list[tuple[Array, Array, Array]]()
+        for place, wanted in enumerate(clauses):
+            distinct, back = distinct_ids(wanted)
+            try:
+                starts, rows, failed = self._matches(place, distinct, keys.alive[place] if keys else None, left)
+            except TooManyPairs:
+                self._large = whole
+                raise
+            left -= len(rows) if whole else 0
+            of: Array = np.arange(count) if back is None else back
+            errors += int(failed[of].sum())
+            sides.append((of, starts, rows))
+        pairs, out = 0, np.empty((3, most if keys else 0), np.int32)
+        if keys:
+            first, second, edge = sides[0], sides[1], keys.edges[0].towards(1)
+            pairs = pairs_of_sets(first[0], second[0], *first[1:], *second[1:], edge.left_keys, edge.right_keys, out)
+        if pairs < 0:
+            raise TooManyPairs
+        return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors)
+
+    def _keys(self) -> Keyed:
+        """The keys of both windows. Raises TooManyPairs if some cannot be computed: errors are counted one by one."""
+        config = self._snapshot.config
+        room = Room(config.joins, self._budget)
+        limits = (config.texts, self._budget, config.joins.bytes)
+        try:
+            keys = keyed(self._join, [MatchedSide(window, *limits) for window in self._windows], room)
+        finally:
+            room.close()
+        if keys.errors:
+            raise TooManyPairs
+        return keys
+
+    def _matches(self, place: int, clauses: Array, alive: Array | None, most: int) -> tuple[Array, Array, Array]:
+        """The rows of clauses (ascending, each once) that take part: where those of each start, all, and errors."""
+        part, rows, which = self._seen[place], list[Array](), list[Array]()
+        failed: Array = np.zeros(len(clauses), np.int64)
+        every = int(len(clauses) > 0 and clauses[0] == EVERY)
+        if every:
+            rows.append(np.arange(self._rows[place]))
+            which.append(np.zeros(self._rows[place], np.int64))
+        if len(clauses) > every:
+            first = np.cumsum([0, *(own.count for own in self._windows[place])])
+            base = {id(own.data): int(at) - own.start for own, at in zip(self._windows[place], first, strict=False)}
+            together = Together(self._snapshot, part.view, clauses[every:], self._budget)
+            for found in together.found(part.range.low, part.range.high, most):
+                most -= len(found.pairs.which)
+                which.append(found.pairs.which + every)
+                rows.append(found.pairs.offsets + base[id(found.entry.data)])
+                failed[every:] += 0 if found.errors is None else found.errors
+        of, at = np.concatenate([*which, _NOTHING]), np.concatenate([*rows, _NOTHING])
+        if alive is not None:
+            of, at = of[alive[at]], at[alive[at]]
+        order = order_of(of)
+        return np.searchsorted(of[order], np.arange(len(clauses) + 1)), at[order], failed
