@@ -70,7 +70,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "invoke.w": invocation.rows,
     "ask.w": invocation.ask_rows,
     "search": point.rows,
-    "join": lambda run: chain(joins.rows(run), joins_many.rows(run), joins_large.rows(run)),
+    "join": lambda run: chain(joins.rows(run), joins_many.rows(run), joins_large.rows(run), point.join_rows(run)),
     "push.grpc": wire.push_rows,
     "push.far": far.rows,
     "push.csv": files.rows,

@@ -1,9 +1,10 @@
-"""Rows `search.point.*`: one value looked for among a million tuples that were never evaluated for the query.
+"""Rows `search.point.*` and `join.few.*`: few rows of many, which the key indexes of chunks give.
 
     search.point.uncovered    k = ?, a key of one tuple on average     .text    t = ?, a text of one tuple on average
+    join.few.w16m             fifty rows of a stream joined with all 16 M of another; .half: with half of them
 
-The query is registered late, its chunks are not covered, and other values of the column were asked for before: key
-indexes are there. `PSoup, searched` is the same without them. The peers have the columns in memory; answers are tables.
+All queries come late, and chunks are not covered for them. Other values of the columns were asked for before: indexes
+are there. `PSoup, searched` is the same without them. Peers have the columns in memory; answers are tables.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.invocation import in_turns
+from benchmarks.joins import Case, beside_peers
 from benchmarks.measure import Row, Sample, Target, beside
+from benchmarks.peers.sides import Frames
 from benchmarks.run import Run
-from psoup.config import EngineConfig, Shape
+from psoup.config import CHUNK_ROWS, EngineConfig, Shape
 from psoup.local import LocalPSoup
 
 TUPLES, BATCH, OPEN = 1 << 20, 16_384, 4_096
 VALUES = 32
 TARGET = Target(value_at_most=60)
+LARGE, FEW = 1 << 24, 50
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -99,3 +103,36 @@ def _peers(table: pa.Table, column: str, values: list[Any]) -> dict[str, list[Ca
 
 def _executed(connection: duckdb.DuckDBPyConnection, number: int) -> pa.Table:
     return connection.execute(f"EXECUTE q{number}").to_arrow_table()
+
+
+class Few(Case):
+    """Few rows of r, and s; the query is registered when all of them are there."""
+
+    def load(self) -> int:
+        """See `Case`."""
+        for name, columns in self.streams.items():
+            self.local.execute(f"CREATE STREAM {name} ({', '.join(f'{column} BIGINT' for column in columns)})")
+            table = pa.table(columns)
+            for start in range(0, len(table), CHUNK_ROWS):
+                self.local.push(name, table.slice(start, CHUNK_ROWS))
+        self.local.maintain()
+        return self.local.register(f"SELECT {self.select} FROM r, s WHERE {self.where}")
+
+
+def join_rows(run: Run) -> Iterator[Row]:
+    """The rows of joins; left out of a quick run."""
+    tuples, repeats = run.of(LARGE, 0, 2 * BATCH), run.of(11, 0, 1)
+    for name, passing in (("join.few.w16m", 1_000), ("join.few.w16m.half", 500)) if tuples else ():
+        yield from run.part(partial(beside_peers, name, partial(_few, tuples, passing), repeats), name)
+
+
+def _few(tuples: int, passing: int) -> Case:
+    rng = np.random.default_rng(12)
+    few = {"k": rng.integers(0, tuples, FEW), "a": np.arange(FEW)}
+    large = {"k": rng.integers(0, tuples, tuples), "b": rng.integers(0, 1_000, tuples)}
+
+    def joined(of: Frames) -> pl.DataFrame:
+        return of["r"].join(of["s"] if passing == 1_000 else of["s"].filter(pl.col("b") < passing), on="k")
+
+    where = "r.k = s.k" if passing == 1_000 else f"r.k = s.k AND s.b < {passing}"
+    return Few(tuples, {"r": few, "s": large}, "r.k, r.a, s.b", where, joined)

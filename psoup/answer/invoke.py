@@ -270,7 +270,7 @@ def join_answer(
     found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     errors = sum(match.errors for matches in found for match in matches)
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
-    limits = (config.sort_rows, config.joins, config.groups, snapshot.run)
+    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys)
     reading = Reading(found, seen[0].now, config.texts, budget, *limits)
     made_of = [(part.range.low, part.range.high) for part in seen]
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)

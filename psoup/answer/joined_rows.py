@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from psoup.answer.found import found_in
+from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_message import Blocks, JoinedForm, JoinedMessage, SideColumns
 from psoup.answer.outputs import shown
@@ -140,7 +141,7 @@ class JoinRows:
         """Take up the sides, anew."""
         reading = self.reading
         limits = (reading.texts, reading.budget, reading.joins.bytes)
-        self._sides = [MatchedSide(matches, *limits) for matches in reading.matches]
+        self._sides = [MatchedSide(matches, *limits) for matches in cut_down(self.node, reading)]
 
     def _pieces(self, most: int) -> Iterator[Piece]:
         """The rows that are not cut, at most so many in each piece; sides are open."""

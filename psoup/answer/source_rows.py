@@ -19,6 +19,7 @@ from psoup.answer.outputs import Group, computed, computed_at_once
 from psoup.columns import Array, Column
 from psoup.config import GroupLimits, JoinLimits, TextLimits
 from psoup.data.archived import Chunk
+from psoup.data.key_room import KeyRoom
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.reading import ReadBudget
@@ -105,6 +106,8 @@ class Reading:
     groups: GroupLimits = _GROUPS
     run: Runner = serial
     """The threads that large joins may use."""
+    keys: KeyRoom | None = None
+    """Where key indexes are kept, of a join."""
     errors: int = 0
     join_errors: int = 0
     """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""

@@ -33,7 +33,7 @@ _SHARE, _LEAST = 32, 16
 """One in so many rows of a chunk may be looked up, or so many of a small one: more are found sooner by a search."""
 _COMPARED = 64
 """Texts that are compared one by one: less than a scan of few rows takes."""
-_SLOW = 4
+SLOW = 4
 """The weight of texts and of several intervals, of which the values themselves are read."""
 _TOO_MANY = 2**62
 _LOW, _LAST = -(2**63), 2**63 - 1
@@ -84,13 +84,13 @@ def _key_factor(factor: Factor) -> KeyFactor | None:
     if ref.type.kind is not Kind.TEXT:
         lows = [_LOW if i.low is None else int(i.low) for i in intervals]
         lasts = [_LAST if i.high is None else int(i.high) - 1 for i in intervals]
-        weight = 1 if len(intervals) == 1 else _SLOW
+        weight = 1 if len(intervals) == 1 else SLOW
         return KeyFactor(factor, ref.index, np.array(lows, np.int64), np.array(lasts, np.int64), weight)
     if not all(map(_is_text, intervals)):
         return None
     texts = frozenset(i.low for i in intervals if isinstance(i.low, bytes))
     numbers = np.unique(_numbers(list(texts)))
-    return KeyFactor(factor, ref.index, numbers, numbers, _SLOW, texts)
+    return KeyFactor(factor, ref.index, numbers, numbers, SLOW, texts)
 
 
 def _is_text(interval: Interval) -> bool:
@@ -110,7 +110,7 @@ class KeySearch:
     def __init__(self, by_key: Sequence[KeyFactor], room: KeyRoom) -> None:
         self._by_key, self._room = by_key, room
         self._left = room.at_once
-        self._slow = next((by_key.column for by_key in by_key if by_key.weight == _SLOW), -1)
+        self._slow = next((by_key.column for by_key in by_key if by_key.weight == SLOW), -1)
 
     def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, Found]], Sequence[int]]:
         """Find rows of parts of chunks, by their numbers, none without a row; and the numbers of parts to be searched.
@@ -118,7 +118,7 @@ class KeySearch:
         O(parts + rows found).
         """
         found = list[tuple[int, Found]]()
-        looked = [places for factor in self._by_key if (places := _Places(factor, parts)).numbers]
+        looked = [places for factor in self._by_key if (places := Places(factor, parts)).numbers]
         if not looked:
             return found, range(len(parts))
         fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
@@ -146,7 +146,7 @@ class KeySearch:
             self._room.make(chunk, column)
 
 
-class _Places:
+class Places:
     """What a factor finds in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
@@ -204,5 +204,5 @@ def compile_look_ups() -> None:
     chunk, room = ChunkView(0, 0, np.arange(9), (Column(BIGINT, np.arange(9) * 90_000),), 0), KeyRoom(1 << 20, 1, 1)
     _numbers([b"text"])
     room.make(chunk, 0)
-    found = _Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64), 1), [(chunk, 0, 9)])
+    found = Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64), 1), [(chunk, 0, 9)])
     list(found.taken(found.counts.copy(), [(chunk, 0, 9)]))
