@@ -23,6 +23,8 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 from rich.text import Text
 
+from psoup_client.times import python_values
+
 SAMPLE = 1_000
 """Rows that decide how wide the columns of a table are."""
 
@@ -150,7 +152,7 @@ def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
     """The rows, as Python values."""
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    return zip(*map(python_values, batch.columns), strict=True)
 
 
 def numeric(schema: pa.Schema) -> list[bool]:
@@ -177,7 +179,7 @@ def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
 def _csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     sys.stdout.flush()
     sink = sys.stdout.buffer
-    text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+    text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in schema])
     count = 0
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with pyarrow.csv.CSVWriter(sink, text, write_options=options) as writer:
@@ -189,9 +191,10 @@ def _csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
 
 
 def _times_as_text(column: pa.Array) -> pa.Array:
-    if not pa.types.is_timestamp(column.type):
+    if not pa.types.is_temporal(column.type):
         return column
-    return pa.array([None if value is None else iso(value) for value in column.to_pylist()], pa.string())
+    values = python_values(column)
+    return pa.array([None if value is None else plain(value) for value in values], pa.string())
 
 
 def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

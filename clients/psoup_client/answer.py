@@ -16,6 +16,7 @@ from psoup_client.completeness import Completeness
 from psoup_client.connection import Connection
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
+from psoup_client.times import python_values
 from psoup_client.wording import counted
 from psoup_proto.v1 import types_pb2
 
@@ -102,7 +103,10 @@ class Answer:
         return self._table.schema
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return all rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC."""
+        """Return all rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC.
+
+        A DATE or TIMESTAMP outside of the years 1 to 9999, which Python does not have, is a text in ISO 8601.
+        """
         return list(_rows_of(self._table))
 
     def to_arrow(self) -> pa.Table:
@@ -147,7 +151,7 @@ class Answer:
 def _rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     if not table.num_columns:
         return iter(())
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return zip(*map(python_values, table.columns), strict=True)
 
 
 def _sliced(table: pa.Table, part: slice) -> pa.Table:

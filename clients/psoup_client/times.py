@@ -1,13 +1,17 @@
 """Instants between Python, protobuf and Arrow: always UTC, always microseconds.
 
-A `datetime` without a zone is taken as UTC. What lies outside the years 1 to 9999 cannot be a Python `datetime`; it is
-shown as the nearest one.
+A `datetime` without a zone is taken as UTC. What lies outside the years 1 to 9999 cannot be a Python `datetime`: a time
+that the service names is shown as the nearest one, a value of an answer as text.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Instant = dt.datetime | int | str
@@ -51,3 +55,28 @@ def from_proto(value: Timestamp) -> dt.datetime:
         return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
     except OverflowError:
         return _FIRST if value.seconds < 0 else _LAST
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column; a DATE or TIMESTAMP that Python does not have is a text.
+
+    >>> python_values(pa.array([15_888, 364_522_972, None], pa.date32()))
+    [datetime.date(2013, 7, 2), '1000000-01-01', None]
+    >>> python_values(pa.array([2**63 - 1], pa.timestamp("us", "UTC")))
+    ['294247-01-10T04:00:54.775807Z']
+    """
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        if not pa.types.is_temporal(column.type):
+            raise
+        return [_value_of(scalar) for scalar in column]
+
+
+def _value_of(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        day = pa.types.is_date(scalar.type)
+        year, rest = re.match(r"(-?\d+)(.*)", str(np.datetime64(scalar.value, "D" if day else "us"))).groups()  # type: ignore[union-attr]
+        return f"{int(year):0{4 + (int(year) < 0)}}{rest.removesuffix('.000000')}{'' if day else 'Z'}"

@@ -20,6 +20,8 @@ _WAYS_OUT = {
     **dict.fromkeys(("a subquery", "EXISTS", "ANY"), f"{_SUBQUERY}; {_SEMI}"),
     **dict.fromkeys(("a subquery in FROM", "LATERAL"), _SUBQUERY),
     NESTED_JOIN: "write one JOIN after the other: a JOIN b ON … JOIN c ON …",
+    "a list or a struct": "substr(x, 1, 1) takes letters of a text, split_part(x, ',', 2) a part of one",
+    "current_date": "now() in the SELECT list is the NOW; BEGIN and END in place of a condition on it",
     "WINDOW": "a window is BEGIN (NOW - 1 HOUR) at the end, or [RANGE 1 HOUR] after a source",
     "a row of several values": "compare one value at a time: a = b AND c = d",
     PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
@@ -57,6 +59,16 @@ FOR_STATEMENT = {
 FOR_FUNCTION = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
     " INTERVAL, and epoch(a - b) is its seconds; now() goes in the SELECT list, or in BEGIN and END",
+    "date_add": "write t + INTERVAL '1' DAY",
+    "date_sub": "date_diff('day', a, b) counts days, and epoch(b - a) is the seconds between them",
+    **dict.fromkeys(("epoch_ns", "nanosecond"), "a TIMESTAMP has microseconds: epoch_us(t), microsecond(t)"),
+    **dict.fromkeys(("format", "printf"), "put texts together: 'n is ' || n; strftime writes times"),
+    "octet_length": "strlen(x) counts bytes",
+    "translate": "replace(x, 'a', 'b') changes a text, regexp_replace(x, '[ab]', 'c', 'g') any of some letters",
+    **dict.fromkeys(
+        ("string_split", "str_split", "split", "string_to_array", "regexp_split_to_array"),
+        "split_part(x, ',', 2) takes one of the parts",
+    ),
     "hop": "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
     **dict.fromkeys(("percentile_cont", "percentile_disc"), "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)"),
 }

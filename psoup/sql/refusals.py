@@ -385,7 +385,7 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
     names = functions.names()
     if name not in names:
-        hint = nearest(name, names) or f"the functions are {', '.join(names)}"
+        hint = nearest(name, names) or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
         raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 

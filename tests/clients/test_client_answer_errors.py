@@ -67,3 +67,24 @@ def test_infinite_times_are_refused_by_name(
     for text in ("infinity", "-infinity", dt.date.max.isoformat() + " 99:00"):
         with pytest.raises(Exception, match="row 0"):
             client.push(name, [{"at": text}])
+
+
+def test_times_that_python_does_not_have_are_texts(
+    client: Client, make_stream: Callable[[str], str], psoup: Psoup
+) -> None:
+    stream = make_stream("(a BIGINT, n BIGINT)")
+    client.push(stream, {"a": [1_000_000, 2_013, -5], "n": [10**18, 0, -(10**17)]})
+    sql = f"SELECT make_date(a, 1, 31) AS d, make_timestamp(n) AS t FROM {stream}"
+    answer, near = client.ask(sql), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    wanted = [
+        ("1000000-01-31", "33658-09-27T01:46:40Z"),
+        (dt.date(2013, 1, 31), near),
+        ("-0005-01-31", "-1199-02-15T14:13:20Z"),
+    ]
+    assert answer.rows() == wanted
+    assert answer[0] == {"d": wanted[0][0], "t": wanted[0][1]}
+    assert "1000000-01-31" in answer._repr_html_()
+    for flags in ([], ["--json"], ["--format", "csv"]):
+        printed = psoup("ask", sql, *flags).out
+        for date, time in (*wanted[::2], ("2013-01-31", "1970-01-01")):
+            assert str(date) in printed and str(time) in printed, printed
