@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import (
+    aggregates,
     archive,
     arrival,
     attacked,
@@ -71,6 +72,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "ask.w": invocation.ask_rows,
     "search": point.rows,
     "join": lambda run: chain(joins.rows(run), joins_many.rows(run), joins_large.rows(run), point.join_rows(run)),
+    "aggregate": aggregates.rows,
     "push.grpc": wire.push_rows,
     "push.far": far.rows,
     "push.csv": files.rows,

@@ -30,6 +30,8 @@ ROWS = """
     join.all1024.p2 join.all32.all join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
     join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     join.few.w16m join.few.w16m.half
+    aggregate.one.count.w2^12 aggregate.one.sum.w2^12 aggregate.one.max.w2^12
+    aggregate.group.10 aggregate.group.1k aggregate.group.100k
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service

@@ -43,6 +43,8 @@ class Aggregated:
     def sql(self, *, duck: bool = False) -> str:
         """As PSoup reads it, or DuckDB; there values that cannot be computed are NULL, and rows are in their order."""
         args = [f"TRY({arg.duck_sql()})" if duck else arg.psoup_sql() for arg in self.args]
+        if duck and self.type == DOUBLE:  # its quantiles of DECIMAL are cut to the digits of the type
+            args = [f"CAST({arg} AS DOUBLE)" for arg in args]
         if self.share is not None and self.name != "median":
             args.append(repr(self.share))
         function = self.name.removesuffix("_distinct")
@@ -291,7 +293,7 @@ def _plain(value: Any, data_type: DataType) -> Any:
 
 
 class GroupedDuel(Duel):
-    """A duel whose queries may have aggregates."""
+    """A duel whose queries may have aggregates; also beside another kind of duel, as a base class before it."""
 
     Asked = GroupedOracle
 
