@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from psoup.answer.asked import Alike, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.folded import Folds, folded, folds_of
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
 from psoup.answer.source_rows import Reading, by_ids
@@ -68,6 +69,7 @@ class Set:
     joined: JoinedSets | None = None
     """If it is a join that is answered together: with the clauses of `sides`, by source and query."""
     sides: list[Array] = field(default_factory=list)
+    folds: Folds | None = None
 
     def between(self, start: int, stop: int) -> slice:
         """Those whose places lie in [start, stop)."""
@@ -84,6 +86,8 @@ class Lines:
     chunks: list[Chunk]
     pairs: Pairs | None = None
     """Of joins the rows; `ids` are those of the first source."""
+    columns: list[Column] | None = None
+    """The columns of the rows, if they are made: of aggregates."""
 
 
 @dataclass(slots=True)
@@ -121,7 +125,9 @@ class Asking:
             sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
             return Set(alike, known, seen, True, sets, [side_clauses(snapshot, ids, place) for place in range(2)])
         plain = isinstance(alike.plan, Project) and isinstance(alike.plan.input, Source)
-        return Set(alike, known, seen, not joined and plain and bool(query.factors))
+        folds = None if joined else folds_of(alike.plan)
+        together = not joined and (plain or folds is not None) and bool(query.factors)
+        return Set(alike, known, seen, together, folds=folds)
 
     def _seen(
         self,
@@ -154,6 +160,8 @@ class Asking:
             return Lines(made, places[pairs.queries], pairs.rows[0], [], pairs), pairs.errors
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
+        if made.folds is not None:
+            return self._folded(made, made.folds, places, together, back, most)
         chunks, which, ids = list[Chunk](), list[Array](), list[Array]()
         errors: Array = np.zeros(len(clauses), np.int64)
         for found in together.found(part.range.low, part.range.high, most):
@@ -174,11 +182,38 @@ class Asking:
             raise TooManyPairs
         return Lines(made, np.repeat(places, counts), tuple_ids[rows], chunks), int(errors[back].sum())
 
+    def _folded(
+        self, made: Set, folds: Folds, places: Array, together: Together, back: Array | None, most: int
+    ) -> tuple[Lines, int]:
+        """The rows of some queries that aggregate, and their errors."""
+        part = made.seen[0]
+        reading = self._reading(made)
+        states = folded(folds, together, part.range.low, part.range.high, most, reading)
+        with self.held(states.nbytes):
+            rows, columns = states.table()
+        errors = states.errors
+        if back is not None:
+            row_of: Array = np.full(len(together.ids), -1, np.int64)
+            row_of[rows] = np.arange(len(rows))
+            rows, errors = np.flatnonzero(row_of[back] >= 0), errors[back]
+            columns = [column.take(row_of[back[rows]]) for column in columns]
+        made.group.select_errors += reading.errors
+        return Lines(made, places[rows], rows, [], columns=columns), int(errors.sum()) + reading.folded_errors
+
+    def _reading(self, made: Set) -> Reading:
+        return Reading([], made.group.told.now, self.snapshot.config.texts, self.budget, 0)
+
     def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Some rows of a set, gathered and computed, at most so many at once."""
+        if line.columns is not None:
+            for start in range(low, high, most):
+                some = slice(start, min(start + most, high))
+                arrays = [_arrow(column.slice(some.start, some.stop)) for column in line.columns]
+                yield placed(line.places[some], arrays, schema)
+            return
         outputs = [output.expr for output in line.of.alike.plan.schema]
         told, texts, group = line.of.group.told, self.snapshot.config.texts, line.of.group
-        reading = Reading([], told.now, texts, self.budget, 0)
+        reading = self._reading(line.of)
         if line.pairs is not None:
             reading.joins = self.snapshot.config.joins
             for columns in line.pairs.columns(line.of.alike.plan, low, high, most, reading):

@@ -32,8 +32,9 @@ from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
+from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
-from psoup.results.sets import Pairs, evaluated, joined, kept_pairs
+from psoup.results.sets import Pairs, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
 
@@ -82,6 +83,25 @@ class Together:
             if len(found.pairs.which) or found.errors is not None:
                 yield found
 
+    def counted(self, low: int, high: int, most: int) -> tuple[Array, Array]:
+        """How many matches with IDs in [low, high) each clause has, and its errors: int64[k]. Raises as `found`."""
+        counts: Array = np.zeros(len(self.ids), np.int64)
+        errors: Array = np.zeros(len(self.ids), np.int64)
+        parts = list(parts_of(self.view, low, high))
+        told = self._refuse_or_begin(parts)
+        for entry, start, stop in parts:
+            self.budget.check()
+            met = evaluated(entry.results, self.ids)
+            if met.all():
+                counts += kept_counts(entry.results, self.ids, start, _end(entry, stop), most)
+                kept = self._errors_kept(entry.results, met)
+                errors += 0 if kept is None else kept
+                continue
+            found = self._in_chunk(entry, start, stop, most, told)
+            counts += np.bincount(found.pairs.which, minlength=len(self.ids))
+            errors += 0 if found.errors is None else found.errors
+        return counts, errors
+
     def _in_chunk(
         self, entry: ChunkEntry, start: int, stop: int, most: int, told: Callable[[int], None] | None
     ) -> Found:
@@ -89,7 +109,7 @@ class Together:
         met = evaluated(results, self.ids)
         errors = self._errors_kept(results, met)
         if met.all():
-            return Found(entry, kept_pairs(results, self.ids, start, stop, most), errors)
+            return Found(entry, kept_pairs(results, self.ids, start, _end(entry, stop), most), errors)
         known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
         pairs = kept_pairs(results, self.ids[known], start, stop, most)
         kept = Pairs(known[pairs.which], pairs.offsets)
@@ -207,6 +227,11 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry
         if start >= stop:
             break
         yield entry, start, stop
+
+
+def _end(entry: ChunkEntry, stop: int) -> int:
+    """The end of rows in a chunk, WHOLE if nothing is cut off."""
+    return WHOLE if stop == len(entry.data) and entry.results.open is None else stop
 
 
 def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:

@@ -24,10 +24,13 @@ from psoup.kernels.sets import (
     runs_to_pairs,
 )
 from psoup.results.chunk_results import ChunkResults
+from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenView
 from psoup.results.runs import order_of
 from psoup.results.sealed import Pack
 
+_FEW = 16
+"""How many times fewer clauses are looked for one by one in a pack."""
 _ROWS = 1_024
 """Rows of bits of an open chunk that are copied together: 8 MB of full chunks."""
 
@@ -61,6 +64,8 @@ def evaluated(results: ChunkResults, ids: Array) -> Array:
 def kept_pairs(results: ChunkResults, ids: Array, start: int, stop: int, most: int) -> Pairs:
     """The matches in [start, stop) of clauses (SQC IDs, int64[k], ascending) that were `evaluated`.
 
+    A closed chunk may have the `stop` WHOLE: then nothing is cut off.
+
     Raises TooManyPairs if there are more than `most`. O(k log clauses + matches), and the runs of an open chunk.
     """
     parts, room = list[Pairs](), most
@@ -89,6 +94,30 @@ def joined(parts: list[Pairs]) -> Pairs:
     return Pairs(which[order], offsets[order])
 
 
+def kept_counts(results: ChunkResults, ids: Array, start: int, stop: int, most: int) -> Array:
+    """How many matches in [start, stop) each clause has, int64[k]; arguments and errors are those of `kept_pairs`.
+
+    No pair is made of what is packed.
+    """
+    counts: Array = np.zeros(len(ids), np.int64)
+    if results.open is not None:
+        pairs = kept_pairs(results, ids, start, stop, most)
+        return np.bincount(pairs.which, minlength=len(ids))
+    for pack in results.packs:
+        names, at = _in_both(ids, pack.ids)
+        places, own = pack.place[at], pack.counts[at].astype(np.int64)
+        if start > 0 or stop < WHOLE:
+            are_lists = places >= 0
+            begins, lengths = places[are_lists], own[are_lists]
+            lists_within(pack.lists, start, stop, begins, lengths)
+            own[are_lists] = lengths
+            within = np.empty(len(own) - len(lengths), np.int64)
+            count_within(pack.bitmaps, ~places[~are_lists], start, min(stop, 64 * pack.bitmaps.shape[1]), within)
+            own[~are_lists] = within
+        counts[names] += own
+    return counts
+
+
 def places_of(ids: Array, names: Array) -> Array:
     """The place in `ids` (int64[k], ascending) of each name (int64[n]), or -1: int32[n]. O(k + n) if IDs lie close."""
     places: Array = np.full(len(names), -1, np.int32)
@@ -108,17 +137,14 @@ def places_of(ids: Array, names: Array) -> Array:
 
 def _packed(pack: Pack, ids: Array, start: int, stop: int, most: int) -> Iterator[Pairs]:
     """The pairs of a pack: those of lists, then those of bitmaps."""
-    if not len(pack.ids):
-        return
-    at = np.minimum(np.searchsorted(pack.ids, ids), len(pack.ids) - 1)
-    names = np.flatnonzero(pack.ids[at] == ids)
-    at = at[names]
+    names, at = _in_both(ids, pack.ids)
     places, counts = pack.place[at], pack.counts[at].astype(np.int64)
     are_lists = places >= 0
     listed = np.flatnonzero(are_lists)
     if len(listed):
         begins, lengths = places[listed], counts[listed]
-        lists_within(pack.lists, start, stop, begins, lengths)
+        if start > 0 or stop < WHOLE:
+            lists_within(pack.lists, start, stop, begins, lengths)
         out = _room(int(lengths.sum()), most)
         lists_to_pairs(pack.lists, begins, lengths, names[listed], *out)
         yield out
@@ -126,8 +152,19 @@ def _packed(pack: Pack, ids: Array, start: int, stop: int, most: int) -> Iterato
         yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, most)
 
 
+def _in_both(ids: Array, others: Array) -> tuple[Array, Array]:
+    """The places of IDs (int64, ascending) that are among both: in `ids`, ascending, and in `others`."""
+    if _FEW * len(ids) > len(others):
+        places = places_of(ids, others)
+        at = np.flatnonzero(places >= 0)
+        return places[at].astype(np.int64), at
+    at = np.minimum(np.searchsorted(others, ids), max(len(others) - 1, 0))
+    names = np.flatnonzero(others[at] == ids)
+    return names, at[names]
+
+
 def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: int, most: int) -> Pairs:
-    counts = np.empty(len(which), np.int64)
+    counts, stop = np.empty(len(which), np.int64), min(stop, 64 * bitmaps.shape[1])
     count_within(bitmaps, which, start, stop, counts)
     out = _room(int(counts.sum()), most)
     bitmaps_to_pairs(bitmaps, which, start, stop, names, *out)

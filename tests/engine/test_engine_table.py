@@ -49,29 +49,32 @@ def rows(rng: np.random.Generator, start: int, stop: int) -> pa.Table:
     )
 
 
-def lived(seed: int) -> tuple[LocalPSoup, list[int]]:
-    """An engine with chunks in all states, and queries of all kinds, some of which are gone; all show v and t."""
+def lived(seed: int, show: str = "v, t", having: str = "") -> tuple[LocalPSoup, list[int]]:
+    """An engine with chunks in all states, and queries of all kinds, some of which are gone; all show the same."""
     rng = np.random.default_rng(seed)
     soup = LocalPSoup(SMALL, VirtualClock(0))
     soup.execute("CREATE STREAM s (at TIMESTAMP NOT NULL, k BIGINT, v DOUBLE, t TEXT) TIMESTAMP BY at")
     queries: list[int] = []
 
     def register(where: str, values: Values) -> None:
-        select = f"SELECT v, t FROM s WHERE {where}{WINDOWS[int(rng.integers(4))]}"
+        condition = having if rng.random() < 0.5 else ""
+        select = f"SELECT {show} FROM s WHERE {where}{condition}{WINDOWS[int(rng.integers(4))]}"
         queries.extend(soup.register_many(select, pa.table(values(rng, int(rng.integers(9, 40))))))
         for where in rng.choice(WHERES, 2).tolist():
-            end = rng.choice(["", " LIMIT 3", " ORDER BY v DESC, t LIMIT 2"])
-            select = f"SELECT v, t FROM s WHERE {where}"
+            end = rng.choice(["", " GROUP BY k, v"] if having else ["", " LIMIT 3", " ORDER BY v DESC, t LIMIT 2"])
+            select = f"SELECT {show} FROM s WHERE {where}"
             queries.append(soup.register(f"{select}{end if end else WINDOWS[int(rng.integers(4))]}"))
-        queries.append(soup.register(f"SELECT DISTINCT v, t FROM s{WINDOWS[int(rng.integers(1, 3))]}"))
-        queries.append(soup.register(f"SELECT v, t FROM s{WINDOWS[int(rng.integers(4))]}"))
+        queries.append(soup.register(f"SELECT DISTINCT {show} FROM s{WINDOWS[int(rng.integers(1, 3))]}"))
+        queries.append(soup.register(f"SELECT {show} FROM s{WINDOWS[int(rng.integers(4))]}"))
 
     for number, start in enumerate(range(0, 300, 75)):
         register(*BLOCKS[(seed + number) % len(BLOCKS)])
         soup.push("s", rows(rng, start, start + 75))
         if rng.random() < 0.5:
             soup.maintain()
-    queries.append(soup.register("SELECT a.v, b.t FROM s a, s b WHERE a.k = b.k AND a.v > 0.8 BEGIN (NOW - 9 SECONDS)"))
+    if not having:
+        join = "SELECT a.v, b.t FROM s a, s b WHERE a.k = b.k AND a.v > 0.8 BEGIN (NOW - 9 SECONDS)"
+        queries.append(soup.register(join))
     gone = rng.choice(queries, len(queries) // 5, replace=False)
     soup.unregister_many([int(query_id) for query_id in gone])
     if seed % 2:
@@ -120,11 +123,22 @@ def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequ
     assert not failed
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_table_is_the_single_answers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+AGGREGATES = (
+    ("count(*) AS n", " HAVING count(*) > 2"),
+    ("count(*) AS n, sum(v) AS s, max(v) AS most, avg(k) AS mean", " HAVING max(v) > 0.9"),
+    ("first(t) AS f, last(v) AS l, min(t) AS least, arg_max(t, v) AS of, sum(k) / count(*) AS q", " HAVING NULL"),
+    ("sum(CAST(t AS BIGINT)) AS s, count(v) FILTER (WHERE 1 / (k - 3) > 0) AS n", " HAVING sum(k) % 2 = 0"),
+    ("any_value(v) AS x, count(DISTINCT k) AS d, stddev(v) AS e", " HAVING count(v) > 1"),
+)
+
+
+@pytest.mark.parametrize(("seed", "shown"), [*((seed, None) for seed in range(6)), *enumerate(AGGREGATES)])
+def test_a_table_is_the_single_answers(
+    seed: int, shown: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of any queries in any order, some twice, some gone; as of any time; in pieces of any size."""
     rng = np.random.default_rng(1_000 + seed)
-    soup, queries = lived(seed)
+    soup, queries = lived(seed, *(shown or ()))
     ids = rng.permutation([*queries, *rng.choice(queries, 9).tolist(), -1, 10**9, side_id(queries[-1], 0)]).tolist()
     ids = [query_id for query_id in ids if query_id >= 0]
     snapshot = soup.engine.snapshot()
@@ -134,7 +148,7 @@ def test_a_table_is_the_single_answers(seed: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(table_module, "_FEW", int(rng.choice([1, 8])))
     for as_of in (None, int(rng.integers(0, 299)) * SECOND):
         table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=as_of)
-        batches = list(table.batches(int(rng.choice([1, 7, 65_536]))))
+        batches = list(table.batches(int(rng.choice([20, 65_536]))))
         whole = pa.Table.from_batches(batches, table.schema)
         check_as_single(snapshot, table, whole, ids, as_of)
 
@@ -205,9 +219,10 @@ def test_no_step_for_a_query() -> None:
     soup.register_many("SELECT a FROM s WHERE a = ?", pa.table({"a": range(0, 10_000, 7)}))
     soup.push("s", pa.table({"a": range(20_000), "v": np.ones(20_000)}))
     later = soup.register_many("SELECT v FROM s WHERE a = ? AND v > 0", pa.table({"a": range(10_000)}))
+    counts = soup.register_many("SELECT count(*) AS n, sum(v) AS s FROM s WHERE a = ?", pa.table({"a": range(10_000)}))
     soup.push("s", pa.table({"a": range(100_000), "v": np.ones(100_000)}))  # the chunk that they met together is closed
 
-    def calls(known: range) -> int:
+    def calls(known: range, rows_each: int) -> int:
         asked = np.concatenate([known, np.arange(len(known)) + 10**6])
         count = 0
 
@@ -220,10 +235,10 @@ def test_no_step_for_a_query() -> None:
             rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
         finally:
             sys.setprofile(None)
-        assert rows == 2 * len(known)
+        assert rows == rows_each * len(known)
         return count
 
-    for some in (first, later):
-        calls(some)  # kernels are loaded
-        few, many = calls(some[:200]), calls(some)
+    for some, each in ((first, 2), (later, 2), (counts, 1)):
+        calls(some, each)  # kernels are loaded
+        few, many = calls(some[:200], each), calls(some, each)
         assert many <= few + 60, (few, many)
