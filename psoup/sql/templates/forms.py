@@ -33,8 +33,7 @@ _CHARACTERS = 65_536
 """Characters of all forms that are known: a template of 4,000 took 1.1 MB."""
 
 _UNFIT = re.compile(r"[?$\\\0]|--|/\*")
-_WHERE = re.compile(r"\(\s*WHERE\b|\b(?P<clause>WHERE)\b", re.IGNORECASE)
-"""The word, which in parentheses belongs to FILTER."""
+_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 _LITERAL = r"-?\d+(?:\.\d+)?(?![\w.])|'(?:[^']|'')*'(?!')"
 _COLUMN = r'(?:[a-z_]\w*|"[^"]*")'
 _COMPARISON = re.compile(
@@ -142,8 +141,11 @@ def in_order(text: str) -> str:
 
 
 def _where(text: str) -> re.Match[str] | None:
-    """The word WHERE of the statement itself."""
-    return next((word for word in _WHERE.finditer(text) if word["clause"]), None)
+    """The word WHERE of the statement itself, not that of a FILTER, which is in parentheses."""
+    where = _WHERE.search(text)
+    while where is not None and text[: where.start()].rstrip()[-1:] == "(":
+        where = _WHERE.search(text, where.end())
+    return where
 
 
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:
