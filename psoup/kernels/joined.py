@@ -29,6 +29,7 @@ from psoup.kernels.gather import (
     _pointer,
 )
 from psoup.kernels.inner import inner
+from psoup.kernels.pairs import _place
 
 FLOAT = 6
 """The form of a key that is a float64; other forms are those of `psoup.kernels.gather`."""
@@ -193,6 +194,73 @@ def probe_buckets(
             )
         else:
             at, n, more = _probe_all(keys, rows, base, factor, shift, starts, place_rows, at, rest, left, right, n)
+        looked += more
+    return np.int64(at), np.int64(inside), np.int64(n), np.int64(looked)
+
+
+@inner
+def _range(ordered, key, lower, low, upper, high, begin, end):
+    """The places of the partners of a key; those of the row before are a hint."""
+    places = ordered.shape[0]
+    begin = _place(ordered, key + low, False, 0, places, begin) if lower else 0
+    end = _place(ordered, key + high, True, 0, places, end) if upper else places
+    return begin, end
+
+
+@inner
+def _probe_near(keys, rows, ordered, place_rows, lower, low, upper, high, at, most, left, right, n):
+    """As `probe_ranges`, to the first row that is near the end of an array."""
+    room, places, looked = np.uint64(left.shape[0]), np.uint64(place_rows.shape[0]), _U0
+    every, count = rows.shape[0] == 0, np.uint64(max(rows.shape[0], keys.shape[0] if rows.shape[0] == 0 else 0))
+    begin = end = np.int64(0)
+    while at < count and looked < most:
+        row = np.int32(at) if every else rows[at]
+        begin, end = _range(ordered, keys[np.uint64(row)], lower, low, upper, high, begin, end)
+        first, size = np.uint64(begin), np.uint64(max(end - begin, 0))
+        if n + size + _U8 > room or first + size + _U8 > places:
+            break
+        p = _U0
+        while p < size:
+            _emit_eight(row, place_rows, first + p, left, right, n + p)
+            p += _U8
+        n += size
+        looked += size
+        at += _U1
+    return at, n, looked
+
+
+@njit(cache=True, nogil=True)
+def probe_ranges(
+    keys, rows, ordered, place_rows, lower, low, upper, high, at, inside, most, left, right
+):  # fmt: skip
+    """As `probe_buckets`, for rows whose keys are near: key + low <= the other (if `lower`) <= key + high (if `upper`).
+
+    ordered: int64[places], the keys of place_rows, int32[places]; both ascend. No sum may overflow. O(places looked at
+    + rows), times the logarithm of how far the ranges of a row are from those of the row before.
+    """
+    n, looked, left_of = _U0, _U0, np.uint64(most)
+    every = rows.shape[0] == 0
+    count, at, inside = np.uint64(keys.shape[0] if every else rows.shape[0]), np.uint64(at), np.uint64(inside)
+    while at < count and looked < left_of:
+        row = np.int32(at) if every else rows[at]
+        begin, end = _range(ordered, keys[np.uint64(row)], lower, low, upper, high, 0, 0)
+        first = np.uint64(begin) + inside
+        size = np.uint64(max(end - np.int64(first), 0))
+        taken = min(size, np.uint64(left.shape[0]) - n)
+        if taken < size and n > _U0:
+            break
+        for p in range(taken):
+            left[n + p], right[n + p] = row, place_rows[first + p]
+        n += taken
+        looked += taken
+        if taken < size:
+            inside += taken
+            break
+        at, inside = at + _U1, _U0
+        rest = left_of - looked if left_of > looked else _U0
+        at, n, more = _probe_near(
+            keys, rows, ordered, place_rows, lower, low, upper, high, at, rest, left, right, n
+        )  # fmt: skip
         looked += more
     return np.int64(at), np.int64(inside), np.int64(n), np.int64(looked)
 

@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer.direct import direct_join
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_message import JoinedMessage
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
+from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
 from psoup.runner import serial
 from psoup_service.host.readers import SharedBytes
@@ -93,6 +95,51 @@ def _text(table: pa.Table) -> str:
     return str(table.to_pydict())
 
 
+BANDS = (
+    "s.k BETWEEN r.k AND r.k",
+    "s.k > r.k AND s.n > 5",
+    "r.k >= s.k AND r.n > 6 AND s.n > 6",
+    "s._time BETWEEN r._time - INTERVAL 2 SECONDS AND r._time + INTERVAL 1 SECOND AND r.n > 5",
+    "s.up >= r.up - 3 AND s.up < r.up + 5",
+    "r.up - 2 > s.up AND s.up + 9 > r.up",
+    "s.up + 3 < r.up AND s.up > r.up",
+    "s.up <= r.n AND r.n > 5",
+    "s.up >= r.up AND s.n <= r.n AND r.n > 5 AND s.n > 5",
+    "s.up > r.up + 9223372036854775800",
+    "s.n BETWEEN r.n - 1 AND r.n AND r.up < 30",
+    "s.at BETWEEN r.at - INTERVAL 1 MINUTE AND r.at",
+    "s.at < r.at - INTERVAL 290000 YEARS",
+)
+"""Also of columns that do not ascend, and with sums that leave the range of their type."""
+
+
+@pytest.mark.parametrize("null_share", [0.0, 0.1])
+def test_direct_bands_equal_others(null_share: float) -> None:
+    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100)), np.random.default_rng(9)
+    for stream in "rs":
+        soup.execute(f"CREATE STREAM {stream} (k DOUBLE, n BIGINT, up BIGINT, at TIMESTAMP)")
+        columns = {
+            "k": rng.choice([0.0, -0.0, 1.5, float("nan"), float("inf")], ROWS),
+            "n": rng.integers(-9, 9, ROWS),
+            "up": np.sort(rng.integers(0, 200, ROWS)),
+            "at": np.sort(rng.integers(0, 10**9, ROWS)).astype("datetime64[us]"),
+        }
+        held = {name: pa.array(own, mask=rng.random(ROWS) < null_share) for name, own in columns.items()}
+        for start in range(0, ROWS, 50):
+            soup.push(stream, pa.table(held).slice(start, 50))
+            soup.clock.set(100 + 20_000 * start)  # type: ignore[attr-defined]
+    for band in BANDS:
+        answer = soup.ask(f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band}")
+        slow = soup.ask(
+            f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band} {OTHERWISE} ORDER BY r._id, j"
+        )
+        table = answer.to_table()
+        assert _text(table) == _text(slow.to_table()), band
+        assert answer.errors == slow.errors, band
+        few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {band} LIMIT 5 OFFSET 9").to_table()
+        assert few.equals(table.select(["_id", "j"]).slice(9, 5)), band
+
+
 def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:
     answer = _soup("few", 0.1).ask(f"SELECT {SELECT} FROM r, s WHERE r.k = s.k")
     whole = answer.to_table()
@@ -155,3 +202,29 @@ def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
     assert tables[0].num_rows > 1_000_000
     assert tables[0].equals(tables[1])
     assert tables[0].column("a").to_pylist()[::5_000] == sorted(tables[0].column("a").to_pylist()[::5_000])
+
+
+@pytest.mark.parametrize(
+    ("where", "direct"),
+    [
+        ("r.k = s.k", True),
+        ("s.at BETWEEN r.at AND r.at + INTERVAL 1 DAY", True),
+        ("r.n + 1 > s.n AND r.n < s.n - 4", True),
+        ("r.k = s.k + 1", False),
+        ("r.k = s.n", False),
+        ("r.k = s.k AND r.n < s.n", False),
+        ("r.k = s.k AND r.n + s.n > 0", False),
+        ("r.n < s.n AND r.at < s.at", False),
+        ("r.at < s.at - INTERVAL 1 MONTH", False),
+        ("r.n * 2 < s.n", False),
+    ],
+)
+def test_which_joins_are_direct(where: str, direct: bool) -> None:
+    soup = LocalPSoup()
+    for name in "rs":
+        soup.execute(f"CREATE STREAM {name} (k DOUBLE, n BIGINT, at TIMESTAMP)")
+    query = soup.register(f"SELECT r.k FROM r, s WHERE {where}")
+    node = soup.engine.snapshot().query(query, soup.tenant).query.plan
+    while not isinstance(node, Join):
+        (node,) = node.inputs
+    assert (direct_join(node) is not None) == direct

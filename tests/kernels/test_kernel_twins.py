@@ -54,6 +54,7 @@ SCRATCH = {
     "buckets.keep_marked": (5,),
     "joined.gather_keys": (2, 7),
     "joined.probe_buckets": (11, 12),
+    "joined.probe_ranges": (11, 12),
     "joined.gather_whole": (2,),
     "joined.gather_at": (3,),
     "pairs.emit_pairs": (8, 9),
@@ -88,7 +89,7 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [own[: returned[2]] for own in arguments[8:]]
     if name == "joined.gather_keys":
         return arguments[7][: returned[0]] if returned[0] < len(arguments[7]) else None
-    if name == "joined.probe_buckets":
+    if name in ("joined.probe_buckets", "joined.probe_ranges"):
         return [own[: returned[2]] for own in arguments[11:]]
     if name == "pairs.keep_pairs":
         return [own[:returned] for own in arguments[3:5]]

@@ -61,6 +61,25 @@ def probe_buckets(rng: Rng) -> Arguments:
     return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
 
 
+def probe_ranges(rng: Rng) -> Arguments:
+    """Driving keys that ascend, or in any order; bounds on both sides, on one or on none, also the wrong way around."""
+    keys, ordered = rng.integers(0, 99, 40), np.sort(rng.integers(0, 99, int(rng.integers(1, 60))))
+    keys = np.sort(keys) if rng.random() < 0.5 else keys
+    rows = np.sort(rng.permutation(40)[: int(rng.integers(1, 40))]).astype(np.int32)
+    rows = rows if rng.random() < 0.5 else rows[:0]
+    places = np.sort(rng.permutation(200)[: len(ordered)]).astype(np.int32)
+    lower, upper = bool(rng.random() < 0.8), bool(rng.random() < 0.8)
+    low, high = (int(bound) for bound in np.sort(rng.integers(-30, 30, 2)))
+    low, high = (high, low) if rng.random() < 0.1 else (low, high)
+    ask = (keys, rows, ordered, places, lower, low, upper, high)
+    count, inside, room = len(rows) or 40, 0, int(rng.choice([1, 7, 5_000]))
+    at = int(rng.integers(0, count + 1))
+    if at < count and rng.random() < 0.5:
+        at, inside, *_ = plain_joined.probe_ranges(*ask, at, 0, 10, np.zeros(2, np.int32), np.zeros(2, np.int32))
+    most = int(rng.choice([1, 30, 10_000]))
+    return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
 def gather_whole(rng: Rng) -> Arguments:
     """With validity, or without where no chunk has it."""
     columns, kinds, sources, stride, rows, stops = _side(rng)
@@ -96,6 +115,7 @@ def gather_at(rng: Rng) -> Arguments:
 SHOWING = {
     "joined.gather_keys": gather_keys,
     "joined.probe_buckets": probe_buckets,
+    "joined.probe_ranges": probe_ranges,
     "joined.gather_whole": gather_whole,
     "joined.gather_at": gather_at,
 }

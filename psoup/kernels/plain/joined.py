@@ -70,6 +70,41 @@ def probe_buckets(
     return at, inside, n, looked
 
 
+def probe_ranges(
+    keys: Array,
+    rows: Array,
+    ordered: Array,
+    place_rows: Array,
+    lower: bool,
+    low: int,
+    upper: bool,
+    high: int,
+    at: int,
+    inside: int,
+    most: int,
+    left: Array,
+    right: Array,
+) -> tuple[int, int, int, int]:
+    """See the kernel."""
+    n = looked = 0
+    driving = rows if len(rows) else np.arange(len(keys))
+    while at < len(driving) and looked < most:
+        row = driving[at]
+        begin = int(np.searchsorted(ordered, keys[row] + low)) if lower else 0
+        end = int(np.searchsorted(ordered, keys[row] + high, "right")) if upper else len(ordered)
+        places = np.arange(begin + inside, max(end, begin + inside))
+        taken = places[: len(left) - n]
+        if len(taken) < len(places) and n:
+            break
+        left[n : n + len(taken)], right[n : n + len(taken)] = row, place_rows[taken]
+        n, looked = n + len(taken), looked + len(taken)
+        if len(taken) < len(places):
+            inside += len(taken)
+            break
+        at, inside = at + 1, 0
+    return at, inside, n, looked
+
+
 def gather_whole(
     kinds: Array, columns: Array, sources: Array, stride: int, rows: Array, stops: Array, values: Array, valid: Array
 ) -> None:
