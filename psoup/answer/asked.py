@@ -103,12 +103,12 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
     sqc_ids: Array = np.zeros(len(distinct), np.int64)
     for number, parts in enumerate(members.values()):
         for _, _, keys, clauses in parts:
-            at = shift + np.searchsorted(wanted, keys)
+            at = shift + (np.arange(len(keys)) if len(keys) == len(wanted) else np.searchsorted(wanted, keys))
             of[at], sqc_ids[at] = number, clauses
     by_place = of if back is None else of[back]
     clause_of = sqc_ids if back is None else sqc_ids[back]
     order = order_of(by_place)
-    ends = np.searchsorted(by_place[order], np.arange(-1, len(members)), "right")
+    ends = np.cumsum(np.bincount(by_place + 1, minlength=len(members) + 1))
     sets = []
     for number, parts in enumerate(members.values()):
         places = order[ends[number] : ends[number + 1]]

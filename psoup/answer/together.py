@@ -34,7 +34,7 @@ from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
-from psoup.results.sets import Pairs, evaluated, joined, kept_counts, kept_pairs
+from psoup.results.sets import Pairs, Wanted, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
 
@@ -69,6 +69,10 @@ class Together:
     """Records and blocks of the clauses, as they are first asked for."""
     _index: tuple[bytes, _Index] | None = field(default=None)
     """The clauses that the last chunk lacked, as an index."""
+    wanted: Wanted = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wanted = Wanted(self.ids)
 
     def found(self, low: int, high: int, most: int) -> Iterator[Found]:
         """The matches with IDs in [low, high), oldest chunk first; chunks without any are left out.
@@ -93,7 +97,7 @@ class Together:
             self.budget.check()
             met = evaluated(entry.results, self.ids)
             if met.all():
-                counts += kept_counts(entry.results, self.ids, start, _end(entry, stop), most)
+                counts += kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
                 kept = self._errors_kept(entry.results, met)
                 errors += 0 if kept is None else kept
                 continue
@@ -109,9 +113,9 @@ class Together:
         met = evaluated(results, self.ids)
         errors = self._errors_kept(results, met)
         if met.all():
-            return Found(entry, kept_pairs(results, self.ids, start, _end(entry, stop), most), errors)
+            return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), most), errors)
         known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
-        pairs = kept_pairs(results, self.ids[known], start, stop, most)
+        pairs = kept_pairs(results, Wanted(self.ids[known]), start, stop, most)
         kept = Pairs(known[pairs.which], pairs.offsets)
         alone = self._alone(entry, lacking)
         errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
@@ -157,7 +161,7 @@ class Together:
             probe(index.subset, piece, results, self.snapshot.run, every_row(self.budget))
         errors[places] += index.errors(results)
         view = results.view(stop, slots)
-        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), slots, start, stop, 2**62)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, 2**62)
         return Pairs(places[pairs.which], pairs.offsets)
 
     def _refuse_or_begin(self, parts: list[tuple[ChunkEntry, int, int]]) -> Callable[[int], None] | None:

@@ -30,6 +30,19 @@ def _first_from(lists, low, high, bound):
 
 
 @njit(cache=True, nogil=True)
+def add_named(names, values, least, table, sums):
+    """Add values to the sums of their names.
+
+    names: int64[n]; values: int32[n]; table: int32[t], the place of name least + i, or -1; read. sums: int64[k],
+    written in place. Names that the table has not are left out. O(n).
+    """
+    for i in range(names.shape[0]):
+        number = names[i] - least
+        if 0 <= number < table.shape[0] and table[number] >= 0:
+            sums[table[number]] += values[i]
+
+
+@njit(cache=True, nogil=True)
 def lists_within(lists, start, stop, places, counts):
     """Narrow lists to their offsets in [start, stop).
 

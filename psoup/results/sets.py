@@ -17,6 +17,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.kernels.rows import gather_rows, set_bits
 from psoup.kernels.sets import (
+    add_named,
     bitmaps_to_pairs,
     count_within,
     lists_to_pairs,
@@ -29,8 +30,8 @@ from psoup.results.open import OpenView
 from psoup.results.runs import order_of
 from psoup.results.sealed import Pack
 
-_FEW = 16
-"""How many times fewer clauses are looked for one by one in a pack."""
+_MANY, _SPREAD = 256, 16
+"""Clauses from which on a table is made, and how many numbers it may have for each."""
 _ROWS = 1_024
 """Rows of bits of an open chunk that are copied together: 8 MB of full chunks."""
 
@@ -39,6 +40,35 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 class TooManyPairs(Exception):
     """Raised if there are more pairs than were asked for: fewer clauses must be asked for."""
+
+
+class Wanted:
+    """Clauses that are looked for: SQC IDs, int64[k], ascending, each once.
+
+    `table`: int32, the place of the clause `least` + i, or -1, if IDs lie so close that it is small; else None.
+    """
+
+    def __init__(self, ids: Array) -> None:
+        self.ids = ids
+        self.table: Array | None = None
+        self.least = int(ids[0]) if len(ids) else 0
+        span = int(ids[-1]) - self.least + 1 if len(ids) else 0
+        if len(ids) >= _MANY and span <= _SPREAD * len(ids):
+            self.table = np.full(span, -1, np.int32)
+            self.table[ids - self.least] = np.arange(len(ids), dtype=np.int32)
+
+    def places(self, names: Array) -> Array:
+        """The place of each name (int64[n]), or -1: int32[n]. O(n), O(n log k) without a table."""
+        places: Array = np.full(len(names), -1, np.int32)
+        if not len(self.ids):
+            return places
+        near = np.flatnonzero((names >= self.least) & (names <= self.ids[-1]))
+        if self.table is not None:
+            places[near] = self.table[names[near] - self.least]
+            return places
+        at = np.searchsorted(self.ids, names[near])
+        places[near] = np.where(self.ids[at] == names[near], at, -1)
+        return places
 
 
 class Pairs(NamedTuple):
@@ -61,17 +91,19 @@ def evaluated(results: ChunkResults, ids: Array) -> Array:
     return met
 
 
-def kept_pairs(results: ChunkResults, ids: Array, start: int, stop: int, most: int) -> Pairs:
-    """The matches in [start, stop) of clauses (SQC IDs, int64[k], ascending) that were `evaluated`.
+def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Pairs:
+    """The matches in [start, stop) of the wanted clauses, which were `evaluated`.
 
     A closed chunk may have the `stop` WHOLE: then nothing is cut off.
 
     Raises TooManyPairs if there are more than `most`. O(k log clauses + matches), and the runs of an open chunk.
     """
     parts, room = list[Pairs](), most
-    sources: list[Iterator[Pairs]] = [_packed(pack, ids, start, stop, most) for pack in results.packs]
+    sources: list[Iterator[Pairs]] = [_packed(pack, wanted, start, stop, most) for pack in results.packs]
     if results.open is not None:
-        sources.append(_opened(results.open, ids[: np.searchsorted(ids, results.covered_before)], start, stop, most))
+        before = np.searchsorted(wanted.ids, results.covered_before)
+        some = wanted if before == len(wanted.ids) else Wanted(wanted.ids[:before])
+        sources.append(_opened(results.open, some, start, stop, most))
     for source in sources:
         for part in source:
             room -= len(part.which)
@@ -94,17 +126,20 @@ def joined(parts: list[Pairs]) -> Pairs:
     return Pairs(which[order], offsets[order])
 
 
-def kept_counts(results: ChunkResults, ids: Array, start: int, stop: int, most: int) -> Array:
+def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Array:
     """How many matches in [start, stop) each clause has, int64[k]; arguments and errors are those of `kept_pairs`.
 
     No pair is made of what is packed.
     """
-    counts: Array = np.zeros(len(ids), np.int64)
+    counts: Array = np.zeros(len(wanted.ids), np.int64)
     if results.open is not None:
-        pairs = kept_pairs(results, ids, start, stop, most)
-        return np.bincount(pairs.which, minlength=len(ids))
+        pairs = kept_pairs(results, wanted, start, stop, most)
+        return np.bincount(pairs.which, minlength=len(wanted.ids))
     for pack in results.packs:
-        names, at = _in_both(ids, pack.ids)
+        if wanted.table is not None and start == 0 and stop == WHOLE:
+            add_named(pack.ids, pack.counts, wanted.least, wanted.table, counts)
+            continue
+        names, at = _in_both(wanted, pack.ids)
         places, own = pack.place[at], pack.counts[at].astype(np.int64)
         if start > 0 or stop < WHOLE:
             are_lists = places >= 0
@@ -118,26 +153,9 @@ def kept_counts(results: ChunkResults, ids: Array, start: int, stop: int, most: 
     return counts
 
 
-def places_of(ids: Array, names: Array) -> Array:
-    """The place in `ids` (int64[k], ascending) of each name (int64[n]), or -1: int32[n]. O(k + n) if IDs lie close."""
-    places: Array = np.full(len(names), -1, np.int32)
-    if not len(ids) or not len(names):
-        return places
-    least, greatest = int(ids[0]), int(ids[-1])
-    near = np.flatnonzero((names >= least) & (names <= greatest))
-    if greatest - least <= 8 * (len(ids) + len(names)):
-        table: Array = np.full(greatest - least + 1, -1, np.int32)
-        table[ids - least] = np.arange(len(ids), dtype=np.int32)
-        places[near] = table[names[near] - least]
-        return places
-    at = np.searchsorted(ids, names[near])
-    places[near] = np.where(ids[at] == names[near], at, -1)
-    return places
-
-
-def _packed(pack: Pack, ids: Array, start: int, stop: int, most: int) -> Iterator[Pairs]:
+def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Iterator[Pairs]:
     """The pairs of a pack: those of lists, then those of bitmaps."""
-    names, at = _in_both(ids, pack.ids)
+    names, at = _in_both(wanted, pack.ids)
     places, counts = pack.place[at], pack.counts[at].astype(np.int64)
     are_lists = places >= 0
     listed = np.flatnonzero(are_lists)
@@ -152,14 +170,14 @@ def _packed(pack: Pack, ids: Array, start: int, stop: int, most: int) -> Iterato
         yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, most)
 
 
-def _in_both(ids: Array, others: Array) -> tuple[Array, Array]:
-    """The places of IDs (int64, ascending) that are among both: in `ids`, ascending, and in `others`."""
-    if _FEW * len(ids) > len(others):
-        places = places_of(ids, others)
+def _in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
+    """The places of IDs that are both wanted and among others (int64, ascending): among the wanted, and there."""
+    if wanted.table is not None:
+        places = wanted.places(others)
         at = np.flatnonzero(places >= 0)
         return places[at].astype(np.int64), at
-    at = np.minimum(np.searchsorted(others, ids), max(len(others) - 1, 0))
-    names = np.flatnonzero(others[at] == ids)
+    at = np.minimum(np.searchsorted(others, wanted.ids), max(len(others) - 1, 0))
+    names = np.flatnonzero(others[at] == wanted.ids)
     return names, at[names]
 
 
@@ -171,12 +189,12 @@ def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: in
     return out
 
 
-def _opened(view: OpenView, ids: Array, start: int, stop: int, most: int) -> Iterator[Pairs]:
+def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, most: int) -> Iterator[Pairs]:
     """The pairs of an open chunk: of clauses that have a row, some of these at a time, then of the others.
 
     A row is copied before it is counted, as sealing may write matches of runs to it; runs are added to the copy.
     """
-    place_of_slot = places_of(ids, view.sqc_of_slot)
+    place_of_slot = wanted.places(view.sqc_of_slot)
     parts = []
     for run in view.runs:
         which, offsets = np.empty(len(run.slots), np.int64), np.empty(len(run.slots), np.int64)
@@ -193,7 +211,7 @@ def _opened(view: OpenView, ids: Array, start: int, stop: int, most: int) -> Ite
         yield pairs
         return
     names = place_of_slot[slots].astype(np.int64)
-    row_of_name: Array = np.full(len(ids), -1, np.int64)
+    row_of_name: Array = np.full(len(wanted.ids), -1, np.int64)
     row_of_name[names] = np.arange(len(rows))
     in_row = row_of_name[pairs.which]
     yield Pairs(pairs.which[in_row < 0], pairs.offsets[in_row < 0])

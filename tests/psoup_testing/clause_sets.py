@@ -60,7 +60,17 @@ def _runs_to_pairs(rng: Rng) -> Arguments:
     return slots, run, places, *_span(rng, 90), np.zeros(count, np.int64), np.zeros(count, np.int64)
 
 
+def _add_named(rng: Rng) -> Arguments:
+    names, least = (
+        np.sort(rng.permutation(60)[: int(rng.integers(0, 40))]) + (1 << 40),
+        (1 << 40) + int(rng.integers(9)),
+    )
+    table = rng.integers(-1, 5, int(rng.integers(0, 50))).astype(np.int32)
+    return names, rng.integers(1, 9, len(names)).astype(np.int32), least, table, rng.integers(0, 9, 5)
+
+
 CASES = {
+    "sets.add_named": _add_named,
     "sets.lists_within": _lists_within,
     "sets.lists_to_pairs": _lists_to_pairs,
     "sets.count_within": _count_within,

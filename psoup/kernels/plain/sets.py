@@ -7,6 +7,13 @@ import numpy as np
 from psoup.kernels.plain import Array
 
 
+def add_named(names: Array, values: Array, least: int, table: Array, sums: Array) -> None:
+    """See the kernel."""
+    for name, value in zip(names.tolist(), values.tolist(), strict=True):
+        if least <= name < least + len(table) and table[name - least] >= 0:
+            sums[table[name - least]] += value
+
+
 def lists_within(lists: Array, start: int, stop: int, places: Array, counts: Array) -> None:
     """See the kernel."""
     for i, (place, count) in enumerate(zip(places.tolist(), counts.tolist(), strict=True)):
