@@ -31,6 +31,18 @@ _WHERE = (
     "power(b, 2) > exp(b) AND atan2(b, 2.5) > 0",
     "c ILIKE '%X_1%' OR c ~ 'x[0-9]+'",
 )
+_JOINED = (
+    "SELECT r.a, s.b, s.d FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < 9 AND s.a > 2 AND s.b < 0.9",
+    "SELECT r.a, s.c FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < 9 AND s.a > 2 AND s.b < 0.9",
+    "SELECT r.a, s.c FROM warm AS r, warm AS s WHERE r.c = s.c AND r.a < 3 AND r.t <= s.t AND r.a + s.a < 7",
+    "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND s.a < 3 ORDER BY r.b LIMIT 9",
+)
+_SHOWN = (
+    "SELECT reverse(c), lpad(c, 9, 'x'), regexp_replace(c, '[0-9]', ''), epoch(t - t), sign(b), a % 5 FROM warm",
+    "SELECT count(*), sum(a), avg(b), min(a), max(b), first(c), last(a), max(c), stddev(b), sum(d) FROM warm WHERE f",
+    "SELECT a, count(*), sum(d), avg(b), min(c), max(b), arg_max(a, b), approx_count_distinct(c) FROM warm GROUP BY a",
+    "SELECT c, e, count(DISTINCT a), median(b), sum(a) AS n FROM warm GROUP BY c, e HAVING sum(a) > 3 ORDER BY n",
+)
 _ROWS = 512
 
 
@@ -72,6 +84,7 @@ def _run_everything() -> int:
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))
     block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
     soup.unregister(block[0])
+    rows = soup.invoke_table(block).to_table().num_rows
     named = pa.table({"a": range(600), "key": [f"k{n % 300}-{n}" for n in range(600)], "user": ["u"] * 600})
     for _ in range(2):
         soup.register_many("SELECT a FROM warm WHERE a < ?", named, key="key", labels=("user",), replace=True)
@@ -80,7 +93,9 @@ def _run_everything() -> int:
         soup.unregister_many(key_prefix="k1")
     soup.maintain()
     queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
-    rows = sum(soup.invoke(query).to_table().num_rows for query in queries)
+    rows += sum(soup.invoke(query).to_table().num_rows for query in queries)
+    rows += soup.invoke_table(block).to_table().num_rows
+    rows += sum(soup.invoke(soup.register(statement)).to_table().num_rows for statement in _JOINED + _SHOWN)
     soup.matches("warm", 0)
     soup.match("warm", _batch(start + dt.timedelta(hours=3)))
     return rows
