@@ -11,7 +11,7 @@ SELECT list shows of tuples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -36,11 +36,20 @@ def group_keys(
         return tuple(dict.fromkeys(output.expr for output in outputs if _of_tuples(output.expr)))
     by_name = {output.name.lower(): output.expr for output in outputs}
     keys: dict[Expr, None] = {}
-    for node in group.expressions:
+    for node in _flat(group.expressions):
         with binder.within(GROUP_BY):
             key = binder.with_aliases(node, by_name)
         keys[_checked(source, node, key, outputs)] = None
     return tuple(keys)
+
+
+def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
+    """The keys, those in parentheses as well: (a, b) is a, b."""
+    for node in nodes:
+        if isinstance(node, exp.Tuple):
+            yield from _flat(node.expressions)
+        else:
+            yield node
 
 
 def _of_tuples(expr: Expr) -> bool:

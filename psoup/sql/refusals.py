@@ -114,6 +114,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
     exp.Group: frozenset({"expressions", "all"}),
     exp.Filter: _PAIR,
+    exp.Tuple: frozenset({"expressions"}),  # of keys; no rule binds another
     **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.BitwiseAnd, exp.BitwiseOr), _PAIR),

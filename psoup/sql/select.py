@@ -147,7 +147,8 @@ def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Nod
     grouped_by = group_keys(source, select, binder, outputs)
     having = having_condition(source, select, binder, outputs, grouped_by)
     keys = order_keys(source, select, binder, outputs, distinct)
-    if grouped_by or having is not None or binder.measures.listed:
+    group = select.args.get("group")
+    if grouped_by or having is not None or binder.measures.listed or (group is not None and not group.args.get("all")):
         groups = Groups(source, Aggregate(origin, grouped_by, binder.measures.listed), select)
         outputs, keys, origin = groups.outputs(outputs), groups.order(keys), groups.node(having)
     limit = _limit(source, binder, select.args.get("limit"))

@@ -182,6 +182,8 @@ def test_an_aggregate_alone_is_one_row() -> None:
         ("SELECT sym, qty % 10 AS last, max(rate) FROM trades GROUP BY ALL", ["sym", "(qty % 10)"]),
         ("SELECT sym, 1 AS one, now() AS n, max(rate) AS m FROM trades GROUP BY ALL", ["sym"]),
         ("SELECT count(*) FROM trades GROUP BY ALL", []),
+        ("SELECT 1 AS one FROM trades GROUP BY ()", []),
+        ("SELECT sym, qty FROM trades GROUP BY (sym, qty), (), day", ["sym", "qty", "day"]),
         ("SELECT count(*) FROM trades GROUP BY qty % 10, sym", ["(qty % 10)", "sym"]),
         ("SELECT (qty + 1) * 2 AS x FROM trades GROUP BY qty + 1", ["(qty + 1)"]),
         ("SELECT -qty AS qty, count(*) FROM trades GROUP BY qty", ["qty"]),  # a column before an alias
@@ -196,6 +198,11 @@ def test_an_aggregate_alone_is_one_row() -> None:
 def test_keys_are_columns_aliases_places_or_all(text: str, keys: list[str]) -> None:
     aggregate = table(bind(text))
     assert [column.name for column in aggregate.columns[: len(aggregate.keys)]] == keys
+
+
+def test_all_of_a_list_of_constants_groups_nothing() -> None:
+    plan = bind("SELECT 1 AS one FROM trades GROUP BY ALL").plan
+    assert plan_text(plan) == plan_text(bind("SELECT 1 AS one FROM trades").plan)  # a row for each tuple, as in DuckDB
 
 
 def test_having_takes_a_key_then_an_alias() -> None:

@@ -164,7 +164,7 @@ def test_each_source_may_have_a_window_in_brackets(brackets: str, window: str) -
         ("SELECT name FROM u JOIN s USING (name)", "UNKNOWN_COLUMN", "its columns are k, b, at; other"),
         ("SELECT a FROM r LEFT OUTER JOIN s ON r.k = s.k", "NOT_SUPPORTED", "column 17: LEFT OUTER JOIN is not"),
         ("SELECT a FROM r LEFT JOIN s ON r.k = s.k", "NOT_SUPPORTED", "for rows without a partner"),
-        ("SELECT a FROM r ASOF JOIN s ON r.t >= s.at", "NOT_SUPPORTED", "take the greatest b.t of each a"),
+        ("SELECT a FROM r ASOF JOIN s ON r.t >= s.at", "NOT_SUPPORTED", "take arg_max(b.x, b.t)"),
         ("SELECT a FROM r STRAIGHT_JOIN s ON r.k = s.k", "NOT_SUPPORTED", "PSoup has inner joins"),
         ("SELECT a FROM r JOIN (SELECT * FROM s) z USING (k)", "NOT_SUPPORTED", "join the stream itself"),
         ("SELECT a FROM r WHERE k IN (SELECT k FROM s)", "NOT_SUPPORTED", "SELECT DISTINCT a._id"),
