@@ -12,7 +12,6 @@ those of texts, which are compared in full. In the end `order` says in which ord
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,8 @@ import pyarrow.compute as pc
 
 from psoup.aggregates.state import ALL, plain
 from psoup.columns import Array, Column, empty_column
+from psoup.data.chunk import ChunkView
+from psoup.data.coded import ASKED, USELESS, Coded, is_worth_keeping
 from psoup.errors import ResourceExhausted
 from psoup.kernels import group, identity
 from psoup.kernels.gather import take_texts
@@ -51,6 +52,19 @@ def over_keys(most: int) -> ResourceExhausted:
         reason="GROUP_BUDGET",
         limit=most,
     )
+
+
+class Room:
+    """Memory for the numbers of one part after the other: memory that is new costs more than to number the rows."""
+
+    def __init__(self, dtype: type) -> None:
+        self._array: Array = np.empty(0, dtype)
+
+    def of(self, size: int) -> Array:
+        """So many elements, arbitrary; they are those of the call before."""
+        if len(self._array) < size:
+            self._array = np.empty(size, self._array.dtype)
+        return self._array[:size]
 
 
 class _Numbers:
@@ -99,6 +113,7 @@ class Integers:
 
     def __init__(self, most: int, hold: Hold) -> None:
         self._numbers = _Numbers(most, hold, np.int64)
+        self.room = Room(np.int32)
         self._seed = _seeds()[0]
         self._rows = 0
         self._base = 0
@@ -117,8 +132,8 @@ class Integers:
         return self._numbers.null
 
     def number(self, keys: Array, valid: Array = ALL) -> Array:
-        """Number keys (int64[n], uint8[n]): int32[n]. Raises ResourceExhausted (GROUP_BUDGET)."""
-        numbers: Array = np.empty(len(keys), np.int32)
+        """Number keys (int64[n], uint8[n]): int32[n], see `Room`. Raises ResourceExhausted (GROUP_BUDGET)."""
+        numbers = self.room.of(len(keys))
         keys, row = plain(keys), 0
         self._rows += len(keys)
         if len(keys) and self._near is not None:
@@ -178,6 +193,7 @@ class Texts:
 
     def __init__(self, most: int, hold: Hold) -> None:
         self._numbers = _Numbers(most, hold, np.uint64)
+        self.room = Room(np.int32)
         self._seeds = _seeds()
         self._table = self._numbers.new_table(self._numbers.table_size())
         self._kept = empty_column(DataType(Kind.TEXT))
@@ -193,14 +209,14 @@ class Texts:
         return self._numbers.null
 
     def number(self, column: Column, valid: Array = ALL) -> Array:
-        """Number the texts of a column: int32[n]. Raises ResourceExhausted (GROUP_BUDGET)."""
+        """Number the texts of a column: int32[n], see `Room`. Raises ResourceExhausted (GROUP_BUDGET)."""
         count, row, before = len(column), 0, self.count
         given = self._numbers
         assert column.data is not None
         ends, data = plain(column.values), plain(column.data)
         hashes: Array = np.empty((count, 2), np.uint64)
         identity.mix_texts(ends, data, self._seeds, hashes)
-        numbers: Array = np.empty(count, np.int32)
+        numbers = self.room.of(count)
         rows = np.full(len(given.known), -1, np.int64)
         lane = np.ascontiguousarray(hashes[:, 0])
         kept = self._kept.values, self._kept.data
@@ -252,17 +268,22 @@ class Keys:
         self._types = types
         self._single = [(Texts if kind.kind is Kind.TEXT else Integers)(most, hold) for kind in types]
         self._pairs = [Integers(most, hold) for _ in types[1:]]
+        self._room = Room(np.int64)
 
     @property
     def count(self) -> int:
         """How many groups there are."""
         return self._pairs[-1].count if self._pairs else self._single[0].count
 
-    def number(self, columns: Sequence[Column]) -> Array:
-        """Number the groups of rows: int32[n]. Raises ResourceExhausted (GROUP_BUDGET)."""
+    def number(self, columns: Sequence[Column | Coded]) -> Array:
+        """Number the groups of rows: int32[n], which the next call overwrites. Raises as `over_keys`."""
         given = [_numbered(own, column) for own, column in zip(self._single, columns, strict=True)]
-        pairs = iter(self._pairs)
-        return reduce(lambda left, right: next(pairs).number(left.astype(np.int64) << 32 | right), given)
+        numbers = given[0]
+        for pairs, right in zip(self._pairs, given[1:], strict=True):
+            joined = self._room.of(len(right))
+            group.pair_numbers(numbers, right, joined)
+            numbers = pairs.number(joined)
+        return numbers
 
     def columns(self, groups: Array) -> list[Column]:
         """The keys of some groups (int64[k])."""
@@ -291,9 +312,42 @@ class Keys:
         return [groups, *reversed(numbers)]
 
 
-def _numbered(own: Integers | Texts, column: Column) -> Array:
+def _numbered(own: Integers | Texts, column: Column | Coded) -> Array:
+    if isinstance(column, Coded):
+        return _mapped(own, column)
     valid = ALL if column.valid is None else plain(column.valid).view(np.uint8)
     return own.number(column, valid) if isinstance(own, Texts) else own.number(column.order_keys(), valid)
+
+
+def _mapped(own: Integers | Texts, column: Coded) -> Array:
+    """The numbers of rows whose values are known by number: only values that occur in them are keys."""
+    numbers: Array = np.zeros(len(column.values), np.int32)
+    if column.whole:
+        numbers[:] = _numbered(own, column.values)
+    else:
+        seen: Array = np.zeros(len(numbers), np.uint8)
+        group.mark_codes(column.codes, seen)
+        here = np.flatnonzero(seen)
+        numbers[here] = _numbered(own, column.values.take(here))
+    out = own.room.of(len(column))
+    group.map_codes(column.codes, numbers, out)
+    return out
+
+
+def coded_column(chunk: ChunkView, index: int) -> Coded | None:
+    """A column of a chunk as numbers of its values, made when it is asked for a second time and worth it; else None."""
+    known = chunk.coded.get(index)
+    if known is None:
+        chunk.coded[index] = ASKED
+    if not isinstance(known, Coded) and known == ASKED:
+        column = chunk.columns[index]
+        keys = Keys([column.type], len(column) + 1, lambda size: None)
+        numbers = keys.number([column])
+        known = chunk.coded[index] = USELESS
+        if is_worth_keeping(keys.count, len(column)):
+            values = keys.columns(np.arange(keys.count))[0]
+            known = chunk.coded[index] = Coded(numbers.astype(np.uint16), values)
+    return known if isinstance(known, Coded) else None
 
 
 def _column(own: Integers | Texts, data_type: DataType, numbers: Array) -> Column:

@@ -24,6 +24,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
+from psoup.data.coded import Coded
 from psoup.data.keyed import KeyIndex
 from psoup.published.snapshot import Snapshot, StreamView
 
@@ -102,6 +103,8 @@ def _waiting(views: list[StreamView]) -> Item:
 
 def _codes(views: list[StreamView]) -> Item:
     size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.narrow.values()))
+    coded = [codes for chunk in _chunks(views) for codes in list(chunk.coded.values())]
+    size += sum(codes.nbytes for codes in coded if isinstance(codes, Coded))
     return Item("search codes", size, size, sum(view.next_id - view.hot_id for view in views) if size else 0, "tuple")
 
 

@@ -44,7 +44,7 @@ def explain_groups(
         reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=config.groups)
         rows = Arrivals(reading, matched)
         folder = Folder(replace(node, measures=()), reading, hold)
-        for part in parts_of(rows, folder.wanted):
+        for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
     except ResourceExhausted as problem:
         return Findings(figures, {"problem": problem.message}, [f"an invocation is refused: {problem.message}", kept])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.keys import Hold, Keys, over_keys
+from psoup.aggregates.keys import Hold, Keys, coded_column, over_keys
 from psoup.aggregates.listed import Distinct, Gathered, listed
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.state import Folding, State, size_of
@@ -25,9 +25,11 @@ from psoup.answer.outputs import Group, shown
 from psoup.answer.sorting import over_rows
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.columns import Array, Column
+from psoup.data.chunk import ChunkView
+from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.tree import Expr
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
 
 _MAX_ROWS = 65_536
@@ -36,7 +38,7 @@ _MAX_ROWS = 65_536
 _ALONE = 4_096
 """Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
 
-Part = tuple[int, list[Column]]
+Part = tuple[int, Sequence[Column | Coded]]
 """How many rows, and the expressions over them."""
 
 
@@ -108,7 +110,7 @@ class GroupRows:
         """Make the table, if it is not made yet."""
         if self._table is None:
             folder = Folder(self.node, self.reading, self._hold)
-            for part in parts_of(self.rows, folder.wanted):
+            for part in parts_of(self.rows, folder.wanted, folder.coded):
                 folder.add(*part)
             self._table, self._size = folder.table()
             if self.having is not None:
@@ -157,8 +159,8 @@ def _halves(rows: slice | Array) -> Sequence[slice | Array]:
     return rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 
-def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr]) -> Iterator[Part]:
-    """Compute expressions over all rows, part by part, in their order."""
+def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
+    """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
     if isinstance(rows, JoinRows):
         try:
             for ids, parts in rows.keyed(wanted, _MAX_ROWS):
@@ -172,8 +174,27 @@ def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr]) -> Iterator[Part]:
         return
     for group in _groups(rows):
         rows.reading.budget.check()
-        for columns in rows.reading.computed(wanted, group):
-            yield len(columns[0]), columns
+        known = _coded(group, coded)
+        rest = [expr for expr in wanted if expr not in known]
+        start, parts = 0, rows.reading.computed(rest, group) if rest else iter([[]])
+        for columns in parts:
+            count = len(columns[0]) if columns else sum(len(offsets) for _, offsets in group)
+            own = iter(columns)
+            yield count, [known[e].slice(start, start + count) if e in known else next(own) for e in wanted]
+            start += count
+
+
+def _coded(group: Group, wanted: Sequence[AttributeRef]) -> dict[Expr, Coded]:
+    """The columns that are known as numbers of their values, of the only chunk of a group."""
+    data, offsets = group[0]
+    if len(group) > 1 or len(offsets) < _ALONE or not isinstance(data, ChunkView):
+        return {}
+    found = {ref: coded_column(data, ref.index) for ref in wanted}
+    known: dict[Expr, Coded] = {ref: column for ref, column in found.items() if column is not None}
+    if int(offsets[-1]) - int(offsets[0]) + 1 == len(offsets):
+        first = int(offsets[0])
+        return {ref: column.slice(first, first + len(offsets)) for ref, column in known.items()}
+    return {ref: column.take(offsets) for ref, column in known.items()}
 
 
 def _groups(rows: Arrivals) -> Iterator[Group]:
@@ -209,13 +230,15 @@ class Kept:
 class Folder:
     """The groups of rows that come part by part, and the states of the measures of an Aggregate.
 
-    `wanted`: the expressions that `add` is given the values of.
+    `wanted`: the expressions that `add` is given the values of; `coded`: those that may come as numbers of values.
     """
 
     def __init__(self, node: Aggregate, reading: Reading, hold: Hold) -> None:
         self._node, self._reading, self._hold = node, reading, hold
         read = [expr for m in node.measures for expr in (*m.args, *([] if m.condition is None else [m.condition]))]
         self.wanted: list[Expr] = list(dict.fromkeys([*node.keys, *read]))
+        plain = [key for key in node.keys if isinstance(key, AttributeRef) and key.index >= 0 and key not in read]
+        self.coded: list[AttributeRef] = plain
         self._places = {expr: place for place, expr in enumerate(self.wanted)}
         self._keys = Keys([key.type for key in node.keys], reading.groups.keys, hold) if node.keys else None
         self._states = states_of(node)
@@ -225,16 +248,17 @@ class Folder:
         """How many groups there are."""
         return 1 if self._keys is None else self._keys.count
 
-    def add(self, count: int, columns: list[Column]) -> None:
+    def add(self, count: int, columns: Sequence[Column | Coded]) -> None:
         """Add `count` rows, of which `columns` are the values of `wanted`."""
-        self._reading.count_folded(columns)
+        values = [column if isinstance(column, Column) else None for column in columns]
+        self._reading.count_folded([column for column in values if column is not None])
         codes = None
         if self._keys is not None:
             codes = self._keys.number([columns[self._places[key]] for key in self._node.keys])
         for kept in self._states.values():
             measure = kept.measure
-            args = [columns[self._places[arg]] for arg in measure.args]
-            condition = None if measure.condition is None else columns[self._places[measure.condition]]
+            args = [column for arg in measure.args if (column := values[self._places[arg]]) is not None]
+            condition = None if measure.condition is None else values[self._places[measure.condition]]
             self._make_room(kept)
             kept.state = kept.folding.add(kept.state, rows_for(measure, args, condition, codes, count))
             self._charge(kept)

@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.columns import Array, Batch, Column
 from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.coded import Coded
 from psoup.data.keyed import Keyed
 from psoup.data.narrow import Narrow
 from psoup.expressions.tree import TIME_INDEX
@@ -51,6 +52,8 @@ class ChunkView:
     """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
     keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
     """Rows by value, of columns that were searched often, or how often they were; see `psoup.data.key_room`."""
+    coded: dict[int, Coded | int] = field(default_factory=dict, compare=False, repr=False)
+    """Columns as numbers of their values, of those that were grouped by; see `psoup.data.coded`."""
     places: list[Places] = field(default_factory=list, compare=False, repr=False)
     """Arrays that `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
 

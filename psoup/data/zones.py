@@ -80,5 +80,6 @@ def narrow_all(chunk: Chunk) -> None:
 
 
 def forget_narrow(chunk: ChunkView) -> None:
-    """Give back the memory of the codes; the next search that wants them makes them again."""
+    """Give back the memory of the codes; the next search that wants them makes them again, as do those who group."""
     chunk.narrow.clear()
+    chunk.coded.clear()

@@ -196,6 +196,36 @@ def place_texts(known, count, null, table):
 
 
 @njit(cache=True, nogil=True)
+def mark_codes(codes, seen):
+    """Mark the codes that occur.
+
+    codes: uint16[n], read. seen: uint8[values], 1 written where a code occurs. O(n).
+    """
+    for i in range(codes.shape[0]):
+        seen[codes[i]] = 1
+
+
+@njit(cache=True, nogil=True)
+def map_codes(codes, numbers, out):
+    """out[i] = the number of code codes[i].
+
+    codes: uint16[n]; numbers: int32[values]; read. out: int32[n], written. O(n).
+    """
+    for i in range(codes.shape[0]):
+        out[i] = numbers[codes[i]]
+
+
+@njit(cache=True, nogil=True)
+def pair_numbers(left, right, out):
+    """out[i] = left[i] in the upper 32 bits, right[i] in the lower ones.
+
+    left, right: int32[n], not negative, read. out: int64[n], written. O(n).
+    """
+    for i in range(out.shape[0]):
+        out[i] = np.int64(left[i]) << 32 | np.int64(right[i])
+
+
+@njit(cache=True, nogil=True)
 def merge_runs(keys, values, adds):
     """Make one of the values of each key, in place: their sum, or the greatest; returns how many keys there are.
 

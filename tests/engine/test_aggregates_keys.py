@@ -38,7 +38,7 @@ def test_numbers_name_the_values_in_any_parts(seed: int) -> None:
     sizes = rng.choice([0, 1, 40, 3_000], 3).tolist()
     parts = [[random_column(rng, kind, size) for kind in types] for size in sizes]
     keys = Keys(types, 100_000, lambda size: None)
-    numbers = np.concatenate([keys.number(part) for part in parts])
+    numbers = np.concatenate([keys.number(part).copy() for part in parts])
     rows = [
         tuple(map(_shown, row))
         for row in zip(*[values_of(concat_columns(c)) for c in zip(*parts, strict=True)], strict=True)
@@ -59,7 +59,7 @@ def test_keys_far_apart_and_many_of_them() -> None:
     ):
         keys = Keys([BIGINT], 100_000, lambda size: None)
         parts = np.array_split(values, 3)
-        numbers = np.concatenate([keys.number([Column(BIGINT, part)]) for part in parts])
+        numbers = np.concatenate([keys.number([Column(BIGINT, part)]).copy() for part in parts])
         assert (keys.columns(numbers.astype(np.int64))[0].values == values).all()
         assert (keys.columns(keys.order())[0].values == np.unique(values)).all()
 

@@ -13,6 +13,9 @@ import pytest
 from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.data.chunk import ChunkView
+from psoup.data.coded import Coded
+from psoup.data.zones import forget_narrow
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
@@ -147,3 +150,27 @@ def test_texts_that_are_too_long_together_come_in_parts() -> None:
         soup, "SELECT s, n, repeat('x', 1000 + count(*)) AS r FROM t GROUP BY s, n HAVING length(repeat('y', 1500)) > 0"
     )
     assert [len(row[2]) for row in rows] == [1_030] * 7
+
+
+def test_a_column_that_is_grouped_by_again_is_kept_as_numbers_of_its_values() -> None:
+    """Of chunks whose values repeat; only values of tuples that match are groups, and memory is given back."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=8_192))
+    soup.execute("CREATE STREAM t (s TEXT, n BIGINT, x BIGINT)")
+    numbers = np.arange(20_000)
+    texts = pa.array(["a", None, "c", "", "a\0"]).take(pa.array(numbers % 5))
+    soup.push("t", pa.table({"s": texts, "n": numbers // 6_000, "x": numbers * 7}))
+    soup.maintain()
+    for where in ("", " WHERE n = 1 AND s <> 'c'", " WHERE x > 50000"):
+        sql = f"SELECT s, n, count(*) AS c, max(x) AS m FROM t{where} GROUP BY ALL ORDER BY c DESC LIMIT 9"
+        query = soup.register(sql)
+        answers = [soup.invoke(query).to_table() for _ in range(4)]
+        assert all(answer.equals(answers[0]) for answer in answers)
+        expected = LocalPSoup(EngineConfig(chunk_rows=64))
+        expected.execute("CREATE STREAM t (s TEXT, n BIGINT, x BIGINT)")
+        expected.push("t", pa.table({"s": texts, "n": numbers // 6_000, "x": numbers * 7}))
+        assert answers[0].equals(expected.ask(sql).to_table())
+    chunks = [entry.data for entry in soup.engine.snapshot().stream("t", "default").chunks]
+    coded = [chunk.coded for chunk in chunks if isinstance(chunk, ChunkView)]
+    assert {index: type(codes) for index, codes in coded[0].items()} == {0: Coded, 1: Coded}
+    forget_narrow(chunks[0])  # type: ignore[arg-type]
+    assert not coded[0]

@@ -236,5 +236,15 @@ CASES = {
     "group.place_keys": place_keys,
     "group.number_texts": number_texts,
     "group.place_texts": place_texts,
+    "group.mark_codes": lambda rng: (rng.integers(0, 9, _ROWS).astype(np.uint16), np.zeros(9, np.uint8)),
+    "group.map_codes": lambda rng: (
+        rng.integers(0, 9, _ROWS).astype(np.uint16),
+        rng.integers(0, 99, 9).astype(np.int32),
+        np.zeros(_ROWS, np.int32),
+    ),
+    "group.pair_numbers": lambda rng: (
+        *rng.integers(0, 2**31, (2, _ROWS)).astype(np.int32),
+        np.zeros(_ROWS, np.int64),
+    ),
     "group.merge_runs": merge_runs,
 }

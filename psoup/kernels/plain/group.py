@@ -130,6 +130,21 @@ def place_texts(known: Array, count: int, null: int, table: Array) -> None:
     _place(known, count, null, table, lambda hashed: hashed)
 
 
+def mark_codes(codes: Array, seen: Array) -> None:
+    """See the kernel."""
+    seen[codes] = 1
+
+
+def map_codes(codes: Array, numbers: Array, out: Array) -> None:
+    """See the kernel."""
+    out[:] = numbers[codes]
+
+
+def pair_numbers(left: Array, right: Array, out: Array) -> None:
+    """See the kernel."""
+    out[:] = left.astype(np.int64) << 32 | right
+
+
 def merge_runs(keys: Array, values: Array, adds: bool) -> int:
     """See the kernel."""
     names, back = np.unique(keys, return_inverse=True)
