@@ -25,7 +25,7 @@ from psoup.runner import Runner, serial
 
 _FIRST = 8_192
 """Rows that are given out at first at most, if all are wanted: each piece costs some 20 us beside its rows."""
-_SHARED = 50_000
+SHARED = 50_000
 """Rows of both sides from which on their keys are gathered on two threads: some 150 us each."""
 
 
@@ -85,7 +85,7 @@ class Direct:
         def gather(place: int) -> None:
             keys[place] = sides[place].keys(direct.columns[place], direct.kinds[place])
 
-        run = self._run if sides[0].rows + sides[1].rows >= _SHARED else serial
+        run = self._run if sides[0].rows + sides[1].rows >= SHARED else serial
         run([partial(gather, 0), partial(gather, 1)])
         if direct.band is None:
             return pairs_by_key(keys[0], keys[1], direct.text, room, room.limits)

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from psoup.answer.found import found_in
+from psoup.answer.found import SHARED, found_in
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_message import Blocks, JoinedForm, JoinedMessage, SideColumns
@@ -25,7 +25,7 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
-from psoup.runner import threads_of
+from psoup.runner import serial, threads_of
 
 _LARGE = 400_000
 """Bytes of a message from which on it is worth another thread: some 150 us."""
@@ -94,6 +94,8 @@ class JoinRows:
 
     def _early(self, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
         """The same messages, gathered."""
+        if not messages:
+            return messages
         self.reading.run([partial(message.gather_into, blocks.take(message.size)) for message in messages])
         return messages
 
@@ -115,7 +117,8 @@ class JoinRows:
         expected = len(driving) * self._sides[0].rows / (int(driving[-1]) + 1)
         expected = expected if self.limit is None else min(expected, self.limit)
         shown = [SideColumns(side.memory, form, place, budget, expected) for place, side in enumerate(self._sides)]
-        self.reading.run([side.task for side in shown if side.task is not None])
+        run = self.reading.run if sum([side.rows for side in self._sides]) >= SHARED else serial
+        run([side.task for side in shown if side.task is not None])
         return shown
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:

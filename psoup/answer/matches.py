@@ -189,10 +189,16 @@ def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budg
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break
-        if searched and data.in_memory and not entry.results.covered_to(sqc_id):
+        results = entry.results
+        upto = results.covered_to(sqc_id) if searched else 0
+        if searched and data.in_memory and not upto:
             unknown.append(len(parts))
             parts.append((entry, start, stop))
             matches.append(None)
+            continue
+        if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
+            parts.append((entry, start, stop))
+            matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
             continue
         chunk_match = _known(entry, clause, start, stop)
         pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]

@@ -73,12 +73,17 @@ def instant(now: int | None, as_of: int | None = None) -> int | None:
 
 
 def reach(
-    view: StreamView, window: WindowClause, current: int | None, now: int | None, as_of: int | None = None
+    view: StreamView,
+    window: WindowClause,
+    current: int | None,
+    now: int | None,
+    as_of: int | None = None,
+    idle: bool = False,
 ) -> Reach:
     """Apply `window` of a source at the query's instant `now`. A window that ends after `as_of` is cut there."""
     cut = window if as_of is None else as_of_window(window, as_of)
     extent = apply_window(cut, view.timeline(), view.spec.retention, current, now)
-    return Reach(view, window, extent, current, now)
+    return Reach(view, window, extent, current, now, idle)
 
 
 def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[WindowClause, ...]:
@@ -129,7 +134,7 @@ def reaches(
     out = left_out(views, clock)
     now = as_of if ranges is not None else instant(joint_now(views, out, clock), as_of)
     sources = zip(views, windows, out, strict=True)
-    seen = [reach(view, window, view.now(clock), now, as_of)._replace(idle=idle) for view, window, idle in sources]
+    seen = [reach(view, window, view.now(clock), now, as_of, idle) for view, window, idle in sources]
     return seen if ranges is None else [_again(part, *of) for part, of in zip(seen, ranges, strict=True)]
 
 

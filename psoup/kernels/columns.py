@@ -19,7 +19,7 @@ _M1 = np.uint64(0x5555_5555_5555_5555)
 _M2 = np.uint64(0x3333_3333_3333_3333)
 _M4 = np.uint64(0x0F0F_0F0F_0F0F_0F0F)
 _SUM = np.uint64(0x0101_0101_0101_0101)
-_S1, _S2, _S4, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+_S1, _S2, _S4, _S6, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(6), np.uint64(56)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -72,17 +72,26 @@ def bits_to_offsets(words, start, stop, out):
     words: uint64[w], read. out: int64[k], at least as long as there are set bits; the first `count` are written.
     Returns count. O((stop - start) / 64 + count).
     """
-    count = 0
+    count = np.uint64(0)
     if stop <= start:
-        return count
-    for index in range(start >> 6, ((stop - 1) >> 6) + 1):
-        word = _word(words, index, start, stop)
-        first = index << 6
+        return np.int64(0)
+    begin, last = np.uint64(start >> 6), np.uint64((stop - 1) >> 6)
+    for index in range(begin, last + _ONE):  # unsigned, or each would be asked whether it counts from the end
+        word, first = words[index], np.int64(index << _S6)
+        if index == begin:
+            word &= _ALL << np.uint64(start & 63)
+        if index == last:
+            word &= _ALL >> np.uint64(63 - ((stop - 1) & 63))
+        if word == _ALL:
+            for bit in range(64):
+                out[count + np.uint64(bit)] = first + bit
+            count += np.uint64(64)
+            continue
         while word != 0:
             out[count] = first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
-            count += 1
+            count += _ONE
             word &= word - _ONE
-    return count
+    return np.int64(count)
 
 
 @njit(cache=True, nogil=True)
