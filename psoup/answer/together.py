@@ -27,6 +27,7 @@ from psoup.expressions.guarded import every_row
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import COVER_TOGETHER
 from psoup.plan.standing import ClauseColumns
+from psoup.published.members import Members, with_sides
 from psoup.published.records import ClauseBlock, ClauseRecord, picked
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import ReadBudget
@@ -37,6 +38,7 @@ from psoup.results.open import OpenResults
 from psoup.results.sets import Pairs, Wanted, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
+_NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 
 @dataclass(slots=True)
@@ -130,12 +132,16 @@ class Together:
 
     def _alone(self, entry: ChunkEntry, lacking: Array) -> Array:
         """Which of the clauses that lack a chunk are looked for one by one: bool, of each."""
-        data = entry.data
-        stored = isinstance(data, ArchivedChunk) and len(data.source.evaluated())
-        if stored or len(lacking) < COVER_TOGETHER:
+        if len(lacking) < COVER_TOGETHER:
             return np.ones(len(lacking), np.bool_)
         apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
-        return np.isin(self.ids[lacking], apart)
+        alone: Array = np.isin(self.ids[lacking], apart)
+        ranges = entry.data.source.evaluated() if isinstance(entry.data, ArchivedChunk) else _NO_RANGES
+        if len(ranges):  # a job has stored what some queries match
+            for source, at, among in self._of(lacking):
+                members = source.members if isinstance(source, ClauseRecord) else picked(source.members, at)
+                alone[among] |= _within(members, ranges)
+        return alone
 
     def _one_by_one(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Iterator[Pairs]:
         """The matches of clauses at some places; their errors are added to `errors`."""
@@ -236,6 +242,16 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry
 def _end(entry: ChunkEntry, stop: int) -> int:
     """The end of rows in a chunk, WHOLE if nothing is cut off."""
     return WHOLE if stop == len(entry.data) and entry.results.open is None else stop
+
+
+def _within(members: Members | Array, ranges: Array) -> Array | bool:
+    """Which of some queries are in ranges of IDs, int64[r, 2]; of those that share a clause, whether one is."""
+    if isinstance(members, np.ndarray):
+        held: Array = np.zeros(len(members), np.bool_)
+        for first, end in ranges.tolist():
+            held |= (members >= first) & (members < end)
+        return held
+    return any(next(with_sides(members, first), end) < end for first, end in ranges.tolist())
 
 
 def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:
