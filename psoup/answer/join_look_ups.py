@@ -114,7 +114,7 @@ def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom,
         if room.probed(chunk, column, weight):
             reading.budget.check()
             room.make(chunk, column)
-    key = KeyFactor(Factor(()), column, numbers, numbers, SLOW)
+    key = KeyFactor(Factor(()), column, numbers, numbers)
     parts = [(chunk, 0, len(chunk)) for _, chunk, _ in dense]
     places = Places(key, parts)
     if int(places.counts.sum()) * _WORTH > sum([dense[number][2] for number in places.numbers]):

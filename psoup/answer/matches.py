@@ -216,6 +216,8 @@ def _by_key(
     search: Search, parts: list[_Part], unknown: list[int], matches: list[ChunkMatches | None], budget: ReadBudget
 ) -> list[int]:
     """Fill in unknown parts that key indexes know; returns those that are left."""
+    if not search.may_look_up([parts[k][0].data for k in unknown]):
+        return unknown
     found, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
     for number, result in found:
         k = unknown[number]

@@ -29,8 +29,12 @@ Part = tuple[Chunk, int, int]
 """A chunk, and the rows of it from where to where."""
 
 _MOST_INTERVALS, _MOST_FACTORS = 1_024, 4
-_SHARE, _LEAST = 32, 16
+_SHARE, _LEAST = 128, 16
 """One in so many rows of a chunk may be looked up, or so many of a small one: more are found sooner by a search."""
+_FEW = 1_024
+"""One in so many rows: a value of 256 is found by codes of 8 bits as soon."""
+_HOPELESS = 4
+"""How many times more a range may seem to let pass, by its width, before that is looked at."""
 _COMPARED = 64
 """Texts that are compared one by one: less than a scan of few rows takes."""
 SLOW = 4
@@ -47,15 +51,8 @@ class KeyFactor:
     column: int
     lows: Array
     lasts: Array
-    weight: int
-    """The cost of a search for it, as a multiple of one among narrow codes."""
     texts: frozenset[bytes] = frozenset()
     """The texts whose numbers `lows` are, if the column is one of texts."""
-
-    @property
-    def points(self) -> bool:
-        """Whether all intervals hold a single value."""
-        return bool((self.lows == self.lasts).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +63,22 @@ class Found:
     decided: Factor | None
 
 
-def key_factors(factors: Sequence[Factor]) -> list[KeyFactor]:
-    """The factors whose rows may be looked up, those of single values first; at most some."""
-    found = [keyed for factor in factors if (keyed := _key_factor(factor)) is not None]
-    return sorted(found, key=lambda keyed: not keyed.points)[:_MOST_FACTORS]
-
-
 def _key_factor(factor: Factor) -> KeyFactor | None:
-    if len(factor.terms) != 1:
-        return None
+    """The factor as intervals of numbers, if it is one of few intervals without NULL."""
     (term,) = factor.terms
     ref, intervals = term.attribute, term.intervals
-    if not isinstance(ref, AttributeRef) or ref.index < 0 or ref.type.kind is Kind.BOOLEAN:
-        return None
+    assert isinstance(ref, AttributeRef)
     if term.nulls or not 0 < len(intervals) <= _MOST_INTERVALS:
         return None
     if ref.type.kind is not Kind.TEXT:
         lows = [_LOW if i.low is None else int(i.low) for i in intervals]
         lasts = [_LAST if i.high is None else int(i.high) - 1 for i in intervals]
-        weight = 1 if len(intervals) == 1 else SLOW
-        return KeyFactor(factor, ref.index, np.array(lows, np.int64), np.array(lasts, np.int64), weight)
+        return KeyFactor(factor, ref.index, np.array(lows, np.int64), np.array(lasts, np.int64))
     if not all(map(_is_text, intervals)):
         return None
     texts = frozenset(i.low for i in intervals if isinstance(i.low, bytes))
     numbers = np.unique(_numbers(list(texts)))
-    return KeyFactor(factor, ref.index, numbers, numbers, SLOW, texts)
+    return KeyFactor(factor, ref.index, numbers, numbers, texts)
 
 
 def _is_text(interval: Interval) -> bool:
@@ -105,20 +93,26 @@ def _numbers(texts: Sequence[bytes]) -> Array:
 
 
 class KeySearch:
-    """Look-ups for one clause. `by_key`: its factors that allow them, at least one. Any number of threads."""
+    """Look-ups for one clause. Any number of threads."""
 
-    def __init__(self, by_key: Sequence[KeyFactor], room: KeyRoom) -> None:
-        self._by_key, self._room = by_key, room
-        self._left = room.at_once
-        self._slow = next((by_key.column for by_key in by_key if by_key.weight == SLOW), -1)
+    def __init__(self, factors: Sequence[Factor], room: KeyRoom) -> None:
+        self._room, self._left = room, room.at_once
+        self._factors = [(column, factor) for factor in factors if (column := _column_of(factor)) >= 0]
+        self._slow: int | None = None
 
     def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, Found]], Sequence[int]]:
         """Find rows of parts of chunks, by their numbers, none without a row; and the numbers of parts to be searched.
 
         O(parts + rows found).
         """
-        found = list[tuple[int, Found]]()
-        looked = [places for factor in self._by_key if (places := Places(factor, parts)).numbers]
+        indexed = [chunk.keyed for chunk, _, _ in parts if isinstance(chunk, ChunkView) and chunk.keyed]
+        found, looked = list[tuple[int, Found]](), list[Places]()
+        for column, factor in self._factors:
+            index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
+            if index is None or len(looked) == _MOST_FACTORS or _is_hopeless(factor, index):
+                continue
+            if (by_key := _key_factor(factor)) is not None:
+                looked.append(Places(by_key, parts))
         if not looked:
             return found, range(len(parts))
         fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
@@ -132,18 +126,50 @@ class KeySearch:
             found += places.taken(fewest, parts)
         return found, np.flatnonzero(fewest == _TOO_MANY).tolist()
 
-    def note(self, chunk: ChunkView, ranges: Sequence[tuple[int, float]]) -> None:
-        """Note that a closed chunk was searched for the factors; a column that was often may have its index then.
-
-        `ranges`: the columns of those that are ranges, and what share of the rows passes, the least first.
-        """
-        column = self._slow
-        if ranges and (ranges[0][1] * _SHARE <= 1 or ranges[0][1] * len(chunk) <= _LEAST):
-            column = ranges[0][0]
-        weight = max((by_key.weight for by_key in self._by_key if by_key.column == column), default=0)
-        if weight and self._room.probed(chunk, column, weight) and self._left > 0:
+    def note(self, chunk: ChunkView, column: int, weight: int = 1) -> None:
+        """Note that a column of a closed chunk was searched for few rows; it may have its index then."""
+        if column >= 0 and self._room.probed(chunk, column, weight) and self._left > 0:
             self._left -= 1
             self._room.make(chunk, column)
+
+    def note_slow(self, chunk: ChunkView) -> None:
+        """Note that a closed chunk was searched for factors that narrow codes do not serve."""
+        self.note(chunk, self._slow_column(), SLOW)
+
+    def _slow_column(self) -> int:
+        """The column of a factor that narrow codes cannot serve, if there is one; else -1."""
+        if self._slow is None:
+            by_key = (_key_factor(factor) for _, factor in self._factors if not _is_range(factor))
+            self._slow = next((own.column for own in by_key if own is not None), -1)
+        return self._slow
+
+
+def are_few(share: float, rows: int) -> bool:
+    """Whether a share of the rows of a chunk is so small that an index finds them much sooner than narrow codes."""
+    return share * _FEW <= 1 or share * rows <= _LEAST
+
+
+def _column_of(factor: Factor) -> int:
+    """The column that a factor is about, if it may have an index; else -1."""
+    ref = factor.terms[0].attribute if len(factor.terms) == 1 else None
+    return ref.index if isinstance(ref, AttributeRef) and ref.type.kind is not Kind.BOOLEAN else -1
+
+
+def _is_hopeless(factor: Factor, index: KeyIndex) -> bool:
+    """Whether a range would let too many rows of a chunk pass, if their values are spread evenly."""
+    if not _is_range(factor):
+        return False
+    count, least, greatest = index.facts[2:5].tolist()
+    low, high = factor.terms[0].intervals[0].low, factor.terms[0].intervals[0].high
+    first = least if low is None else max(int(low), least)
+    last = greatest if high is None else min(int(high) - 1, greatest)
+    share = (last - first + 1) / (greatest - least + 1)
+    return share * _SHARE > _HOPELESS and share * count > _HOPELESS * _LEAST
+
+
+def _is_range(factor: Factor) -> bool:
+    """Whether narrow codes serve a factor about one column."""
+    return factor.terms[0].attribute.type.kind is not Kind.TEXT and len(factor.terms[0].intervals) == 1
 
 
 class Places:
@@ -204,5 +230,5 @@ def compile_look_ups() -> None:
     chunk, room = ChunkView(0, 0, np.arange(9), (Column(BIGINT, np.arange(9) * 90_000),), 0), KeyRoom(1 << 20, 1, 1)
     _numbers([b"text"])
     room.make(chunk, 0)
-    found = Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64), 1), [(chunk, 0, 9)])
+    found = Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64)), [(chunk, 0, 9)])
     list(found.taken(found.counts.copy(), [(chunk, 0, 9)]))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -28,7 +29,7 @@ from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
-from psoup.matching.key_search import Found, KeySearch, Part, compile_look_ups, key_factors
+from psoup.matching.key_search import Found, KeySearch, Part, are_few, compile_look_ups
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
@@ -81,8 +82,7 @@ class Search:
         keys: KeyRoom | None = None,
     ) -> None:
         self._factors = tuple(factors)
-        by_key = key_factors(factors) if keys is not None else []
-        self._by_key = KeySearch(by_key, keys) if keys is not None and by_key else None
+        self._keys = keys
         self._texts, self._wary = texts, wary
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
@@ -92,6 +92,12 @@ class Search:
         self._ordered = [own for own in ranges if own is not None and own.column < 0]
         self._ranged = tuple([own.factor for own in ranges if own is not None])
         self._rest = tuple([factor for factor, own in zip(factors, ranges, strict=True) if own is None])
+
+    @cached_property
+    def _by_key(self) -> KeySearch:
+        """The look-ups of the clause; only with a room for key indexes."""
+        assert self._keys is not None
+        return KeySearch(self._factors, self._keys)
 
     @property
     def kind(self) -> str:
@@ -108,14 +114,18 @@ class Search:
         if self.reads(chunk):
             chunk.expect(self._reads)
 
+    def may_look_up(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether some of the chunks may have a key index. O(chunks)."""
+        return self._keys is not None and any(chunk.keyed for chunk in chunks if isinstance(chunk, ChunkView))
+
     def look_up(
         self, parts: Sequence[Part], budget: ReadBudget = UNBOUNDED
     ) -> tuple[list[tuple[int, SearchResult]], Sequence[int]]:
         """Find the rows that match by key indexes, in parts of chunks: results by the numbers of parts, none that is
-        empty, and the numbers of the parts in which `find` must. O(parts + rows that one of the factors lets pass).
+        empty, and the numbers of the parts in which `find` must. Only if `may_look_up`.
+
+        O(parts + rows that one of the factors lets pass).
         """
-        if self._by_key is None:
-            return [], range(len(parts))
         found, left = self._by_key.look_up(parts)
         if len(left) < len(parts):
             whole = sum([stop - start for _, start, stop in parts])
@@ -155,8 +165,11 @@ class Search:
                 return SearchResult(_NOTHING)
             tests.append(_Test(interval, index, codes, span, codes.share(span)))
         tests.sort(key=lambda test: test.share)
-        if self._by_key is not None and _WHOLE * (stop - start) >= len(chunk):
-            self._by_key.note(chunk, [(test.index, test.share) for test in tests])
+        if self._keys is not None and _WHOLE * (stop - start) >= len(chunk):
+            if tests and are_few(tests[0].share, len(chunk)):
+                self._by_key.note(chunk, tests[0].index)
+            elif self._rest:
+                self._by_key.note_slow(chunk)
         if not tests:
             return self._scan(self._rest, chunk, start, stop, budget)
         offsets = _passing(tests, start, stop)
