@@ -22,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks.measure import Row, Sample, Target, seconds
+from benchmarks.peers import Missing, pathway
 from benchmarks.peers.scan import in_order
 from benchmarks.peers.sides import DuckDBSides, Frames, Peer, PolarsSides
 from benchmarks.run import Run
@@ -98,6 +99,8 @@ def rows(run: Run) -> Iterator[Row]:
     window = run.of(WINDOW, WINDOW, BATCH)
     name = "join.band.w65536.p2"
     yield from run.part(partial(beside_peers, name, partial(_near, window, SELECTED["p2"]), repeats), name)
+    if not run.tiny:  # its process takes seconds to start
+        yield from run.part(partial(_beside_pathway, name, window, repeats), name)
     for shape in ("star", "chain"):
         name = f"join.nway.{shape}4"
         yield from run.part(partial(beside_peers, name, partial(several, window, 4, shape), repeats), name)
@@ -123,6 +126,26 @@ def beside_peers(name: str, make: Callable[[], Case], repeats: int) -> Iterator[
         target = None if least is None else Target(at_least=least)
         yield Row(name, ours, "us", peer.name, sample, target, "", details)
         peer.close()
+
+
+def _beside_pathway(name: str, window: int, repeats: int) -> Iterator[Row]:
+    """The band beside Pathway's interval join, which is given only what is selected, as a stream, and counts."""
+    case = _near(window, SELECTED["p2"])
+    query = case.load()
+    ours = Sample.of([1e6 * seconds(lambda: case.local.invoke(query).to_table()) for _ in range(repeats)])
+    times = []
+    for stream, time, value in (("r", "t", "a"), ("s", "u", "b")):
+        own = {column: values[-window:] for column, values in case.streams[stream].items()}
+        times.append(own[time][own[value] < SELECTED["p2"]])
+    tuples = np.stack([np.repeat([0, 1], list(map(len, times))), np.concatenate(times)])
+    tuples = tuples[:, np.argsort(tuples[1], kind="stable")]
+    rows, label = case.local.invoke(query).to_table().num_rows, "Pathway, interval join of the selected, counted"
+    try:
+        theirs = pathway.band(tuples, tuples.shape[1], NEAR, rows)
+    except Missing as absent:
+        yield Row(name, ours, "us", absent.name, None, None, f"{absent.name} is not here: {absent.why}")
+    else:
+        yield Row(name, ours, "us", label, theirs.scaled(1e6), None, "", {"answer_rows": rows})
 
 
 def _hot_key(window: int, repeats: int) -> Iterator[Row]:

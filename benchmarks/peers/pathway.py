@@ -31,22 +31,43 @@ def rate(bounds: Integers, tuples: Integers, batch: int, expected: Integers, *, 
     `bounds`: int64[Q, p], low and high (exclusive) for each row of `tuples`; with `equal` the first row is joined by
     equality and has one column. `expected`: int64[n], how many queries each tuple matches. Raises Missing.
     """
+    result = _run(bounds=bounds, tuples=tuples, batch=batch, equal=equal)
+    counts = expected.reshape(-1, batch).sum(axis=1).tolist()
+    if result["matches"] != counts:
+        raise AssertionError(f"{NAME}: {result['matches']} matches, NumPy has {counts}")
+    return Sample.of([batch / spent for spent in result["seconds"][1:]])
+
+
+def band(tuples: Integers, batch: int, near: int, expected: int) -> Sample:
+    """Seconds that its interval join takes for all tuples (int64[2, n]: which of two streams, and the time).
+
+    After one batch of warm-up, whose pairs are not among the `expected` ones. Raises Missing.
+    """
+    padding = np.zeros((2, batch), np.int64)  # a pair, as each batch has to have one, and tuples without partners
+    padding[0, 1], padding[1] = 1, -(10**12)
+    padding[1, 2:] -= np.arange(1, batch - 1) * 10 * near
+    result = _run(tuples=np.concatenate([padding, tuples], axis=1), batch=batch, near=near, equal=False)
+    found = sum(result["matches"][1:])
+    if found != expected:
+        raise AssertionError(f"Pathway's interval join: {found} pairs, NumPy has {expected}")
+    return Sample.of([sum(result["seconds"][1:])])
+
+
+def _run(**work: Integers | int | bool) -> dict[str, list[float]]:
+    """What the script prints for some work. Raises Missing."""
     interpreter = os.environ.get("PSOUP_BENCH_PATHWAY") or INTERPRETER
     if not Path(interpreter).exists():
         raise Missing("Pathway", "make bench-setup")
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
-        work = str(Path(folder, "work.npz"))
-        np.savez(work, bounds=bounds, tuples=tuples, batch=batch, equal=equal)
+        path = str(Path(folder, "work.npz"))
+        np.savez(path, **work)  # type: ignore[arg-type]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [str(interpreter), "-P", str(SCRIPT), work]  # without -P this file would be its `pathway`
+        command = [str(interpreter), "-P", str(SCRIPT), path]  # without -P this file would be its `pathway`
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=SECONDS, env=environment, cwd=folder
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise Missing("Pathway", f"it failed: {(error.stderr or str(error))[-200:]!s}") from error
-    result = json.loads(done.stdout.splitlines()[-1])
-    counts = expected.reshape(-1, batch).sum(axis=1).tolist()
-    if result["matches"] != counts:
-        raise AssertionError(f"{NAME}: {result['matches']} matches, NumPy has {counts}")
-    return Sample.of([batch / spent for spent in result["seconds"][1:]])
+    result: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return result

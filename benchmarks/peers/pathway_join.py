@@ -2,6 +2,7 @@
 
     python pathway_join.py WORK.npz    bounds int64[Q, p], tuples int64[k, n], batch (tuples at a time), equal (whether
                                        the first column is joined by equality)
+                                       or, of a band, tuples (which stream, time) and near
     prints {"seconds": [...], "matches": [...]}, one of each for each batch
 
 The queries are a table that is there from the start. A connector gives the tuples batch by batch and waits until one is
@@ -58,6 +59,21 @@ def main() -> None:
     names = [f"t{k}" for k in range(len(work["tuples"]))]
     schema = pw.schema_from_types(**dict.fromkeys(names, int))
     left = pw.io.python.read(subject, schema=schema, autocommit_duration_ms=None)
+    counted = banded(left, int(work["near"])) if "near" in work else bounded(left, names, work)
+    pw.io.subscribe(counted, subject.change)
+    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+    print(json.dumps({"seconds": subject.seconds, "matches": np.diff(subject.matches, prepend=0).tolist()}))
+
+
+def banded(both: Any, near: int) -> Any:
+    """Pairs of tuples of two streams (t0: which, t1: its time) whose times are near."""
+    left, right = both.filter(both.t0 == 0), both.filter(both.t0 == 1)
+    joined = left.interval_join(right, left.t1, right.t1, pw.temporal.interval(-near, near))
+    return joined.select(time=left.t1).reduce(matches=pw.reducers.count())
+
+
+def bounded(left: Any, names: list[str], work: Any) -> Any:
+    """Pairs of a tuple and a query that it satisfies."""
     bounds = work["bounds"]
     right = pw.debug.table_from_pandas(pd.DataFrame(bounds, columns=[f"q{k}" for k in range(bounds.shape[1])]))
     equal = int(work["equal"])
@@ -66,10 +82,7 @@ def main() -> None:
     for k in range(equal, len(names)):
         low, high = right[f"q{2 * k - equal}"], right[f"q{2 * k - equal + 1}"]
         inside = (low <= left[f"t{k}"]) & (left[f"t{k}"] < high) & inside
-    counted = joined.filter(inside).reduce(matches=pw.reducers.count())
-    pw.io.subscribe(counted, subject.change)
-    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    print(json.dumps({"seconds": subject.seconds, "matches": np.diff(subject.matches, prepend=0).tolist()}))
+    return joined.filter(inside).reduce(matches=pw.reducers.count())
 
 
 if __name__ == "__main__":
