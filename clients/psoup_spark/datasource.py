@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from psoup.config import CHUNK_ROWS
-from psoup_client import Client, InvalidRequest, Stage
+from psoup_client import Client, InvalidRequest, Query, Stage
 from psoup_client.times import to_micros
 from psoup_spark.reading import QueryRead, between, select, windows
 from psoup_spark.schemas import check_fits, spark_schema
@@ -99,7 +99,9 @@ class PSoupSource(DataSource):
         reading, stream = self._reading(schema), self._stream
         if self._query:
             with Client(self._address) as client:
-                stream = client.query(self._query).info.stream
+                query = client.query(self._query)
+                _check_growing(query)
+                stream = query.info.stream
         return GrowingReader(reading, stream, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -127,6 +129,17 @@ class PSoupSource(DataSource):
             return reading
         statement = select(self._stream, schema.fieldNames(), self.options.get("where", ""))
         return replace(reading, statement=statement)
+
+
+def _check_growing(query: Query) -> None:
+    """Raise InvalidRequest for a query whose answer is more than the answers over the parts of its window."""
+    kinds = {"aggregate": "counts over several", "join": "brings together"}
+    said = next((kinds[node.operator] for node in query.explain().nodes if node.operator in kinds), None)
+    if said is not None:
+        raise InvalidRequest(
+            f"query {query.id} {said} tuples, which may come in different batches; read it whole with spark.read, or"
+            " follow the stream and do the same in Spark"
+        )
 
 
 @dataclass

@@ -162,3 +162,19 @@ def test_options_that_mean_nothing_are_refused(spark: Any, client: Client, make_
     ):
         with pytest.raises(Exception, match=said):
             psoup(spark.read, **options).load()
+
+
+def test_an_answer_that_needs_all_tuples_at_once_is_read_and_not_followed(
+    client: Client, make_stream: Make, running: Serving
+) -> None:
+    from psoup_spark.datasource import PSoupSource
+
+    name = filled(client, make_stream)
+    counted = client.register(f"SELECT t, count(*) AS n, sum(price) AS p FROM {name} GROUP BY t")
+    joined = client.register(f"SELECT a.n FROM {name} a, {name} b WHERE a.seen = b.seen")
+    for query, said in ((counted, "counts over several tuples"), (joined, "brings together tuples")):
+        source = PSoupSource({"address": running.address, "query": query.id})
+        with pytest.raises(InvalidRequest, match=said):
+            source.streamReader(source.schema())
+    schema = PSoupSource({"address": running.address, "query": counted.id}).schema()
+    assert [field.dataType.simpleString() for field in schema] == ["string", "bigint", "decimal(38,2)"]
