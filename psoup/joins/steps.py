@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
-from psoup.joins.builds import Build, Builds, hashed
+from psoup.joins.builds import Buckets, Build, Builds, hashed
 from psoup.joins.keys import Edge
 from psoup.kernels import pairs as kernels
+from psoup.kernels.joined import probe_buckets
 from psoup.kernels.order import order_keys
 
 Places = Array | slice
@@ -29,7 +30,10 @@ _KEPT = {"lt": kernels.ABOVE, "le": kernels.AT_LEAST, "gt": kernels.BELOW, "ge":
 """How the places of the row on the right lie to the key on the left."""
 _LOOKED = 1_048_576
 """Candidates after which it is asked whether the caller still waits: some two milliseconds."""
+_SPARE = 4
+"""Room for each pair from which on pairs are copied out of it."""
 _NO_KEYS = np.zeros(0, np.int64)
+_EVERY = np.zeros(0, np.int32)
 
 
 def at(values: Array, places: Places) -> Array:
@@ -85,42 +89,68 @@ class Step:
         probe = self._probe
         if probe is None:
             probe = self._probe = self._prepared()
-        build, figures, limits = probe.build, self.figures, self._builds.room
+        build, figures = probe.build, self.figures
         keys = hashed([at(edge.left_keys, _rows(places, edge)) for edge in probe.keys]) if probe.keys else _NO_KEYS
+        figures.rows_in += count
+        figures.pieces += 1
+        if isinstance(build, Buckets) and not probe.bands:
+            found = self._probed(build, keys, room)
+        else:
+            found = self._ranged(probe, keys, places, count, room)
+        tests = [(at(edge.left_keys, _rows(places, edge)), edge) for edge in probe.tests]
+        for firsts, rows, pairs in found:
+            for bounds, edge in tests:
+                pairs = kernels.keep_pairs(bounds, edge.right_keys, _OPERATORS[edge.operator], firsts, rows, pairs)
+            figures.rows_out += pairs
+            if pairs:
+                yield firsts[:pairs], rows[:pairs]
+
+    def _looked(self, candidates: int) -> None:
+        """Count candidates. Raises ResourceExhausted, and what ends the read."""
+        self._builds.room.look(candidates, self.figures.text)
+        self.figures.candidates += candidates
+
+    def _probed(self, build: Buckets, keys: Array, room: int) -> Iterator[tuple[Array, Array, int]]:
+        """Candidates (tuple, row, how many) of equal keys."""
+        row = inside = 0
+        while row < len(keys):
+            firsts, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+            row, inside, pairs, looked = probe_buckets(keys, _EVERY, *build.places, row, inside, _LOOKED, firsts, rows)
+            self._looked(looked)
+            few = _SPARE * pairs < room  # what is kept of them must not keep the room
+            yield firsts, rows[:pairs].copy() if few else rows, pairs
+
+    def _ranged(
+        self, probe: _Probe, keys: Array, places: Sequence[Places | None], count: int, room: int
+    ) -> Iterator[tuple[Array, Array, int]]:
+        """Candidates (tuple, row, how many) in ranges of places."""
+        build = probe.build
         begin, end = np.empty(count, np.int32), np.empty(count, np.int32)
         left = build.ranges(keys, begin, end)
         for edge, ordered in probe.bands:
             bounds = at(edge.left_keys, _rows(places, edge))
             left = kernels.narrow_ranges(ordered, bounds, _KEPT[edge.operator], begin, end)
-        tests = [(at(edge.left_keys, _rows(places, edge)), edge) for edge in probe.tests] if left else []
-        figures.rows_in += count
-        figures.pieces += 1
         row = inside = 0
         while row < count and left > 0:
             if not build.ascending and end[row] - begin[row] > room:
-                found = self._long_range(build, row, int(begin[row]), int(end[row]), room)
-                looked, row = int(end[row] - begin[row]), row + 1
-            else:
-                size = min(left, room)
-                arrays = np.empty(size, np.int64), np.empty(size, np.int64)
-                row, inside, pairs, looked = kernels.emit_pairs(
-                    begin, end, keys, build.keys, build.rows, row, inside, _LOOKED, *arrays
-                )
-                if not build.ascending:
-                    if inside:  # a row with more than there is room for, after such as have none
-                        inside = 0
-                        continue
-                    _sort_partners(arrays[0][:pairs], arrays[1][:pairs])
-                found = iter([(*arrays, pairs)])
+                looked = int(end[row] - begin[row])
+                self._looked(looked)
+                yield from self._long_range(build, row, int(begin[row]), int(end[row]), room)
+                left, row = left - looked, row + 1
+                continue
+            size = min(left, room)
+            firsts, rows = np.empty(size, np.int64), np.empty(size, np.int64)
+            row, inside, pairs, looked = kernels.emit_pairs(
+                begin, end, keys, build.keys, build.rows, row, inside, _LOOKED, firsts, rows
+            )
+            if not build.ascending:
+                if inside:  # a row with more than there is room for, after such as have none
+                    inside = 0
+                    continue
+                _sort_partners(firsts[:pairs], rows[:pairs])
             left -= looked
-            limits.look(looked, self.figures.text)
-            figures.candidates += looked
-            for firsts, rows, pairs in found:
-                for bounds, edge in tests:
-                    pairs = kernels.keep_pairs(bounds, edge.right_keys, _OPERATORS[edge.operator], firsts, rows, pairs)
-                figures.rows_out += pairs
-                if pairs:
-                    yield firsts[:pairs], rows[:pairs]
+            self._looked(looked)
+            yield firsts, rows, pairs
 
     def _long_range(
         self, build: Build, row: int, begin: int, end: int, room: int
