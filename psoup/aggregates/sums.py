@@ -23,6 +23,9 @@ from psoup.plan.nodes import Measure
 
 _UNIT, _DIGITS = 1075, 53
 _DAY = 86_400 * SECOND
+_NEAR, _FAR, _NEAR_ROWS, _SPLIT = 40, 900, 65_536, 46
+"""Exponents that are so near are summed in two int64, split at a bit, as many rows do not overflow them."""
+_SLACK = 6
 _NOTHING = (2_000, -2_000, 0)
 _NONE: Array = np.zeros((0, 3), np.int64)
 
@@ -167,7 +170,7 @@ class DoubleSum:
             fold.count_odd(values, rows.mask, rows.groups, odd)
         if greatest:
             sums, scale = _with_room(sums, scale, least - _UNIT, greatest - _UNIT, rows.count)
-            fold.sum_doubles(values.view(np.int64), rows.mask, rows.groups, int(scale[0]), sums)
+            _add_doubles(values, rows, int(scale[0]), greatest - _UNIT, sums)
         return counts, sums, scale, odd
 
     def combine(self, into: State, other: State, places: Array) -> State:
@@ -201,6 +204,21 @@ class DoubleSum:
         return Column(measure.type, values, None if counts.all() else counts > 0)
 
 
+def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) -> None:
+    """Add values of which the greatest has the exponent `top`, in units of 2^base."""
+    if top - base > _NEAR or not -_FAR < base < _FAR or rows.count > _NEAR_ROWS:
+        fold.sum_doubles(values.view(np.int64), rows.mask, rows.groups, base, sums)
+    elif rows.codes is None:
+        halves = np.array([fold.sum_near(values, rows.mask, 2.0**-base)], np.int64)
+        wide.add_halves(halves, _SPLIT, sums)
+    elif 2 * len(sums) > rows.count:  # to add the halves would take longer than what they save
+        fold.sum_doubles(values.view(np.int64), rows.mask, rows.codes, base, sums)
+    else:
+        halves = np.zeros((len(sums), 2), np.int64)
+        fold.sum_groups_near(values, rows.mask, rows.codes, 2.0**-base, halves)
+        wide.add_halves(halves, _SPLIT, sums)
+
+
 def _with_room(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> tuple[Array, Array]:
     """The sums in units that all numbers have, with words for so many more rows, and their (base, top, rows)."""
     base, top, count = scale.tolist()
@@ -208,7 +226,7 @@ def _with_room(sums: Array, scale: Array, least: int, greatest: int, rows: int) 
     bits = upper - lower + _DIGITS + 1 + more.bit_length()
     words = max(-(-bits // 64), sums.shape[1])
     if count and (lower < base or words > sums.shape[1]):
-        lower = max(lower - (64 * words - bits) // 2, -_UNIT) if lower < base else lower  # the next may be lower still
+        lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower  # so is the next
         shifted = np.zeros((len(sums), words), np.int64)
         wide.shift_wide(sums, base - lower, shifted)
         sums = shifted

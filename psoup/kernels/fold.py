@@ -10,6 +10,8 @@ A kernel adds to the states that it is given, so that one pass over each part of
 # mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -17,6 +19,7 @@ _FRACTION, _IMPLICIT = np.uint64((1 << 52) - 1), np.uint64(1 << 52)
 _FIELD, _UNIT = np.int64(0x7FF), np.int64(1075)
 _ONE, _WORD, _SIX = np.uint64(1), np.uint64(63), np.uint64(6)
 _LOW = np.int64(0xFFFF_FFFF)
+_UP, _DOWN, _HUGE = 2.0**46, 2.0**-46, 2.0**93
 
 
 @njit(cache=True, nogil=True)
@@ -119,6 +122,47 @@ def sum_doubles(words, mask, codes, base, sums):
             sums[group, k] = np.int64(after)
             if k > at and carry == (sign & _ONE):
                 break
+
+
+@njit(cache=True, nogil=True)
+def sum_near(values, mask, unit):
+    """The sum of all finite values as two numbers, in units of which `unit` make 1: low + high * 2^46.
+
+    values: float64[n], n at most 65,536; mask: uint8[n], or of no length; read. unit: a power of two, of which every
+    value is a multiple of the inverse, less than 2^93 times. O(n), several values at a time.
+    """
+    low, high, every = np.int64(0), np.int64(0), mask.shape[0] == 0
+    if every:
+        for i in range(values.shape[0]):
+            scaled = values[i] * unit
+            scaled = scaled if abs(scaled) < _HUGE else 0.0
+            upper = math.trunc(scaled * _DOWN)
+            low += np.int64(scaled - upper * _UP)
+            high += np.int64(upper)
+    else:
+        for i in range(values.shape[0]):
+            scaled = values[i] * unit
+            scaled = scaled if abs(scaled) < _HUGE and mask[i] != 0 else 0.0
+            upper = math.trunc(scaled * _DOWN)
+            low += np.int64(scaled - upper * _UP)
+            high += np.int64(upper)
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def sum_groups_near(values, mask, codes, unit, sums):
+    """Add finite values to the sums of their groups, as `sum_near`.
+
+    values: float64[n], n at most 65,536; mask: uint8[n], or of no length; codes: int32[n]; read. unit: as there. sums:
+    int64[groups, 2], low and high, added to. O(n).
+    """
+    every = mask.shape[0] == 0
+    for i in range(values.shape[0]):
+        scaled = values[i] * unit
+        if (every or mask[i]) and abs(scaled) < _HUGE:
+            upper = math.trunc(scaled * _DOWN)
+            sums[codes[i], 0] += np.int64(scaled - upper * _UP)
+            sums[codes[i], 1] += np.int64(upper)
 
 
 @njit(cache=True, nogil=True)

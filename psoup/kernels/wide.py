@@ -34,6 +34,28 @@ def add_wide(other, places, into):
 
 
 @njit(cache=True, nogil=True)
+def add_halves(halves, bits, into):
+    """Add low + high * 2^bits to each integer.
+
+    halves: int64[n, 2], low and high, read; bits: from 1 to 63. into: int64[n or more, words], added to. O(n * words).
+    """
+    up, down = np.uint64(bits), np.uint64(64 - bits)
+    for i in range(halves.shape[0]):
+        for half in range(2):
+            number, carry = halves[i, half], np.uint64(0)
+            sign = np.uint64(number >> 63)
+            low = np.uint64(number) << up if half else np.uint64(number)
+            high = np.uint64(number >> np.int64(down)) if half else sign
+            for k in range(into.shape[1]):
+                part = low if k == 0 else high if k == 1 else sign
+                before = np.uint64(into[i, k])
+                middle = before + carry
+                after = middle + part
+                carry = np.uint64(middle < before) | np.uint64(after < middle)
+                into[i, k] = np.int64(after)
+
+
+@njit(cache=True, nogil=True)
 def shift_wide(numbers, bits, out):
     """Multiply the integers by 2^bits.
 

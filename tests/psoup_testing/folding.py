@@ -75,6 +75,22 @@ def sum_doubles(rng: Rng) -> Arguments:
     return doubles(rng).view(np.int64), mask, codes, -1074, _words(rng, _GROUPS, 34)
 
 
+def _near(rng: Rng) -> Any:
+    """Multiples of 2^-60 of which the greatest are some 2^33, and some that are not finite."""
+    values = np.round(rng.standard_normal(_ROWS) * 2.0 ** rng.integers(20, 90, _ROWS)) * 2.0**-60
+    return np.where(rng.random(_ROWS) < 0.2, rng.choice(_ODD[:5], _ROWS), np.clip(values, -(2.0**32), 2.0**32))
+
+
+def sum_near(rng: Rng) -> Arguments:
+    """Values whose exponents are not far apart."""
+    return _near(rng), _mask(rng), 2.0**60
+
+
+def sum_groups_near(rng: Rng) -> Arguments:
+    """The same by groups."""
+    return _near(rng), _mask(rng), _codes(rng), 2.0**60, rng.integers(-9, 9, (_GROUPS, 2))
+
+
 def count_odd(rng: Rng) -> Arguments:
     """Values of which some are not finite."""
     return doubles(rng), _mask(rng), _codes(rng), np.zeros((_GROUPS, 3), np.int64)
@@ -121,6 +137,12 @@ def add_wide(rng: Rng) -> Arguments:
     """Integers of some words."""
     words, places = int(rng.choice([2, 3, 34])), rng.permutation(9)[:4]
     return _words(rng, 4, words), places, _words(rng, 9, words)
+
+
+def add_halves(rng: Rng) -> Arguments:
+    """Numbers of both signs, and integers of some words."""
+    words = int(rng.choice([2, 3]))
+    return _words(rng, 9, 2), int(rng.choice([1, 46, 63])), _words(rng, 9, words)
 
 
 def shift_wide(rng: Rng) -> Arguments:
@@ -220,6 +242,9 @@ CASES = {
     "fold.sum_whole": sum_whole,
     "fold.span_of_doubles": span_of_doubles,
     "fold.sum_doubles": sum_doubles,
+    "fold.sum_near": sum_near,
+    "fold.sum_groups_near": sum_groups_near,
+    "wide.add_halves": add_halves,
     "fold.count_odd": count_odd,
     "fold.keep_extreme": keep_extreme,
     "fold.first_rows": some_rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -55,6 +56,23 @@ def sum_doubles(words: Array, mask: Array, codes: Array, base: int, sums: Array)
             units = int(fraction * 2**53)
             shift = exponent - 53 - base
             _add(sums[codes[i]], units << shift if shift >= 0 else units >> -shift)
+
+
+def sum_near(values: Array, mask: Array, unit: float) -> tuple[int, int]:
+    """See the kernel."""
+    sums = np.zeros((1, 2), np.int64)
+    sum_groups_near(values, mask, np.zeros(len(values), np.int32), unit, sums)
+    return int(sums[0, 0]), int(sums[0, 1])
+
+
+def sum_groups_near(values: Array, mask: Array, codes: Array, unit: float, sums: Array) -> None:
+    """See the kernel."""
+    for i in _rows(mask, len(values)):
+        if math.isfinite(values[i]):
+            units = int(Fraction(float(values[i])) * Fraction(unit))
+            upper = abs(units) >> 46
+            high = upper if units > 0 else -upper
+            sums[codes[i]] += np.array([units - (high << 46), high])
 
 
 def count_odd(values: Array, mask: Array, codes: Array, counts: Array) -> None:

@@ -24,6 +24,12 @@ def add_wide(other: Array, places: Array, into: Array) -> None:
         _put(into[place], _integer(into[place]) + _integer(other[i]))
 
 
+def add_halves(halves: Array, bits: int, into: Array) -> None:
+    """See the kernel."""
+    for i, (low, high) in enumerate(halves.tolist()):
+        _put(into[i], _integer(into[i]) + low + (high << bits))
+
+
 def shift_wide(numbers: Array, bits: int, out: Array) -> None:
     """See the kernel."""
     for i, words in enumerate(numbers):
