@@ -149,6 +149,9 @@ class Shape:
     keys_at_once: int = 16
     """Key indexes that one invocation makes at most: some 10 ms."""
 
+    fold_fan: int = 16
+    """Folds of chunks that make one of a wider span; 1: aggregates are always folded tuple by tuple."""
+
     cover_at_once: int = 8_192
     """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
 

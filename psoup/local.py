@@ -30,6 +30,7 @@ from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.reasons import Row, Why, why
+from psoup.answer.reused import check_folds
 from psoup.answer.table import Table, invoke_table
 from psoup.answer.tagged import keys_of
 from psoup.answer.window import WindowChoice
@@ -384,6 +385,7 @@ class LocalPSoup:
     def check(self) -> None:
         """Check every invariant of every structure."""
         self.engine.check()
+        check_folds(self.engine.snapshot())
         self.admission.check()
 
 

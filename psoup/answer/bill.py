@@ -4,6 +4,7 @@
     tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
     search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
+    folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
     predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
     query catalog         blocks; records by a sample     query      an estimate: Python's own objects
@@ -69,6 +70,7 @@ def memory_bill(snapshot: Snapshot) -> Bill:
         _waiting(views),
         _codes(views),
         _keys(views),
+        _folds(views),
         *_results(views),
         _index(views),
         _catalog(snapshot),
@@ -116,6 +118,13 @@ def _keys(views: list[StreamView]) -> Item:
         size += sum(indexes)
         count += len(chunk) if indexes else 0
     return Item("key indexes", size, size, count, "tuple")
+
+
+def _folds(views: list[StreamView]) -> Item:
+    """Bytes of the folds that aggregates have left; all streams have one room for them."""
+    rooms = {id(view.folds): view.folds for view in views}.values()
+    size = sum(room.held for room in rooms)
+    return Item("folds", size, size, sum(room.spans for room in rooms), "span")
 
 
 def _results(views: list[StreamView]) -> tuple[Item, Item]:

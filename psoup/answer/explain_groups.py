@@ -1,7 +1,8 @@
-"""Explaining an aggregate: its groups now, and what is kept for each of them.
+"""Explaining an aggregate: its groups now, and what is kept for each of them; without groups, what folds save.
 
     Aggregate count(*), sum(x), avg(x) BY sym    | 12 groups of 5,000 tuples
                                                  | 3 aggregates from 2 states
+    Aggregate max(x)                             | folds of 2 nodes and 9 chunks, 7,000 tuples at the two ends
 
 The keys are told apart as an invocation would do it, over so many tuples at most. Groups of a join are not counted.
 """
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from psoup.aggregates.folds import recipe_of
 from psoup.answer.grouped import Folder, parts_of, states_of
 from psoup.answer.matches import Side, matches_in
 from psoup.answer.plan_nodes import Findings
+from psoup.answer.reused import reuse_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.errors import ResourceExhausted
 from psoup.plan.nodes import Aggregate
@@ -31,6 +34,8 @@ def explain_groups(
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
     kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
+    if side is not None and not node.keys:
+        return _one_row(node, side, figures, kept)
     if side is None or not node.keys or side[3] - side[2] > _MOST:
         return Findings(figures, {}, [kept])
     config, held = snapshot.config, list[int]()
@@ -52,3 +57,18 @@ def explain_groups(
         budget.give_back_grouped(sum(held))
     figures |= {"groups": folder.groups, "rows": rows.count}
     return Findings(figures, {}, [f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}", kept])
+
+
+def _one_row(node: Aggregate, side: Side, figures: dict[str, float], kept: str) -> Findings:
+    """Tell how much of the window comes from folds of whole chunks, and how many tuples are at its two ends."""
+    view, clause, low, high = side
+    recipe = recipe_of(node.measures)
+    if recipe is None:
+        return Findings(figures, {}, [kept, "folded tuple by tuple: no states of bounded size can be combined exactly"])
+    reuse = reuse_of(view, clause, low, high, recipe)
+    if reuse is None:
+        return Findings(figures, {}, [kept])
+    figures |= {"nodes": reuse.nodes, "leaves": reuse.leaves, "unfolded": reuse.unfolded, "ends": reuse.ends}
+    spans = f"folds of {counted(reuse.nodes, 'node')} and {counted(reuse.leaves, 'chunk')}"
+    spans = f"{spans}, {counted(reuse.ends, 'tuple')} at the two ends"
+    return Findings(figures, {}, [kept, f"{spans}; {counted(reuse.unfolded, 'chunk')} not folded yet"])

@@ -12,10 +12,11 @@ answer shows of them (`group_rows`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from psoup.aggregates.folds import Fold
 from psoup.aggregates.keys import Hold, Keys, coded_column, over_keys
 from psoup.aggregates.listed import Distinct, Gathered, listed
 from psoup.aggregates.measures import folding_of, rows_for
@@ -37,6 +38,9 @@ _MAX_ROWS = 65_536
 
 _ALONE = 4_096
 """Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
+
+_ONLY: Array = np.zeros(1, np.int64)
+"""The place of the only group."""
 
 Part = tuple[int, Sequence[Column | Coded]]
 """How many rows, and the expressions over them."""
@@ -110,11 +114,22 @@ class GroupRows:
         """Make the table, if it is not made yet."""
         if self._table is None:
             folder = Folder(self.node, self.reading, self._hold)
-            for part in parts_of(self.rows, folder.wanted, folder.coded):
-                folder.add(*part)
+            for rows in self._pieces(folder):
+                for part in parts_of(rows, folder.wanted, folder.coded):
+                    folder.add(*part)
             self._table, self._size = folder.table()
             if self.having is not None:
                 self._keep(self.having)
+
+    def _pieces(self, folder: Folder) -> Iterator[Arrivals | JoinRows]:
+        """The rows below; between those of the two ends of a window what is folded already is put to the states."""
+        rows, reading = self.rows, self.reading
+        if reading.inner is None or not isinstance(rows, Arrivals):
+            yield rows
+            return
+        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id < reading.inner_id])
+        folder.join(reading.inner)
+        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id >= reading.inner_id])
 
     def _keep(self, condition: Expr) -> None:
         """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""
@@ -261,6 +276,18 @@ class Folder:
             condition = None if measure.condition is None else values[self._places[measure.condition]]
             self._make_room(kept)
             kept.state = kept.folding.add(kept.state, rows_for(measure, args, condition, codes, count))
+            self._charge(kept)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The states of what was added, in the order of the measures that they were first made for."""
+        return tuple([kept.state for kept in self._states.values()])
+
+    def join(self, fold: Fold) -> None:
+        """Add a fold of later rows, without keys; it stays as it is."""
+        self._reading.folded_errors += fold.failed
+        for kept, state in zip(self._states.values(), fold.states, strict=True):
+            kept.state = kept.folding.combine(kept.state, state, _ONLY)
             self._charge(kept)
 
     def _make_room(self, kept: Kept) -> None:

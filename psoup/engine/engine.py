@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from psoup.aggregates.folds import FoldRoom
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
@@ -51,6 +52,9 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
+_FOLDS_SHARE = 64
+"""The share of the memory that folds may take: a 64th. What they save is worth more than results of its size."""
+
 _NAMED = 8
 """How many query IDs a piece of news names."""
 RELIEF_SHARE = 4
@@ -96,6 +100,7 @@ class Engine:
         self._named: dict[tuple[str, str], StreamView] = {}
         room = min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE
         self._keys = KeyRoom(max(room, 0), config.shape.key_probes, config.shape.keys_at_once)
+        self._folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan)
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -278,7 +283,8 @@ class Engine:
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
         attention = Attention(event.stream_id, self._board)
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._keys, self._keep, held)
+        rooms = self._keys, self._folds
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, *rooms, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -325,11 +331,11 @@ class Engine:
     def _keep_budget(self) -> None:
         """Give up search codes, then key indexes, then the oldest sealed results, while they are over what is left.
 
-        Key indexes may take what the results do not, and never the last eighth.
+        Key indexes may take what the results do not, and never the last eighth; folds have a small share of their own.
         """
         states = list(self._streams.values())
         budget = self.config.memory_bytes
-        left = budget - self._taken()
+        left = budget - self._taken() - self._folds.held
         left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
         free = left - sum(state.results_bytes for state in states)
         self._keys.bound(max(free - budget // RESULTS_SHARE, 0))

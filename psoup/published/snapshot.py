@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from psoup.aggregates.folds import FoldRoom
 from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
@@ -98,6 +99,8 @@ class StreamView:
     """Memory that readers who match rows leave for the next reader."""
     keys: KeyRoom
     """The room of the key indexes that readers make, of all streams."""
+    folds: FoldRoom
+    """The room of what readers have folded, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
 

@@ -199,18 +199,6 @@ def test_unknown_queries_are_failures_by_place() -> None:
     assert (none.schema.names, none.to_table().num_rows, none.groups) == (["_query"], 0, [])
 
 
-def test_many_queries_of_one_clause_go_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many rows they have is known before any is made."""
-    monkeypatch.setattr(table_module, "_PAIRS", 500)
-    soup = LocalPSoup(SMALL)
-    soup.execute("CREATE STREAM s (a BIGINT)")
-    ids = soup.register_many("SELECT a FROM s WHERE a > ?", pa.table({"p": [7] * 90}))
-    soup.push("s", pa.table({"a": range(100)}))
-    whole = soup.invoke_table(ids).to_table()
-    assert whole["_query"].to_pylist() == [place for place in range(90) for _ in range(92)]
-    assert whole["a"].to_pylist() == 90 * list(range(8, 100))
-
-
 def test_windows_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_rows, "MOST_GROUPS", 3)
     soup = LocalPSoup(SMALL)

@@ -119,6 +119,7 @@ class History:
 
 TINY = Shape(
     key_probes=1,
+    fold_fan=2,
     page=2,
     owner_page=4,
     few_members=2,

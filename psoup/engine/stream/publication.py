@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from psoup.aggregates.folds import FoldRoom
 from psoup.data.data_stem import DataSteM
 from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.clauses import StreamClauses
@@ -23,10 +24,10 @@ from psoup.results.open import OpenResults, OpenView
 class Publication:
     """The identity of a stream, and how its parts are shown to readers."""
 
-    def __init__(self, event: StreamCreated, keys: KeyRoom) -> None:
+    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
-        self._room, self._keys = MatchRoom(), keys
+        self._room, self._keys, self._folds = MatchRoom(), keys, folds
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -71,6 +72,7 @@ class Publication:
             clauses=clauses.index.view(),
             room=self._room,
             keys=self._keys,
+            folds=self._folds,
             outside=clauses.quarantine.outside,
         )
 

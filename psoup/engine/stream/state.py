@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from psoup.aggregates.folds import FoldRoom
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
@@ -52,6 +53,7 @@ class StreamState:
         attention: Attention,
         next_sqc: int,
         keys: KeyRoom,
+        folds: FoldRoom,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
@@ -64,7 +66,7 @@ class StreamState:
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
-        self._publication = Publication(event, keys)
+        self._publication = Publication(event, keys, folds)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)

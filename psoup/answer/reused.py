@@ -1,0 +1,184 @@
+"""Aggregates of one row: the inner chunks of a window come from folds that are kept, and only its two ends are read.
+
+    window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
+                  └ left end  └ inner chunks: one fold └ right end, the open chunk at the latest
+    row       left end's matches, then the fold, then the right end's: in the order of the stream
+
+The first invocation of a clause with some measures is read tuple by tuple, and noted; from the second one on whole
+chunks are folded once (`psoup.aggregates.folds`). So an answer to be had once costs what it did.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from psoup.aggregates.folds import Fold, Folds, Recipe, cover, lacking, recipe_of
+from psoup.answer.grouped import Folder, parts_of
+from psoup.answer.matches import ChunkMatches, Side, matches_in, matches_together
+from psoup.answer.source_rows import Arrivals, Reading
+from psoup.invariants import ensure
+from psoup.plan.nodes import Aggregate, Node, Source
+from psoup.published.members import with_sides
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL
+
+
+class Inner(NamedTuple):
+    """The chunks view.chunks[first:stop], all of whose tuples are in a window, and the tuple IDs [low, high)."""
+
+    first: int
+    stop: int
+    low: int
+    high: int
+
+
+def aggregate_of(plan: Node) -> Aggregate | None:
+    """The Aggregate of a plan over one stream, if it has no keys."""
+    while not isinstance(plan, Aggregate):
+        if isinstance(plan, Source) or len(plan.inputs) != 1:
+            return None
+        (plan,) = plan.inputs
+    return plan if not plan.keys and isinstance(plan.input, Source) else None
+
+
+def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
+    """The closed chunks between the ends of a window; None if there are none. O(log chunks)."""
+    chunks = view.chunks
+    first = bisect_left(chunks, low, key=lambda entry: entry.data.first_id)
+    stop = bisect_right(chunks, high, 0, len(chunks) - 1, key=lambda entry: entry.data.end_id)
+    if first >= stop:
+        return None
+    return Inner(first, stop, chunks[first].data.first_id, chunks[stop - 1].data.end_id)
+
+
+def folded_matches(
+    view: StreamView, clause: ClauseRecord, low: int, high: int, plan: Node, snapshot: Snapshot, budget: ReadBudget
+) -> tuple[list[ChunkMatches], Fold | None, int]:
+    """Find the matches of the two ends of a window, the fold of what is between them, and the tuple ID where it begins.
+
+    No fold: all of the window is to be read; then there are no matches either. Raises as `matches_together`.
+    """
+    node = aggregate_of(plan) if view.folds.fan > 1 and clause.sqc_id < ALL else None
+    recipe = None if node is None else recipe_of(node.measures)
+    inner = None if recipe is None else inner_of(view, low, high)
+    if node is None or recipe is None or inner is None:
+        return [], None, 0
+    folds = view.folds.known(clause.sqc_id, recipe)
+    if folds is None:
+        return [], None, 0
+    config = snapshot.config
+    ends: list[Side] = [(view, clause, low, inner.low), (view, clause, inner.high, high)]
+    found = list[list[ChunkMatches]]()
+
+    def leaf(numbers: list[int]) -> Iterable[tuple[int, Fold]]:
+        runs = [(view, clause, *ids) for ids in _runs(view, numbers)]
+        matches = matches_together([*ends, *runs], snapshot.run, config.archive_rows, budget, config.texts)
+        found[:] = matches[:2]
+        by_number = dict[int, list[ChunkMatches]]()
+        for match in (match for some in matches[2:] for match in some):
+            by_number.setdefault(match.data.number, []).append(match)
+        return [(number, _fold(node, by_number.get(number, []), snapshot, budget)) for number in numbers]
+
+    base = view.chunks[inner.first].data.number
+    stop = base + inner.stop - inner.first
+    fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf)
+    if not found:
+        found = matches_together(ends, snapshot.run, config.archive_rows, budget, config.texts)
+    return [*found[0], *found[1]], fold, inner.low
+
+
+def _runs(view: StreamView, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The tuple IDs [low, high) of chunks of some numbers, those of neighbours together."""
+    base = view.chunks[0].data.number
+    starts = [at for at, number in enumerate(numbers) if not at or numbers[at - 1] + 1 != number]
+    for start, stop in pairwise([*starts, len(numbers)]):
+        first, last = view.chunks[numbers[start] - base].data, view.chunks[numbers[stop - 1] - base].data
+        yield first.first_id, last.end_id
+
+
+def _fold(node: Aggregate, matches: list[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
+    """The fold of the matches of one chunk."""
+    reading = Reading([matches], None, snapshot.config.texts, budget, snapshot.config.sort_rows)
+    folder, rows = Folder(node, reading, lambda size: None), Arrivals(reading, matches)
+    for part in parts_of(rows, folder.wanted):
+        folder.add(*part)
+    errors = sum(match.errors for match in matches)
+    return Fold(rows.count, errors, reading.folded_errors, folder.states)
+
+
+def check_folds(snapshot: Snapshot) -> None:
+    """Check that every fold which is kept is what its chunks come to now. O(tuples of these chunks)."""
+    rooms = {id(view.folds): view.folds for view in snapshot.by_id.values()}
+    for room in rooms.values():
+        for sqc_id, recipe, folds in room.kept():
+            clause = snapshot.clauses.get(sqc_id)
+            node = None if clause is None else _asked_by(snapshot, clause, recipe)
+            if clause is not None and node is not None:
+                _check_spans(snapshot, clause, node, folds, room.fan)
+
+
+def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggregate | None:
+    """The node of a query with a clause that has a recipe."""
+    for query_id in with_sides(clause.members, 0):
+        record = snapshot.queries.get(query_id)
+        node = None if record is None else aggregate_of(record.query.plan)
+        if node is not None and recipe_of(node.measures) is recipe:
+            return node
+    return None
+
+
+def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, folds: Folds, fan: int) -> None:
+    view, budget = snapshot.by_id[clause.stream_id], ReadBudget()
+    base, leaves = view.chunks[0].data.number, dict[int, Fold]()
+    spans = [(number * fan**level, (number + 1) * fan**level, fold) for (level, number), fold in folds.spans.items()]
+    for first, stop, fold in [*spans, *[(*span, fold) for span, fold in folds.inner.items()]]:
+        numbers = range(first, stop)
+        if first < base or stop >= base + len(view.chunks):
+            ensure(first < base, folds, "a fold has the open chunk", span=numbers)
+            continue
+        for number in numbers:
+            if number not in leaves:
+                data = view.chunks[number - base].data
+                side = view, clause, data.first_id, data.end_id
+                matches = matches_in(*side, snapshot.run, texts=snapshot.config.texts)
+                leaves[number] = _fold(node, matches, snapshot, budget)
+        anew = folds.recipe.joined([leaves[number] for number in numbers])
+        shown = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, budget)) for f in (fold, anew)]
+        ensure(shown[0] == shown[1], folds, "a fold is not that of its chunks", span=numbers, kept=shown[0])
+
+
+def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) -> str:
+    """What the aggregates of a fold are, as a text."""
+    folder = Folder(node, Reading([], None, snapshot.config.texts, budget, 0), lambda size: None)
+    folder.join(fold)
+    return repr([column.to_arrow().to_pylist() for column in folder.table()[0].values()])
+
+
+class Reuse(NamedTuple):
+    """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
+
+    `ends`: tuples of the window that are in none of them.
+    """
+
+    nodes: int
+    leaves: int
+    unfolded: int
+    ends: int
+
+
+def reuse_of(view: StreamView, clause: ClauseRecord, low: int, high: int, recipe: Recipe) -> Reuse | None:
+    """Tell what of a window comes from folds; None if it has no inner chunk. O(fan * log chunks)."""
+    inner = inner_of(view, low, high)
+    if inner is None or view.folds.fan < 2:
+        return None
+    base, fan = view.chunks[inner.first].data.number, view.folds.fan
+    stop = base + inner.stop - inner.first
+    spans = list(cover(base, stop, fan))
+    leaves = sum(not level for level, _ in spans)
+    missing = len(lacking(view.folds.spans_of(clause.sqc_id, recipe), base, stop, fan))
+    return Reuse(len(spans) - leaves, leaves, missing, inner.low - low + high - inner.high)

@@ -1,0 +1,323 @@
+"""Folds of closed chunks: an aggregate of one row is the same whether they are kept, made, dropped, or not in use."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.aggregates.folds import Fold, FoldRoom, Folds, cover, lacking, recipe_of
+from psoup.answer.bill import memory_bill
+from psoup.answer.invoke import Answer
+from psoup.answer.reused import check_folds, inner_of
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig, Shape
+from psoup.errors import Corrupt
+from psoup.local import LocalPSoup
+from psoup.model import BIGINT
+from psoup.plan.nodes import Measure
+from psoup_testing.attaching import attach, write
+from psoup_testing.restarting import RestartingPSoup
+
+COUNT = Measure("count", (), BIGINT)
+RECIPE = recipe_of((COUNT,))
+MEASURES = [
+    "count(*) AS a, count(x) AS b",
+    "sum(n) AS a, avg(n) AS b, sum(n) FILTER (WHERE x > 0) AS c",
+    "sum(x) AS a, avg(x) AS b",
+    "min(x) AS a, max(x) AS b, min(s) AS c, max(s) AS d",
+    "first(x) AS a, last(x) AS b, any_value(s) AS c, arg_min(s, x) AS d, arg_max(n, x) AS e",
+    "approx_count_distinct(n) AS a, approx_quantile(n, 0.5) AS b",
+    f"max(n * {2**60}) AS a, count(*) FILTER (WHERE n * {2**61} > 0) AS b",
+    "stddev_samp(n) AS a, count(DISTINCT n) AS b, median(x) AS c",
+]
+WHERE = ["", "WHERE n > 0", "WHERE n = 5", f"WHERE n * {2**60 + 2**58} > 0", "WHERE x = 77"]
+WINDOWS = [
+    "",
+    "BEGIN (NOW - 700 ROWS)",
+    "BEGIN (NOW - 64 ROWS) END (NOW - 3 ROWS)",
+    "BEGIN (NOW - 500) END (NOW - 100)",
+]
+
+
+def made(fan: int, **settings: Any) -> LocalPSoup:
+    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=Shape(fold_fan=fan), **settings)
+    soup = LocalPSoup(config, VirtualClock(0))
+    soup.execute("CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT)")
+    return soup
+
+
+def rows(rng: random.Random, count: int) -> pa.Table:
+    odd = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1e308, 1e16, 1.0]
+    return pa.table(
+        {
+            "n": pa.array([rng.choice([None, 2**62, *range(-3, 9)]) for _ in range(count)], pa.int64()),
+            "x": pa.array([rng.choice([*odd, rng.random()]) for _ in range(count)], pa.float64()),
+            "s": pa.array([rng.choice([None, "", "a", "é", "zz"]) for _ in range(count)], pa.string()),
+        }
+    )
+
+
+def told(answer: Answer) -> str:
+    """All that an answer says, bit for bit; but errors of WHERE, which at the ends are those of the whole chunk."""
+    shown = repr([column.to_pylist() for column in answer.to_table().columns])
+    errors = answer.errors - answer.completeness.errors, answer.select_errors
+    return f"{shown} {answer.matched} {errors} {answer.completeness._replace(errors=0)}"
+
+
+def spans_of(soup: LocalPSoup) -> list[tuple[int, int]]:
+    """The spans that are kept, of all clauses."""
+    (view, *_) = soup.engine.snapshot().by_id.values()
+    return sorted(span for *_, folds in view.folds.kept() for span in folds.spans)
+
+
+@pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
+def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
+    """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
+    rng, tight = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}
+    sides = [made(fan, **tight), made(1)]
+    queries: list[str] = []
+    for step in range(14):
+        if step in (0, 5):
+            queries += [f"SELECT {m} FROM t {rng.choice(WHERE)} {rng.choice(WINDOWS)}" for m in MEASURES]
+            assert len({tuple(soup.register(sql) for sql in queries[-len(MEASURES) :]) for soup in sides}) == 1
+        pushed, still = rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
+        for soup in sides:
+            assert isinstance(soup.clock, VirtualClock)
+            soup.clock.advance(seconds=still)
+            soup.push("t", pushed)
+            while rng.random() < 0.7 and soup.maintain():
+                pass
+        folds = sides[0].engine.snapshot().stream("t", "default").folds
+        folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
+        for query in rng.choices(range(1, len(queries) + 1), k=8):
+            window = rng.choice([None, None, *WINDOWS[1:]])
+            one, other = (told(soup.invoke(query, window=window)) for soup in sides)
+            assert one == other, (queries[query - 1], window)
+    sides[0].check()
+    assert max(level for level, _ in spans_of(sides[0])) >= (3 if fan == 2 else 1)
+
+
+def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() -> None:
+    soup = made(2)
+    soup.push("t", pa.table({"n": [k % 10 for k in range(1_000)], "x": [1.0] * 1_000, "s": ["a"] * 1_000}))
+    query = soup.register(
+        f"SELECT max(n * {2**60}) AS m, count(*) FILTER (WHERE n * {2**60} > 0) AS c FROM t"
+        f" WHERE n * {2**60 - 1} >= 0 BEGIN (NOW - 900 ROWS)"
+    )
+    assert len({told(soup.invoke(query)) + str(soup.invoke(query).completeness) for _ in range(3)}) == 1
+    answer = soup.invoke(query)
+    answer.to_table()
+    assert spans_of(soup)
+    assert (answer.matched, answer.completeness.errors, answer.errors) == (810, 90, 90 + 90 + 90)
+
+
+def test_an_end_off_by_one_shows() -> None:
+    """Each first and each last tuple of a window, at the edges of chunks and beside them."""
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
+    query = soup.register("SELECT count(*) AS c, sum(n) AS s, min(n) AS l, max(n) AS h FROM t")
+    for low in (0, 1, 63, 64, 65, 128, 191, 192):
+        for high in (255, 256, 257, 448, 449, 639, 640, 641, 699, 700):
+            window = f"BEGIN (NOW - {700 - low} ROWS)" + f" END (NOW - {700 - high} ROWS)" * (high < 700)
+            expected = {"c": high - low, "s": sum(range(low, high)), "l": low, "h": high - 1}
+            assert soup.invoke(query, window=window).to_table().to_pylist() == [expected], (low, high)
+
+
+def test_both_ends_in_one_chunk_need_no_fold() -> None:
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(200)), "x": [0.0] * 200, "s": [""] * 200}))
+    query = soup.register("SELECT count(*) AS c FROM t WHERE n <> 70 BEGIN (NOW - 135 ROWS) END (NOW - 75 ROWS)")
+    for _ in range(3):
+        assert soup.invoke(query).to_table().to_pylist() == [{"c": 59}]
+    assert not spans_of(soup)
+    view = soup.engine.snapshot().stream("t", "default")
+    assert inner_of(view, 65, 125) is None
+    assert inner_of(view, 64, 128) == (1, 2, 64, 128)
+
+
+def test_a_chunk_that_is_not_folded_is_not_empty() -> None:
+    """A leaf is lost from under a node, and a node from above its leaves: each is made anew."""
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
+    query = soup.register("SELECT sum(n) AS s FROM t WHERE n >= 0")
+    expected = [{"s": sum(range(700))}]
+    ((_, _, folds),) = _folds_after_two(soup, query)
+    for lost in ([(0, 3)], [(3, 0)], [(3, 0), (2, 0), (1, 1), (0, 2)], list(folds.spans)):
+        folds.inner.clear()
+        for span in lost:
+            folds.spans.pop(span)
+        assert soup.invoke(query).to_table().to_pylist() == expected
+    soup.check()
+
+
+def _folds_after_two(soup: LocalPSoup, query: int) -> list[tuple[int, Any, Folds]]:
+    soup.invoke(query)
+    soup.invoke(query)
+    return soup.engine.snapshot().stream("t", "default").folds.kept()
+
+
+def test_a_node_is_not_used_when_one_of_its_chunks_has_expired() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, block_rows=64, shape=Shape(fold_fan=2)), VirtualClock(10**12))
+    soup.execute("CREATE STREAM t (n BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at RETENTION 300 SECONDS")
+    query = soup.register("SELECT count(*) AS c, min(n) AS l FROM t WHERE n >= 0")
+    for start in range(0, 1_200, 100):
+        times = pa.array([k * 1_000_000 for k in range(start, start + 100)], pa.timestamp("us"))
+        soup.push("t", pa.table({"n": list(range(start, start + 100)), "at": times}))
+        for _ in range(3):
+            low = max(start + 99 - 300, 0)
+            shown = soup.invoke(query, accept_truncation=True).to_table().to_pylist()
+            assert shown == [{"c": start + 100 - low, "l": low}]
+    oldest = soup.engine.snapshot().stream("t", "default").chunks[0].data.number
+    assert oldest > 8
+    assert all((number + 1) * 2**level > oldest for level, number in spans_of(soup)), "folds of what is gone are kept"
+
+
+def test_numbers_of_chunks_below_zero_are_aligned_downwards(tmp_path: Path) -> None:
+    assert list(cover(-17, 18, 16)) == [(0, -17), (1, -1), (1, 0), (0, 16), (0, 17)]
+    assert list(cover(-5, 3, 2)) == [(0, -5), (2, -1), (1, 0), (0, 2)]
+    for first in range(-40, 9):
+        for stop in range(first, 30):
+            chunks = [n for level, at in cover(first, stop, 2) for n in range(at * 2**level, (at + 1) * 2**level)]
+            assert chunks == list(range(first, stop))
+    config = EngineConfig(chunk_rows=64, block_rows=64, shape=Shape(fold_fan=2))
+    soup = RestartingPSoup(config, VirtualClock(10**12), tmp_path / "data")
+    soup.execute("CREATE STREAM t (n BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at RETENTION 900 DAYS")
+    soup.push("t", _timed(range(1_000, 1_300)))
+    query = soup.register("SELECT count(*) AS c, sum(n) AS s, first(n) AS f FROM t WHERE n % 2 = 0 BEGIN (START)")
+    spec = soup.engine.snapshot().stream("t", soup.tenant).spec
+    write(tmp_path / "job", spec, _timed(range(1_000)), [k * 1_000_000 for k in range(1_000)], range(0, 1_000, 100))
+    attach(soup, "t", "job", tmp_path / "job")
+    assert soup.engine.snapshot().stream("t", soup.tenant).chunks[0].data.number == -10
+    for _ in range(3):
+        shown = soup.invoke(query).to_table().to_pylist()
+        assert shown == [{"c": 650, "s": sum(range(0, 1_300, 2)), "f": 0}]
+    assert (1, -5) in spans_of(soup)
+    check_folds(soup.engine.snapshot())
+
+
+def _timed(numbers: range) -> pa.Table:
+    return pa.table({"n": list(numbers), "at": pa.array([k * 1_000_000 for k in numbers], pa.timestamp("us"))})
+
+
+def test_a_clause_in_the_slot_of_a_dead_one_has_folds_of_its_own() -> None:
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
+    shown = []
+    for least in (0, 100, 0):
+        query = soup.register(f"SELECT count(*) AS c FROM t WHERE n >= {least}")
+        shown += [soup.invoke(query).to_table().to_pylist()[0]["c"] for _ in range(3)]
+        soup.unregister(query)
+    assert shown == [700] * 3 + [600] * 3 + [700] * 3
+
+
+def test_queries_of_one_clause_and_equal_measures_share_folds_and_others_do_not() -> None:
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
+    for sql, kept in [
+        ("SELECT sum(n) AS c FROM t WHERE n > 9", 1),
+        ("SELECT sum(n) + 1 AS d FROM t WHERE n > 9 BEGIN (NOW - 500 ROWS)", 1),
+        ("SELECT sum(n) FILTER (WHERE n > 300) AS d FROM t WHERE n > 9", 2),
+        ("SELECT sum(x) AS d FROM t WHERE n > 9", 3),
+        ("SELECT sum(n) AS d FROM t WHERE n > 8", 4),
+    ]:
+        assert len(_folds_after_two(soup, soup.register(sql))) == kept
+    soup.check()
+
+
+def test_columns_that_came_later_are_null_in_chunks_that_were_there() -> None:
+    soup = made(2)
+    query = soup.register("SELECT count(*) AS c FROM t")
+    soup.push("t", pa.table({"n": list(range(200)), "x": [0.5] * 200, "s": [""] * 200}))
+    for _ in range(2):
+        assert soup.invoke(query).to_table().to_pylist() == [{"c": 200}]
+    soup.execute("ALTER STREAM t ADD COLUMN y BIGINT")
+    later = soup.register("SELECT count(y) AS c, sum(y) AS s FROM t")
+    columns = {"n": list(range(200)), "x": [0.5] * 200, "s": [""] * 200}
+    soup.push("t", pa.table({**columns, "y": [1] * 200}))
+    for _ in range(3):
+        assert soup.invoke(query).to_table().to_pylist() == [{"c": 400}]
+        assert soup.invoke(later).to_table().to_pylist() == [{"c": 200, "s": 200}]
+
+
+def test_a_refold_finds_a_fold_that_is_wrong() -> None:
+    soup = made(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
+    query = soup.register("SELECT sum(n) AS s FROM t WHERE n > 9")
+    ((_, recipe, folds),) = _folds_after_two(soup, query)
+    soup.check()
+    right = folds.spans[1, 1]
+    for wrong in (recipe.joined([right, right]), replace(right, matched=1), recipe.joined([])):
+        folds.spans[1, 1] = wrong
+        with pytest.raises(Corrupt, match="not that of its chunks"):
+            soup.check()
+    folds.spans[1, 1] = right
+    folds.spans[3, 1] = right
+    with pytest.raises(Corrupt, match="open chunk"):
+        soup.check()
+
+
+def test_folds_are_charged_and_leave_when_there_is_no_room() -> None:
+    soup = made(2, memory_bytes=1 << 20)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
+    queries = [soup.register(f"SELECT sum(x) AS s FROM t WHERE n > {k}") for k in range(12)]
+    for query in queries * 3:
+        soup.invoke(query)
+        folds = soup.engine.snapshot().stream("t", "default").folds
+        assert folds.held <= folds.limit == 1 << 14
+        assert folds.held == sum(each.nbytes for *_, each in folds.kept())
+    item = {item.structure: item for item in memory_bill(soup.engine.snapshot()).items}["folds"]
+    assert item.bytes == item.reclaimable == folds.held
+    assert item.count == folds.spans > 0
+    assert folds.give_up(1) > 0
+    folds.give_up(1 << 30)
+    assert (folds.held, folds.spans) == (0, 0)
+
+
+def test_spans_that_are_lacking_are_those_of_no_node_above_them() -> None:
+    assert RECIPE is not None
+    fold = RECIPE.joined([])
+    known: dict[tuple[int, int], Fold] = {(1, 1): fold, (0, 5): fold}
+    assert lacking(known, 1, 8, 2) == [1, 4, 6, 7]
+    assert lacking(known | {(2, 1): fold}, 1, 8, 2) == [1]
+    room = FoldRoom(1 << 20, 2)
+    assert room.known(7, RECIPE) is None
+    folds = room.known(7, RECIPE)
+    assert folds is not None
+    asked: list[Sequence[int]] = []
+
+    def leaf(numbers: list[int]) -> list[tuple[int, Fold]]:
+        asked.append(numbers)
+        return [(number, replace(fold, matched=number)) for number in numbers]
+
+    assert room.fold(folds, 1, 8, 0, leaf).matched == sum(range(1, 8))
+    assert room.fold(folds, 0, 8, 0, leaf).matched == sum(range(8))
+    assert room.fold(folds, 0, 8, 0, leaf).matched == sum(range(8))
+    assert asked == [[1, 2, 3, 4, 5, 6, 7], [0]]
+    assert room.fold(folds, 6, 10, 5, leaf).matched == 6 + 7 + 8 + 9
+    assert min((number + 1) * 2**level for level, number in folds.spans) == 6
+
+
+@pytest.mark.parametrize("measures", ["stddev_pop(n) AS a", "median(n) AS a", "count(DISTINCT n) AS a"])
+def test_what_does_not_combine_exactly_or_in_bounds_has_no_folds(measures: str) -> None:
+    soup = made(2)
+    soup.push("t", rows(random.Random(1), 700))
+    query = soup.register(f"SELECT {measures}, count(*) AS b FROM t")
+    assert not _folds_after_two(soup, query)
+    assert "tuple by tuple" in "\n".join(soup.explain(query).lines())
+
+
+def test_explain_says_what_an_invocation_combines() -> None:
+    soup = made(2)
+    soup.push("t", rows(random.Random(1), 700))
+    query = soup.register("SELECT count(*) AS b FROM t BEGIN (NOW - 650 ROWS)")
+    nodes = "folds of 3 nodes and 1 chunk, 74 tuples at the two ends"
+    assert f"{nodes}; 9 chunks not folded yet" in "\n".join(soup.explain(query).lines())
+    _folds_after_two(soup, query)
+    assert f"{nodes}; 0 chunks not folded yet" in "\n".join(soup.explain(query).lines())
