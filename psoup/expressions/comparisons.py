@@ -64,8 +64,6 @@ def _text_result(outcome: pa.Array | pa.Scalar, call: Call, columns: list[Column
 def ordered(order: Order, left: Column, right: Column) -> Array:
     """`order` (np.less, ...) of the values of two columns that may be compared, row by row."""
     kinds = (left.type.kind, right.type.kind)
-    if Kind.WIDE in kinds:
-        return wide.ordered(order, left, right)
     if kinds == (Kind.DOUBLE, Kind.DOUBLE):
         if np.isnan(left.values).any() or np.isnan(right.values).any():
             return order(float_keys(left.values), float_keys(right.values))
@@ -74,6 +72,8 @@ def ordered(order: Order, left: Column, right: Column) -> Array:
         return order(_against_double(left.values, right.values), 0)
     if kinds == (Kind.DOUBLE, Kind.BIGINT):
         return order(0, _against_double(right.values, left.values))
+    if wide.WIDE in kinds:
+        return wide.ordered(order, left, right)
     if left.type.scale == right.type.scale:
         return order(left.values, right.values)
     if left.type.scale < right.type.scale:

@@ -26,7 +26,7 @@ from psoup.config import TextLimits
 from psoup.errors import Internal
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.kinds import TYPES
-from psoup.limbs import limbs_of
+from psoup.limbs import LIMBS, limbs_of
 from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
 
 
@@ -211,8 +211,9 @@ def constant_column(literal: Literal, rows: int) -> Column:
     if literal.type.kind is Kind.TEXT:
         data = np.frombuffer(str(literal.value).encode(), np.uint8)
         return Column(literal.type, np.arange(rows + 1, dtype=np.int64) * len(data), None, np.tile(data, rows))
-    value = limbs_of(int(literal.value)) if literal.type.kind is Kind.WIDE else literal.value
-    return Column(literal.type, np.full(rows, np.array(value, TYPES[literal.type.kind].dtype)))
+    dtype = TYPES[literal.type.kind].dtype
+    value = np.array(limbs_of(int(literal.value)), LIMBS) if dtype is LIMBS else literal.value
+    return Column(literal.type, np.full(rows, value, dtype))
 
 
 def null_column(data_type: DataType, rows: int, error: Array | None = None) -> Column:
