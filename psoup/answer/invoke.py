@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.joined_message import joined_form
-from psoup.answer.matches import Matches, matches_in, matches_together, packed
+from psoup.answer.matches import Matches, matches_in, packed, sides_of_join
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.reused import folded_matches
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
@@ -275,7 +275,7 @@ def join_answer(
     budget.window = sum(part.range.high - part.range.low for part in seen)
     budget.check()
     wanted = [(*side, part.range.low, part.range.high) for side, part in zip(sides, seen, strict=True)]
-    found = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    found = sides_of_join(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     errors = sum(match.errors for matches in found for match in matches)
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
     limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.answer.join_sides import MatchedSide
-from psoup.answer.matches import Matches, Packed
+from psoup.answer.matches import KeptBits, Matches, Packed
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
@@ -125,7 +125,8 @@ def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom,
         kept[dense[number][0]] = None
     for number, found in places.taken(fewest, parts):
         k, chunk, _ = dense[number]
-        rows = _common(matches[k].offsets, found.offsets)
+        match = matches[k]
+        rows = match.among(found.offsets) if isinstance(match, KeptBits) else _common(match.offsets, found.offsets)
         if len(rows):
             kept[k] = Packed(chunk, int(rows[0]), len(rows), rows.astype(np.uint16))
     some = [match for match in kept if match is not None]

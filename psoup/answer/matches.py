@@ -1,6 +1,7 @@
 """The matches of one clause within one range of tuples: from the Results Structure where covered, else evaluated.
 
     ChunkMatches   as they were found: 8 bytes a row, and the results of the whole chunk behind them
+    KeptBits       of a side of a join that may be cut down: the bits of a whole chunk, as they are kept
     Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
 
 The same rule serves late registration, eviction, recovery and clauses that are not in the index: an answer is
@@ -22,6 +23,7 @@ from psoup.columns import Array
 from psoup.config import CHUNK_ROWS, TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.expressions.tree import Expr
+from psoup.kernels.columns import bits_to_offsets
 from psoup.matching.search import Search
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
@@ -108,7 +110,36 @@ class ChunkMatches:
         return len(self.offsets)
 
 
-Matches = ChunkMatches | Packed
+@dataclass(frozen=True, slots=True)
+class KeptBits:
+    """All rows of a chunk that a clause matched, `count` of them, as bits that are kept: uint64[words]."""
+
+    entry: ChunkEntry
+    bits: Array
+    count: int
+
+    errors = 0
+
+    @property
+    def data(self) -> Chunk:
+        """The chunk's tuples."""
+        return self.entry.data
+
+    @property
+    def offsets(self) -> Array:
+        """The offsets, as those of ChunkMatches, anew each time. O(rows of the chunk / 8)."""
+        offsets: Array = np.empty(self.count, np.int64)
+        bits_to_offsets(self.bits, 0, len(self.data), offsets)
+        return offsets
+
+    def among(self, rows: Array) -> Array:
+        """Those of some rows (int64) that match. O(rows)."""
+        return rows[(self.bits[rows >> 6] >> (rows & 63).view(np.uint64)) & np.uint64(1) != 0]
+
+
+Known = ChunkMatches | KeptBits
+
+Matches = ChunkMatches | KeptBits | Packed
 
 Side = tuple[StreamView, ClauseRecord, int, int]
 """A clause to be looked for in a stream, and the range of tuple IDs [low, high)."""
@@ -116,7 +147,7 @@ Side = tuple[StreamView, ClauseRecord, int, int]
 _Part = tuple[ChunkEntry, int, int]
 """A chunk, and the rows of it from where to where."""
 
-_Looked = tuple[list[_Part], list[ChunkMatches | None], list[int]]
+_Looked = tuple[list[_Part], list[Known | None], list[int]]
 
 
 def matches_in(
@@ -145,7 +176,7 @@ def matches_in(
         work = _work(search, parts, unknown)
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
-    return [match for match in matches if match is not None and (len(match.offsets) or match.errors)]
+    return [match for match in matches if isinstance(match, ChunkMatches) and (len(match.offsets) or match.errors)]
 
 
 def matches_together(
@@ -159,7 +190,21 @@ def matches_together(
 
     Raises ResourceExhausted, reason ARCHIVE_BUDGET, if what would have to be looked at on disk is too much together.
     """
-    looked = [_looked_up(*side, budget) for side in sides]
+    found = sides_of_join(sides, run, archive_rows, budget, texts, whole=True)
+    return [[match for match in own if isinstance(match, ChunkMatches)] for own in found]
+
+
+def sides_of_join(
+    sides: Sequence[Side],
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
+    *,
+    whole: bool = False,
+) -> list[list[Known]]:
+    """Find what `matches_together` does; matches that are kept as bits stay so unless `whole`."""
+    looked = [_looked_up(*side, budget, whole=whole) for side in sides]
     searches = list[tuple[str, Search, _Looked]]()
     for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
         if unknown:
@@ -171,12 +216,17 @@ def matches_together(
     for (_, work), (_, search, (parts, matches, unknown)) in zip(works, searches, strict=True):
         if unknown:
             _search(search, parts, unknown, matches, run, budget, work)
-    return [[m for m in matches if m is not None and (len(m.offsets) or m.errors)] for _, matches, _ in looked]
+    return [[m for m in matches if m is not None and (m.count or m.errors)] for _, matches, _ in looked]
 
 
-def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget) -> _Looked:
-    """The parts of chunks with IDs in [low, high), matches that need no evaluation, and the places of the others."""
-    parts, matches = list[_Part](), list[ChunkMatches | None]()
+def _looked_up(
+    view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget, *, whole: bool = True
+) -> _Looked:
+    """The parts of chunks with IDs in [low, high), matches that need no evaluation, and the places of the others.
+
+    `whole`: matches as ChunkMatches, though some are kept as bits.
+    """
+    parts, matches = list[_Part](), list[Known | None]()
     unknown = list[int]()
     if low >= high:
         return parts, matches, unknown
@@ -197,8 +247,12 @@ def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budg
             matches.append(None)
             continue
         if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
+            kept = None if whole or stop - start < len(data) else results.bitmap(sqc_id)
             parts.append((entry, start, stop))
-            matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
+            if kept is None:
+                matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
+            else:
+                matches.append(KeptBits(entry, *kept))
             continue
         chunk_match = _known(entry, clause, start, stop)
         pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
@@ -213,7 +267,7 @@ def _looked_up(view: StreamView, clause: ClauseRecord, low: int, high: int, budg
 
 
 def _by_key(
-    search: Search, parts: list[_Part], unknown: list[int], matches: list[ChunkMatches | None], budget: ReadBudget
+    search: Search, parts: list[_Part], unknown: list[int], matches: list[Known | None], budget: ReadBudget
 ) -> list[int]:
     """Fill in unknown parts that key indexes know; returns those that are left."""
     if not search.may_look_up([parts[k][0].data for k in unknown]):
@@ -317,7 +371,7 @@ def _search(
     search: Search,
     parts: list[_Part],
     unknown: list[int],
-    matches: list[ChunkMatches | None],
+    matches: list[Known | None],
     run: Runner,
     budget: ReadBudget,
     work: ArchiveWork,

@@ -56,7 +56,7 @@ class KeyFactor:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookedUp:
     """Rows of a part (int64, ascending) that may match. `decided`: the factor that all of them satisfy, if any."""
 
     offsets: Array
@@ -100,13 +100,13 @@ class KeySearch:
         self._factors = [(column, factor) for factor in factors if (column := _column_of(factor)) >= 0]
         self._slow: int | None = None
 
-    def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, Found]], Sequence[int]]:
+    def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, LookedUp]], Sequence[int]]:
         """Find rows of parts of chunks, by their numbers, none without a row; and the numbers of parts to be searched.
 
         O(parts + rows found).
         """
         indexed = [chunk.keyed for chunk, _, _ in parts if isinstance(chunk, ChunkView) and chunk.keyed]
-        found, looked = list[tuple[int, Found]](), list[Places]()
+        found, looked = list[tuple[int, LookedUp]](), list[Places]()
         for column, factor in self._factors:
             index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
             if index is None or len(looked) == _MOST_FACTORS or _is_hopeless(factor, index):
@@ -191,7 +191,7 @@ class Places:
         if size[0]:
             find_keys(self._at, by_key.lows, by_key.lasts, self._begin, self._end, self.counts)
 
-    def taken(self, fewest: Array, parts: Sequence[Part]) -> Iterator[tuple[int, Found]]:
+    def taken(self, fewest: Array, parts: Sequence[Part]) -> Iterator[tuple[int, LookedUp]]:
         """Yield the rows of parts in which no other factor leaves fewer, and note in `fewest` that these are done."""
         left = fewest[self.numbers]
         which = np.flatnonzero((self.counts == left) & (left > 0))
@@ -213,7 +213,7 @@ class Places:
             if texts and len(own) <= _COMPARED:
                 exact, own = True, _holding(chunk, self._by_key.column, texts, own)
             if len(own):
-                yield number, Found(own, self._by_key.factor if exact else None)
+                yield number, LookedUp(own, self._by_key.factor if exact else None)
 
 
 def _holding(chunk: Chunk, column: int, texts: frozenset[bytes], rows: Array) -> Array:

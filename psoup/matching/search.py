@@ -29,7 +29,7 @@ from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
-from psoup.matching.key_search import Found, KeySearch, Part, are_few, compile_look_ups
+from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few, compile_look_ups
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
@@ -133,7 +133,7 @@ class Search:
         results = [(number, self._satisfied(parts[number][0], rows, budget)) for number, rows in found]
         return [own for own in results if len(own[1].offsets) or own[1].errors], left
 
-    def _satisfied(self, chunk: Chunk, found: Found, budget: ReadBudget) -> SearchResult:
+    def _satisfied(self, chunk: Chunk, found: LookedUp, budget: ReadBudget) -> SearchResult:
         """The rows that were looked up which satisfy the factors that are left."""
         offsets, decided = found.offsets, found.decided
         assert isinstance(chunk, ChunkView)

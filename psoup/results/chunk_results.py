@@ -77,6 +77,15 @@ class ChunkResults:
                 return pack.offsets(at, start, stop)
         return np.zeros(0, np.int64)
 
+    def bitmap(self, sqc_id: int) -> tuple[Array, int] | None:
+        """The matches of a clause that are kept as bits, and how many they are; None if they are not kept so."""
+        if self.open is None or sqc_id >= self.covered_before:
+            for pack in self.packs:
+                at = pack.find(sqc_id)
+                if at >= 0:
+                    return None if pack.is_list(at) else (pack.bitmaps[~int(pack.place[at])], int(pack.counts[at]))
+        return None
+
     def form(self, sqc_id: int, slot: int) -> str:
         """The form of the clause's column: row, run, row+run, list, bitmap, empty, or uncovered."""
         if not self.covers(sqc_id):

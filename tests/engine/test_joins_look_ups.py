@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer import join_look_ups
+from psoup.answer.matches import KeptBits, matches_in, sides_of_join
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
@@ -47,7 +48,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def filled(rng: random.Random, small: int = 20, large: int = 700, keys: int = 300) -> LocalPSoup:
-    soup = LocalPSoup(EngineConfig(chunk_rows=128, shape=Shape(key_probes=1)))
+    soup = LocalPSoup(EngineConfig(chunk_rows=128, list_limit=4, shape=Shape(key_probes=1)))
     for name, rows in (("r", small), ("s", large), ("u", large // 2)):
         soup.execute(f"CREATE STREAM {name} {CREATE}")
         for start in range(0, rows, 60):
@@ -134,6 +135,22 @@ def test_errors_of_the_small_side_count_though_no_row_of_the_large_one_is_left(m
         errors += [answered(soup, query), answered(soup, query)]
     assert errors[0] == errors[1] == errors[2]
     assert errors[0][1] > 0
+
+
+def test_matches_that_are_kept_as_bits_are_asked_for_few_rows() -> None:
+    soup = filled(random.Random(5))
+    query = soup.register("SELECT a FROM s WHERE a < 5")
+    soup.maintain()
+    snapshot = soup.engine.snapshot()
+    view, clause = snapshot.stream("s", soup.tenant), snapshot.clause(snapshot.query(query, soup.tenant).sqc_id)
+    (found,) = sides_of_join([(view, clause, 9, view.next_id)])
+    whole = matches_in(view, clause, 9, view.next_id)
+    assert [isinstance(match, KeptBits) for match in found] == [False, *[True] * 4, False]
+    for bits, match in zip(found, whole, strict=True):
+        assert (bits.count, bits.offsets.tolist()) == (match.count, match.offsets.tolist())
+        if isinstance(bits, KeptBits):
+            some = np.arange(3, len(bits.data), 7)
+            assert bits.among(some).tolist() == np.intersect1d(some, match.offsets).tolist()
 
 
 def test_fifty_rows_meet_a_large_side_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
