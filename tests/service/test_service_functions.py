@@ -18,7 +18,6 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from psoup.errors import FailedPrecondition as FailedHere
 from psoup.errors import InvalidInput
 from psoup.expressions import supplied
 from psoup_cli.app import app
@@ -26,7 +25,7 @@ from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
 from psoup_service import rehearsal
 from psoup_service.functions import process
-from psoup_service.functions.process import FunctionProcess
+from psoup_service.functions.process import Failures, FunctionProcess
 from psoup_service.service import Service
 from psoup_service.settings import Settings, load
 from psoup_storage import DurableStore
@@ -224,36 +223,17 @@ def test_what_hangs_or_dies_stops_nothing_and_nobody_else(path: str, monkeypatch
                 client.ask(kind)
 
 
-def test_failures_count_for_the_client_whose_call_it_was_and_are_forgiven(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "MOST_FAILURES", 2)
+def test_failures_of_a_client_are_forgiven_and_those_of_tuples_that_come_are_not() -> None:
     clock = [0.0]
-    running = FunctionProcess([path], 10.0, 1_024, lambda: clock[0])
-    frail = next(each for each in running.functions if each.signature.name == "frail").call
-
-    def call(client: str | None, value: int) -> str:
-        token = supplied.caller.set(client)
-        try:
-            return str(frail([pa.array([value])])[0].to_pylist())
-        except FailedHere as problem:
-            return problem.message
-        finally:
-            supplied.caller.reset(token)
-
-    try:
-        assert all("ended the process" in call(client, 99_902) for client in ("a", None, "a"))
-        assert "failed 2 times for this client, and is called for it again 10 minutes later" in call("a", 5)
-        assert call("b", 5) == call(None, 5) == "[5]"
-        clock[0] = 599.0
-        assert "failed 2 times" in call("a", 5)
-        clock[0] = 600.0
-        assert call("a", 5) == "[5]"
-        assert "ended the process" in call(None, 99_902)
-        clock[0] = 10_000.0
-        assert "failed 2 times while tuples came, and is called for them again after a restart" in call(None, 5)
-    finally:
-        running.close()
+    failures = Failures(lambda: clock[0])
+    assert [failures.add(client, "f") for client in ("a", None, "a", "b")] == [1, 1, 2, 1]
+    assert [failures.of(client, "f") for client in ("a", "b", "c", None)] == [2, 1, 0, 1]
+    assert failures.of("a", "g") == 0
+    clock[0] = process.FORGIVEN_S - 1
+    assert failures.of("a", "f") == 2 and failures.add("b", "f") == 2
+    clock[0] = process.FORGIVEN_S
+    assert [failures.of(client, "f") for client in ("a", "b", None)] == [0, 2, 1]
+    assert failures.add("a", "f") == 1
 
 
 def test_what_lies_raises_or_wants_memory(path: str) -> None:

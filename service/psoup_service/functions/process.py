@@ -84,7 +84,7 @@ class _Child:
             self._process.wait()
 
 
-class _Failures:
+class Failures:
     """How often each function failed, by the client whose call it was; None: while tuples came. `now`: seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -107,19 +107,14 @@ class _Failures:
 
 
 class FunctionProcess:
-    """The functions of some modules. `seconds`: the time of one call; `now`: seconds, by which failures are forgiven.
+    """The functions of some modules. `seconds`: the time of one call. Raises InvalidInput if they cannot be loaded."""
 
-    Raises InvalidInput if they cannot be loaded.
-    """
-
-    def __init__(
-        self, modules: Sequence[str], seconds: float, memory_mib: int, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, modules: Sequence[str], seconds: float, memory_mib: int) -> None:
         self._start = partial(_Child, tuple(modules), seconds, memory_mib)
         self._seconds = seconds
         self._lock = threading.Lock()
         self._closed = False
-        self._failures = _Failures(now)
+        self._failures = Failures(time.monotonic)
         self._child: _Child | None = self._start()
         self._told = self._child.told
         self.functions = tuple(map(self._supplied, self._told["functions"]))
