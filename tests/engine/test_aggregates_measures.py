@@ -85,11 +85,11 @@ def _groups(codes: Any) -> int:
     return 1 if codes is None else _GROUPS
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_states_are_what_plain_python_makes_of_the_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for measure in _cases(rng):
-        rows = int(rng.choice([0, 1, 7, 60]))
+    for measure in [measure for _ in range(10) for measure in _cases(rng)]:
+        rows = int(rng.choice([0, 1, 7, 30]))
         args = [random_column(rng, arg.type, rows) for arg in measure.args]
         condition = random_column(rng, BOOLEAN, rows) if rng.random() < 0.4 else None
         codes = rng.integers(0, _GROUPS, rows).astype(np.int32) if rng.random() < 0.6 else None

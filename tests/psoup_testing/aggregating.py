@@ -49,13 +49,15 @@ def random_column(rng: Rng, data_type: DataType, rows: int, nulls: float = 0.1) 
 
 
 def _doubles(rng: Rng, rows: int) -> Any:
-    kind = rng.integers(0, 4)
+    kind = rng.integers(0, 5)
     if kind == 0:
         return np.round(rng.standard_normal(rows) * 1_000, 2)
     if kind == 1:
         return rng.integers(-3, 3, rows).astype(np.float64)
+    if kind == 2:
+        return np.array([1e16, 1.0, 2.0**-52, -1e16, 3.0])[rng.integers(0, 5, rows)]
     values = rng.standard_normal(rows) * 2.0 ** rng.integers(-40, 40, rows)
-    return values if kind == 2 else np.where(rng.random(rows) < 0.2, rng.choice(_ODD, rows), values)
+    return values if kind <= 3 else np.where(rng.random(rows) < 0.1, rng.choice(_ODD, rows), values)
 
 
 def values_of(column: Column) -> list[Any]:

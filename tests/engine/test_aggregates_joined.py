@@ -1,0 +1,96 @@
+"""Aggregates of joins against DuckDB, and what must be equal whatever the chunks are and whatever is kept of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+
+JOINED = [
+    "SELECT count(*) AS n, sum(r.v) AS t, min(s.w) AS least, max(r.t) AS last FROM r, s WHERE r.k = s.k",
+    "SELECT r.k, count(*) AS n, sum(r.v * s.w) AS t FROM r, s WHERE r.k = s.k GROUP BY r.k",
+    "SELECT r.t, s.w % 3 AS m, count(*) AS n, max(s.w) FILTER (WHERE r.v > 5) AS x FROM r, s WHERE r.k = s.k"
+    " GROUP BY 1, 2",
+    "SELECT s.w, count(DISTINCT r.t) AS n FROM r, s WHERE r.k = s.k AND r.v < 12 GROUP BY s.w HAVING count(*) > 2",
+    "SELECT r.k, sum(x.v) AS n FROM r, s, r x WHERE r.k = s.k AND s.w = x.v GROUP BY r.k ORDER BY n DESC LIMIT 3",
+]
+
+
+def _tables(seed: int) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.choice([0, 5, 200]))
+    texts = pa.array(["a", "b", None, ""]).take(pa.array(rng.integers(0, 4, rows)))
+    keys = pa.array(rng.integers(0, 9, rows), mask=rng.random(rows) < 0.2)
+    return {
+        "r": pa.table({"k": keys, "v": rng.integers(0, 20, rows), "t": texts}),
+        "s": pa.table({"k": rng.integers(0, 9, 60), "w": rng.integers(0, 9, 60)}),
+    }
+
+
+def _plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
+    tables, soup = _tables(seed), LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
+    soup.execute("CREATE STREAM r (k BIGINT, v BIGINT, t TEXT)")
+    soup.execute("CREATE STREAM s (k BIGINT, w BIGINT)")
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            soup.push(name, table)
+            connection.register(name, table)
+        for sql in JOINED:
+            answer = soup.ask(sql).to_table()
+            found = _plain(list(zip(*[column.to_pylist() for column in answer.columns], strict=True)))
+            ordered = "" if "ORDER BY" in sql or "GROUP BY" not in sql else " ORDER BY ALL NULLS LAST"
+            text = sql.replace(" ORDER BY n DESC", " ORDER BY n DESC, r.k")
+            assert found == _plain(connection.sql(text + ordered).fetchall()), sql
+
+
+STANDING = [
+    "SELECT count(*) AS n, sum(x) AS s, avg(x) AS a, min(t) AS l, last(k) AS e FROM m WHERE k > 2",
+    "SELECT k, count(*) AS n, sum(x) AS s, arg_max(t, x) AS b, median(x) AS m, approx_count_distinct(x) AS d FROM m"
+    " GROUP BY k",
+    "SELECT t, k % 2 AS o, sum(DISTINCT k) AS s, max(x) AS b, approx_quantile(x, 0.5) AS q FROM m WHERE k < 7"
+    " GROUP BY ALL",
+]
+
+
+def test_answers_do_not_depend_on_chunks_nor_on_what_is_kept_of_them() -> None:
+    """Bit for bit: sums, picks and sketches do not see where a chunk ends, or which matches were evicted."""
+    rng = np.random.default_rng(4)
+    rows = 5_000
+    table = pa.table(
+        {
+            "k": pa.array(rng.integers(0, 9, rows), mask=rng.random(rows) < 0.1),
+            "x": rng.standard_normal(rows) * 10.0 ** rng.integers(-20, 20, rows),
+            "t": pa.array(["a", "b", None, ""]).take(pa.array(rng.integers(0, 4, rows))),
+        }
+    )
+    shown: list[list[pa.Table]] = []
+    for chunk, kept in ((64, 2**32), (128, 0), (4_096, 2**32), (65_536, 2**32)):
+        soup = LocalPSoup(EngineConfig(chunk_rows=chunk, results_bytes=kept), VirtualClock(100))
+        soup.execute("CREATE STREAM m (k BIGINT, x DOUBLE, t TEXT)")
+        queries = [soup.register(f"{sql} BEGIN (NOW - 4900 ROWS) END (NOW - 7 ROWS)") for sql in STANDING]
+        for start in range(0, rows, 700):
+            soup.push("m", table.slice(start, 700))
+        first = [soup.invoke(query).to_table() for query in queries]
+        soup.maintain()
+        again = [soup.invoke(query).to_table() for query in queries]
+        assert all(one.equals(two) for one, two in zip(first, again, strict=True))
+        assert soup.invoke(queries[1]).to_table().equals(again[1])
+        shown.append(again)
+        groups, whole = (
+            soup.ask(sql).to_table()["n"].to_pylist() for sql in (STANDING[1], "SELECT count(*) AS n FROM m")
+        )
+        assert [sum(groups)] == whole == [rows]
+    assert all(one.equals(two) for other in shown[1:] for one, two in zip(shown[0], other, strict=True))
