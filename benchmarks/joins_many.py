@@ -211,8 +211,7 @@ def _arrival(plain: str, asked: str, make: Callable[[], Many], samples: int) -> 
     def ask() -> None:
         for start in range(window, 2 * window, ASKED_EVERY // 2):
             many.push(local, start, min(start + ASKED_EVERY // 2, 2 * window))
-            for query in queries:
-                local.invoke(query).to_table()
+            local.invoke_table(queries).to_table()
 
     def tidy() -> None:
         for soup in (local, alone):

@@ -166,7 +166,7 @@ class Table:
                 continue
             noted.append((made.group, errors))
             lines.append(line)
-            pairs += len(line.ids)
+            pairs += len(line.rows)
         self.failed += failed
         for group, errors in noted:
             group.errors += errors
@@ -174,7 +174,7 @@ class Table:
 
     def _gathered(self, lines: list[Lines], most: int) -> Iterator[pa.RecordBatch]:
         """The rows of some sets, gathered, at most so many at once, by place."""
-        every = [line for line in lines if len(line.ids)]
+        every = [line for line in lines if len(line.rows)]
         ends = np.sort(np.concatenate([np.zeros(0, np.int64), *(line.places for line in every)]))
         cuts = [*ends[most - 1 :: most].tolist(), self.count] if len(every) > 1 else [self.count]
         last = -1

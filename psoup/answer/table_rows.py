@@ -19,13 +19,17 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.folded import Folds, folded, folds_of
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
-from psoup.answer.source_rows import Reading, by_ids
+from psoup.answer.message import row_bytes
+from psoup.answer.outputs import computed_at_once
+from psoup.answer.source_rows import Reading, by_ids, ids_of
 from psoup.answer.together import Together
 from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Array, Column
 from psoup.data.archived import Chunk
 from psoup.data.windows import refuse_truncation
 from psoup.errors import InvalidInput, PSoupError
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import Expr
 from psoup.model import Kind, WindowClause
 from psoup.plan.nodes import Project, Source
 from psoup.plan.standing import StandingQuery
@@ -39,6 +43,8 @@ MOST_GROUPS = 1_024
 """Streams and windows of a call: each has a completeness of its own."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
+_WHOLE_BYTES = 1 << 25
+"""Bytes of the rows of a set in a piece up to which they are gathered at once."""
 
 
 @dataclass(slots=True)
@@ -78,16 +84,17 @@ class Set:
 
 @dataclass(slots=True)
 class Lines:
-    """Rows of a set, still as references: the place of the query and the tuple's ID, by place; and their chunks."""
+    """Rows of a set, still as references: the place of the query, and which of the matches of `group`; by place."""
 
     of: Set
     places: Array
-    ids: Array
-    chunks: list[Chunk]
+    rows: Array
+    group: list[tuple[Chunk, Array]] = field(default_factory=list)
+    """The matches, chunk after chunk: the offsets in each."""
     pairs: Pairs | None = None
-    """Of joins the rows; `ids` are those of the first source."""
+    """Of joins the rows; `rows` are those of the first source."""
     columns: list[Column] | None = None
-    """The columns of the rows, if they are made: of aggregates."""
+    """The columns of the rows, if they are made."""
 
 
 @dataclass(slots=True)
@@ -157,30 +164,27 @@ class Asking:
         places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
         if made.joined is not None:
             pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
-            return Lines(made, places[pairs.queries], pairs.rows[0], [], pairs), pairs.errors
+            return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs), pairs.errors
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         if made.folds is not None:
             return self._folded(made, made.folds, places, together, back, most)
-        chunks, which, ids = list[Chunk](), list[Array](), list[Array]()
+        which, group = list[Array](), list[tuple[Chunk, Array]]()
         errors: Array = np.zeros(len(clauses), np.int64)
         for found in together.found(part.range.low, part.range.high, most):
             most -= len(found.pairs.which)
-            chunks.append(found.entry.data)
             which.append(found.pairs.which)
-            ids.append(found.pairs.offsets + found.entry.data.first_id)
+            group.append((found.entry.data, found.pairs.offsets))
             errors += 0 if found.errors is None else found.errors
-        if not chunks:
-            return Lines(made, _NOTHING, _NOTHING, []), 0
+        if not group:
+            return Lines(made, _NOTHING, _NOTHING), int(errors.sum() if back is None else errors[back].sum())
         of = np.concatenate(which)
-        order = order_of(of)
-        of, tuple_ids = of[order], np.concatenate(ids)[order]
+        rows = order_of(of)
+        of = of[rows]
         if back is None:
-            return Lines(made, places[of], tuple_ids, chunks), int(errors.sum())
-        rows, counts = _spread(of, back, len(clauses))
-        if len(rows) > most + len(of):
-            raise TooManyPairs
-        return Lines(made, np.repeat(places, counts), tuple_ids[rows], chunks), int(errors[back].sum())
+            return Lines(made, places[of], rows, group), int(errors.sum())
+        more, counts = _spread(of, back, len(clauses), most + len(of))
+        return Lines(made, np.repeat(places, counts), rows[more], group), int(errors[back].sum())
 
     def _folded(
         self, made: Set, folds: Folds, places: Array, together: Together, back: Array | None, most: int
@@ -198,7 +202,7 @@ class Asking:
             rows, errors = np.flatnonzero(row_of[back] >= 0), errors[back]
             columns = [column.take(row_of[back[rows]]) for column in columns]
         made.group.select_errors += reading.errors
-        return Lines(made, places[rows], rows, [], columns=columns), int(errors.sum()) + reading.folded_errors
+        return Lines(made, places[rows], rows, columns=columns), int(errors.sum()) + reading.folded_errors
 
     def _reading(self, made: Set) -> Reading:
         return Reading([], made.group.told.now, self.snapshot.config.texts, self.budget, 0)
@@ -221,14 +225,34 @@ class Asking:
                 yield placed(line.places[low : low + len(columns[0])], list(map(_arrow, columns)), schema)
                 low += len(columns[0])
             high = low
+        if line.columns is None and self._whole(line, outputs, reading):
+            yield from self.rows(line, low, high, most, schema)
+            return
+        chunks = [chunk for chunk, _ in line.group]
+        tuple_ids = ids_of(line.group) if line.group else _NOTHING
         for start in range(low, high, most):
-            ids = line.ids[start : min(start + most, high)]
-            for columns in by_ids(outputs, line.chunks, ids, told.now, texts, self.budget):
+            ids = tuple_ids[line.rows[start : min(start + most, high)]]
+            for columns in by_ids(outputs, chunks, ids, told.now, texts, self.budget):
                 reading.count(columns)
                 places = line.places[start : start + len(columns[0])]
                 start += len(columns[0])
                 yield placed(places, list(map(_arrow, columns)), schema)
         group.select_errors += reading.errors
+
+    def _whole(self, line: Lines, outputs: list[Expr], reading: Reading) -> bool:
+        """Compute the columns of all rows of a set, chunk by chunk, if they take little memory and are in memory."""
+        schema = line.of.alike.plan.schema
+        large = len(line.rows) * row_bytes(schema) > _WHOLE_BYTES
+        if large or not line.group or not all(chunk.in_memory for chunk, _ in line.group):
+            return False
+        try:
+            columns = computed_at_once(outputs, line.group, reading.now, reading.texts, self.budget)
+        except TooMuchText:
+            return False
+        line.columns = [column.take(line.rows) for column in columns]
+        reading.count(line.columns)
+        line.of.group.select_errors += reading.errors
+        return True
 
     def invoke(self, query_id: int) -> Answer:
         """The answer of one query."""
@@ -253,11 +277,16 @@ class Asking:
             self.budget.give_back_joined(size)
 
 
-def _spread(of: Array, back: Array, clauses: int) -> tuple[Array, Array]:
-    """The rows of clauses (`of`: int64[m], ascending) for each query (`back`: its clause), and how many each has."""
+def _spread(of: Array, back: Array, clauses: int, most: int) -> tuple[Array, Array]:
+    """The rows of clauses (`of`: int64[m], ascending) for each query (`back`: its clause), and how many each has.
+
+    Raises TooManyPairs if they are more than `most`: many queries may have a clause with many matches.
+    """
     ends = np.searchsorted(of, np.arange(clauses), "right")
     starts = np.concatenate([[0], ends[:-1]])
     counts = (ends - starts)[back]
+    if int(counts.sum()) > most:
+        raise TooManyPairs
     before = np.cumsum(counts) - counts
     return np.repeat(starts[back] - before, counts) + np.arange(int(counts.sum())), counts
 

@@ -17,11 +17,12 @@ from psoup.answer.invoke import invoke
 from psoup.answer.table import Table, invoke_table
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.errors import InvalidInput, PSoupError
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.plan.sides import side_id
 from psoup.published.snapshot import ChunkEntry, Snapshot
+from psoup.reading import ReadBudget, ReadEnded
 from psoup.results.sets import evaluated
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8)
@@ -142,6 +143,8 @@ def test_a_table_is_the_single_answers(
     ids = rng.permutation([*queries, *rng.choice(queries, 9).tolist(), -1, 10**9, side_id(queries[-1], 0)]).tolist()
     ids = [query_id for query_id in ids if query_id >= 0]
     snapshot = soup.engine.snapshot()
+    if seed % 2 == 0:
+        soup.maintain()  # sealing writes matches of runs to rows that the snapshot shares
     if seed % 3:
         snapshot = given_up(snapshot, rng)
     monkeypatch.setattr(table_module, "_PAIRS", int(rng.choice([300, 1 << 20])))
@@ -163,13 +166,39 @@ def test_errors_are_counted_for_each_query() -> None:
         *soup.register_many("SELECT t FROM s WHERE CAST(t AS BIGINT) > ? AND k = ?", values),
         *soup.register_many("SELECT t FROM s WHERE CAST(t AS BIGINT) > ? OR k = ?", values),
     ]
+    twice = pa.table({"p": [*range(20), *range(20)]})
+    counts = soup.register_many("SELECT count(*) AS n FROM s WHERE CAST(t AS BIGINT) > ?", twice)
     soup.push("s", pa.table({"t": ["x", "7", "9", None] * 40, "k": [i % 5 for i in range(160)]}))
     soup.maintain()
     whole = soup.engine.snapshot()
     for snapshot in (whole, given_up(whole, np.random.default_rng(5))):
-        table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0)
-        check_as_single(snapshot, table, table.to_table(), ids, None)
-        assert sum(group.errors for group in table.groups) > 840
+        for some in (ids, counts):
+            table = invoke_table(snapshot, np.array(some), tenant=DEFAULT_TENANT, now=0)
+            check_as_single(snapshot, table, table.to_table(), some, None)
+            assert sum(group.errors for group in table.groups) > 840
+
+
+def test_both_edges_at_every_tuple() -> None:
+    """Of a window in one chunk, in two, and up to the end of one; sealed and open."""
+    soup = LocalPSoup(SMALL, VirtualClock(0))
+    soup.execute("CREATE STREAM s (at TIMESTAMP NOT NULL, k BIGINT, v DOUBLE, t TEXT) TIMESTAMP BY at")
+    values = pa.table({"p": range(40)})
+    blocks = [
+        soup.register_many(f"SELECT {show} FROM s WHERE k > ? BEGIN (NOW - {n} SECONDS)", values)
+        for show in ("v, t", "count(*) AS n", "sum(k) AS n")
+        for n in (3, 64)
+    ]
+    soup.push("s", rows(np.random.default_rng(3), 0, 150))
+    soup.maintain()
+    snapshot = soup.engine.snapshot()
+    for second in (1, 2, *range(60, 69), 100, *range(125, 132), 148, 149):
+        for ids in blocks:
+            table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
+            whole = table.to_table()
+            for place in (0, 7, 20, 39):
+                mine = whole.filter(pc.equal(whole["_query"], place)).drop(["_query"]).combine_chunks()
+                answer = invoke(snapshot, ids[place], tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
+                assert mine.equals(answer.to_table().combine_chunks()), (second, place)
 
 
 def test_columns_that_differ_are_refused_by_name() -> None:
@@ -197,6 +226,47 @@ def test_unknown_queries_are_failures_by_place() -> None:
     assert np.array_equal(failed.places, np.arange(1_000, 2_000))
     none = soup.invoke_table(asked[1_000:])
     assert (none.schema.names, none.to_table().num_rows, none.groups) == (["_query"], 0, [])
+
+
+def test_many_queries_of_one_clause_go_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows they have is known before any is made."""
+    monkeypatch.setattr(table_module, "_PAIRS", 500)
+    soup = LocalPSoup(SMALL)
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    ids = soup.register_many("SELECT a FROM s WHERE a > ?", pa.table({"p": [7] * 90}))
+    soup.push("s", pa.table({"a": range(100)}))
+    whole = soup.invoke_table(ids).to_table()
+    assert whole["_query"].to_pylist() == [place for place in range(90) for _ in range(92)]
+    assert whole["a"].to_pylist() == 90 * list(range(8, 100))
+
+
+class _Full:
+    """Bytes of all reads, of which none are left."""
+
+    limit = 0
+
+    def take(self, size: int) -> bool:
+        return False
+
+    def give_back(self, size: int) -> None:
+        pass
+
+
+def test_a_table_ends_where_its_budget_does() -> None:
+    soup = LocalPSoup(SMALL)
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    ids = np.array(soup.register_many("SELECT a FROM s WHERE a > ?", pa.table({"p": range(90)})))
+    soup.push("s", pa.table({"a": range(200)}))
+    snapshot = soup.engine.snapshot()
+    with pytest.raises(ResourceExhausted) as refused:
+        invoke_table(snapshot, ids, tenant=DEFAULT_TENANT, now=0, budget=ReadBudget(shared=_Full())).to_table()
+    assert refused.value.reason == "SORTS_BUDGET"
+
+    def left() -> None:
+        raise ReadEnded
+
+    with pytest.raises(ReadEnded):
+        invoke_table(snapshot, ids, tenant=DEFAULT_TENANT, now=0, budget=ReadBudget(left)).to_table()
 
 
 def test_windows_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,104 @@
+"""Statements with aggregates, written by hand for what random ones seldom say: each answer is DuckDB's."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from psoup.local import LocalPSoup
+
+COLUMNS = '(sym TEXT, qty BIGINT, price DECIMAL(9,2), rate DOUBLE, bought BOOLEAN, seen TIMESTAMP, "day" DATE)'
+KINDS = [pa.string(), pa.int64(), pa.decimal128(9, 2), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.date32()]
+NAMES = ["sym", "qty", "price", "rate", "bought", "seen", "day"]
+OTHER = {"sym": ["a", "b", "d", None, "a"], "w": [1, 2, 3, 4, 5]}
+
+STATEMENTS = """
+SELECT sym, count(*) AS n, sum(qty) AS s FROM t GROUP BY sym ORDER BY sym
+SELECT qty % 3 AS k, count(DISTINCT sym), sum(DISTINCT qty), avg(price) FROM t GROUP BY k ORDER BY k
+SELECT sym, bought, max(price) FROM t GROUP BY ALL ORDER BY ALL
+SELECT sym, sum(price) AS p FROM t GROUP BY 1 HAVING p > 100 ORDER BY p DESC, sym LIMIT 2
+SELECT sym, day, count(*) AS n FROM t GROUP BY (sym, day) HAVING count(*) > 20 AND sym IS NOT NULL ORDER BY n DESC, 1, 2
+SELECT DISTINCT count(*) > 70 AS big FROM t GROUP BY sym ORDER BY big
+SELECT rate, count(*) FROM t GROUP BY rate ORDER BY rate
+SELECT time_bucket(INTERVAL '15' MINUTE, seen) AS b, count(*), min(qty) FROM t GROUP BY b ORDER BY b
+SELECT sum(qty) FILTER (WHERE bought) AS a, count(*) FILTER (WHERE price > 1 AND bought IS NOT TRUE) AS c FROM t
+SELECT sum(qty) * 3 - sum(qty) AS a, sum(qty) // 7 AS b, sum(qty) % 11 AS c, -sum(price) AS d FROM t
+SELECT sum(price) / 3 AS e, abs(sum(price)) AS f, round(sum(price), 1) AS g, count_if(qty > 2) AS h FROM t
+SELECT sym, CASE WHEN sum(qty) > 0 THEN 1 ELSE 0 END AS x, coalesce(sum(price), 0) AS y FROM t GROUP BY 1 ORDER BY 1
+SELECT t.sym, u.w, count(*) AS n, sum(t.qty) AS s FROM t JOIN u ON t.sym = u.sym GROUP BY t.sym, u.w ORDER BY 1, 2
+SELECT u.w, max(t.day) AS d FROM t, u WHERE t.sym = u.sym AND t.qty > 2 GROUP BY u.w HAVING count(*) > 5 ORDER BY d, w
+SELECT count(*) AS n, max(u.w) FILTER (WHERE t.bought) AS m FROM t JOIN u USING (sym)
+SELECT 1 AS one FROM t HAVING count(*) > 10
+SELECT count(*) AS n FROM t HAVING sum(qty) IS NULL
+SELECT upper(sym) AS s, length(upper(sym)) AS l, count(*) FROM t GROUP BY upper(sym) ORDER BY 1
+SELECT sym FROM t GROUP BY sym ORDER BY count(*) DESC, sym
+SELECT sym FROM t GROUP BY sym, qty ORDER BY sym, qty LIMIT 3 OFFSET 2
+SELECT bool_and(bought) AS a, bool_or(bought) AS b, min(sym) AS c, max(bought) AS d, median(qty) AS e FROM t
+SELECT quantile_disc(sym, 0.3) AS f, quantile_cont(rate, 0.9) AS g, median(seen) AS d FROM t
+SELECT quantile_disc(seen, 0.5) AS e FROM t
+SELECT arg_min(price, seen) AS a, arg_max(qty, seen) AS b FROM t WHERE qty IS NOT NULL AND price IS NOT NULL
+SELECT count(*) AS n, sum(qty) AS s, min(sym) AS m, avg(rate) AS a FROM t WHERE qty = 12345
+SELECT sym, count(*) FROM t WHERE qty = 12345 GROUP BY sym
+SELECT sum(qty) > 2e0 AS a, sum(qty) BETWEEN 1 AND 100 AS b, sum(price) IN (1, 2) AS c FROM t GROUP BY day ORDER BY ALL
+SELECT day, CAST(sum(price) AS BIGINT) AS d, CAST(sum(qty) AS TEXT) AS e FROM t GROUP BY day ORDER BY day
+SELECT max(price) - min(price) AS x, sum(CASE WHEN bought THEN 1 ELSE 0 END) AS y, sum(bought) AS z FROM t
+SELECT count(*) AS n, day FROM t GROUP BY day HAVING n > (70) ORDER BY n, day
+SELECT -qty AS qty, count(*) AS n FROM t GROUP BY qty HAVING qty > 2 ORDER BY n, qty
+SELECT * FROM u GROUP BY ALL ORDER BY ALL
+SELECT count(*) AS n FROM t GROUP BY ()
+SELECT stddev_pop(rate) > 1e9 AS a, variance(price) > 1 AS b, stddev(qty) IS NULL AS c FROM t
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[LocalPSoup, duckdb.DuckDBPyConnection]:
+    r, soup, duck = random.Random(5), LocalPSoup(), duckdb.connect(config={"threads": 1})
+    start, day = dt.datetime(2026, 1, 1), dt.date(2026, 1, 1)
+    pools: list[list[Any]] = [
+        ["a", "b", "c", None],
+        [1, 2, 3, 2**62, -(2**62), None, 7],
+        [Decimal("1.50"), Decimal("-2.25"), None, Decimal("9999999.99")],
+        [0.5, -0.0, 0.0, 2.25, None, 1e10],
+        [True, False, None],
+    ]
+    rows = [[r.choice(pool) for pool in pools] for _ in range(300)]
+    for second, row in enumerate(r.sample(range(9_000), len(rows))):  # all different: arg_min has no ties
+        rows[second] += [start + dt.timedelta(seconds=row), day + dt.timedelta(days=row % 4)]
+    trades = pa.table(
+        [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), KINDS, strict=True)], NAMES
+    )
+    for name, columns, table in (("t", COLUMNS, trades), ("u", "(sym TEXT, w BIGINT)", pa.table(OTHER))):
+        soup.execute(f"CREATE STREAM {name} {columns}")
+        soup.push(name, table)
+        duck.register("given", table)
+        duck.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    return soup, duck
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, float) or isinstance(theirs, float):
+        return ours is not None and theirs is not None and math.isclose(ours, theirs, rel_tol=1e-12)
+    return bool((ours.replace(tzinfo=None) if isinstance(ours, dt.datetime) else ours) == theirs)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_an_answer_is_that_of_duckdb(statement: str, both: tuple[LocalPSoup, duckdb.DuckDBPyConnection]) -> None:
+    soup, duck = both
+    answer = soup.execute(statement)
+    assert answer is not None
+    table = answer.to_table()
+    ours = list(zip(*[column.to_pylist() for column in table.columns], strict=True))
+    theirs = duck.execute(statement).fetchall()
+    assert len(ours) == len(theirs)
+    for mine, row in zip(ours, theirs, strict=True):
+        assert all(map(same, mine, row)), (mine, row)
+    if "GROUP" not in statement:
+        query = soup.register(statement)
+        assert soup.invoke(query).to_table() == table
