@@ -13,7 +13,11 @@ import re
 
 from psoup.sql.source import StatementText
 
-_OPENING = re.compile(r"(?<![\w$])(?:[eE]'|\$(?:[^\W\d]\w*)?\$)|'|\"|--|/\*")
+_OPENING = re.compile(
+    r"e'(?<![\w$]e')|E'(?<![\w$]E')|\$(?<![\w$]\$)(?:[^\W\d]\w*)?\$"
+    r"|'|\"|--|/\*"
+)
+"""Each begins with what it begins with, and looks back then: so a search skips most of a text."""
 _PLAIN = re.compile(r"'|\"|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
