@@ -235,11 +235,11 @@ def _looked_up(
     for number, entry in enumerate(islice(view.chunks, first, None), 1):
         if not number % _CHECKED:
             budget.check()
-        data = entry.data
-        start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
+        data, results = entry.data, entry.results
+        first_id, rows = data.first_id, len(data)
+        start, stop = low - first_id if low > first_id else 0, high - first_id if high - first_id < rows else rows
         if start >= stop:
             break
-        results = entry.results
         upto = results.covered_to(sqc_id) if searched else 0
         if searched and data.in_memory and not upto:
             unknown.append(len(parts))
@@ -247,7 +247,7 @@ def _looked_up(
             matches.append(None)
             continue
         if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
-            kept = None if whole or stop - start < len(data) else results.bitmap(sqc_id)
+            kept = None if whole or stop - start < rows else results.bitmap(sqc_id)
             parts.append((entry, start, stop))
             if kept is None:
                 matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))

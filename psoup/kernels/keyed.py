@@ -153,7 +153,7 @@ def find_keys(indexes, lows, lasts, begin, end, counts):
 
 @njit(cache=True, nogil=True)
 def _sort_rows(out, marks):
-    """Sort rows, in place. marks: uint8[65,536], zeros, as afterwards."""
+    """Sort rows, in place. marks: uint8[65,536], zeros, as afterwards; not asked for few rows."""
     size = out.shape[0]
     if size <= _FEW:
         for i in range(1, size):
@@ -181,8 +181,13 @@ def take_found(indexes, which, begin, end, out):
     indexes, begin, end: see `find_keys`, of intervals that are apart; which: int64[m], chunks, in their order; read.
     out: int64[rows of these], written. O(rows), and 30 us for a chunk that gives more than some.
     """
-    marks = np.zeros(65_536, np.uint8)
-    at = 0
+    most = np.int64(0)
+    for m in range(which.shape[0]):
+        found = np.int64(0)
+        for k in range(begin.shape[1]):
+            found += end[which[m], k] - begin[which[m], k]
+        most = max(most, found)
+    marks, at = np.zeros(65_536 if most > _FEW else 1, np.uint8), 0
     for m in range(which.shape[0]):
         c = which[m]
         facts = _longs(indexes[c], FACTS)

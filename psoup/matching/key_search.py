@@ -117,7 +117,8 @@ class KeySearch:
             return found, range(len(parts))
         fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
         for places in looked:
-            fewest[places.numbers] = np.minimum(fewest[places.numbers], places.counts)
+            own = places.counts if len(looked) == 1 else np.minimum(fewest[places.numbers], places.counts)
+            fewest[places.numbers] = own
         if fewest.max() > _LEAST:
             for number in np.flatnonzero(fewest > _LEAST).tolist():
                 if fewest[number] > len(parts[number][0]) // _SHARE:

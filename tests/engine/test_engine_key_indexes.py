@@ -177,6 +177,18 @@ def test_a_column_that_is_searched_some_times_has_an_index_and_the_answer_stays(
     assert bill.count == 1_000
 
 
+def test_a_range_that_narrow_codes_find_as_soon_has_no_index() -> None:
+    size = 65_536
+    columns = (Column(BIGINT, np.arange(size) * 9 % 256), Column(BIGINT, np.arange(size) * 9 % size))
+    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, 1, 9)
+    for where in ("a = 7", "b BETWEEN 100 AND 400"):
+        Search(factors_of(where), keys=room).find(chunk, 0, size)
+    assert not chunk.keyed
+    Search(factors_of("a < 99 AND b BETWEEN 100 AND 110"), keys=room).find(chunk, 0, size)
+    assert list(chunk.keyed) == [1]
+    assert Search(factors_of("b < 400 AND a = 7"), keys=room).look_up([(chunk, 0, size)])[1] == []
+
+
 def test_one_read_makes_some_indexes_at_most() -> None:
     soup = filled(Shape(key_probes=1, keys_at_once=3))
     made = []
