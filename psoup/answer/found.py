@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol
 
 from psoup.answer.direct import DirectJoin, direct_join
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
+from psoup.config import JoinLimits
 from psoup.joins.joined import Joined, joined
 from psoup.joins.room import Room
 from psoup.joins.two import SideKeys, pairs_by_band, pairs_by_key
@@ -49,12 +50,18 @@ def found_in(node: Join, sides: Sequence[MatchedSide], reading: Reading, *, few:
 
     Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
     """
-    limits = reading.joins if few else replace(reading.joins, first=_FIRST)
+    limits = reading.joins if few else _for_all(reading.joins)
     routed = partial(joined, node, sides, now=reading.now, texts=reading.texts, budget=reading.budget, limits=limits)
     direct = direct_join(node)
     if direct is not None and sides[0].in_memory and sides[1].in_memory:
         return Direct(direct, sides, Room(limits, reading.budget), reading.run, routed)
     return routed()
+
+
+@lru_cache
+def _for_all(limits: JoinLimits) -> JoinLimits:
+    """The limits of a read that wants all rows: made once, as every invocation asks."""
+    return replace(limits, first=_FIRST)
 
 
 class Direct:

@@ -25,13 +25,17 @@ _WORTH = 2_048
 _MARKS = 16
 
 
+def differ(sizes: Sequence[int]) -> bool:
+    """Whether sides of such sizes differ so much that it may be worth while. O(sides)."""
+    return max(sizes) >= max(_WORTH, _RATIO * min(sizes))
+
+
 def thinned(rows: list[Array], edges: Sequence[Edge], room: Room, first: int = 0) -> list[Array]:
     """The rows (int32, ascending) of each side that may have partners; sides before `first` stay as they are.
 
     O(rows of the larger side) for each equality of two sides that differ much, again only if the smaller shrank.
     """
-    sizes = list(map(len, rows))
-    if max(sizes) < max(_WORTH, _RATIO * min(sizes)):
+    if not differ(list(map(len, rows))):
         return rows
     rows = list(rows)
     directed = [edge.towards(s) for edge in edges if edge.operator == "eq" for s in (edge.left, edge.right)]

@@ -22,7 +22,7 @@ from psoup.config import JoinLimits
 from psoup.joins.builds import Buckets, all_rows
 from psoup.joins.keys import Edge
 from psoup.joins.room import Room
-from psoup.joins.thinned import thinned
+from psoup.joins.thinned import differ, thinned
 from psoup.kernels.joined import probe_buckets, probe_ranges
 
 _GROWTH = 4
@@ -73,10 +73,11 @@ def pairs_by_key(left: SideKeys, right: SideKeys, text: str, room: Room, limits:
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
         return
-    edge = Edge("eq", 0, 1, left.keys, right.keys, False, text, "", "")
-    _, rows = thinned([driving, rows], (edge,), room, first=1)
-    if not len(rows):
-        return
+    if differ((len(driving), len(rows))):
+        edge = Edge("eq", 0, 1, left.keys, right.keys, False, text, "", "")
+        _, rows = thinned([driving, rows], (edge,), room, first=1)
+        if not len(rows):
+            return
     build = Buckets(right.keys, rows, room, (right.least, right.greatest))
     probe = partial(probe_buckets, left.keys, _EVERY if left.rows is None else driving, *build.places)
     yield from _pieces(probe, len(driving), text, room, limits)
