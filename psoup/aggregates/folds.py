@@ -21,6 +21,7 @@ from psoup.aggregates.listed import Distinct, Gathered
 from psoup.aggregates.measures import folding_of
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.columns import Array
+from psoup.expressions.tree import AttributeRef
 from psoup.plan.nodes import Measure
 
 _FIRST: Array = np.zeros(1, np.int64)
@@ -41,7 +42,14 @@ Leaf = Callable[[list[int]], Iterable[tuple[int, "Fold"]]]
 class Recipe:
     """The states that some measures are made of. Equal measures have one recipe as long as they are asked for."""
 
+    measures: tuple[Measure, ...]
     foldings: tuple[Folding, ...]
+    places: tuple[int, ...]
+    """The place of the state that each measure is made of."""
+    firsts: tuple[Measure, ...]
+    """The first measure that each state is made for."""
+    plain: tuple[tuple[int, ...], ...] | None
+    """The columns of the stream that each state is made of; None if one of them takes more than values of columns."""
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
         """The fold of neighbouring spans together, given in the order of the stream. O(folds)."""
@@ -74,16 +82,39 @@ class Fold:
         return _SPAN_BYTES + sum(map(size_of, self.states))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Between:
+    """The `fold` of the tuples between two ends of a window, from the tuple ID `begins` on; None: there are none."""
+
+    recipe: Recipe
+    fold: Fold | None = None
+    begins: int = 0
+
+
 @lru_cache(4_096)
 def recipe_of(measures: tuple[Measure, ...]) -> Recipe | None:
     """The recipe of measures that can be combined exactly from states of bounded size; None if one of them cannot."""
-    states: dict[object, Folding] = {}
+    states: dict[object, tuple[Folding, Measure]] = {}
+    names = list[object]()
     for measure in measures:
         folding = folding_of(measure)
         if not folding.exact or isinstance(folding, Distinct | Gathered):
             return None
-        states.setdefault((folding, measure.args, measure.condition), folding)
-    return Recipe(tuple(states.values()))
+        names.append((folding, measure.args, measure.condition))
+        states.setdefault(names[-1], (folding, measure))
+    order = list(states)
+    foldings, firsts = zip(*states.values(), strict=True) if states else ((), ())
+    columns = [_columns_of(measure) for measure in firsts]
+    plain = None if None in columns else tuple([column for column in columns if column is not None])
+    return Recipe(measures, tuple(foldings), tuple([order.index(name) for name in names]), tuple(firsts), plain)
+
+
+def _columns_of(measure: Measure) -> tuple[int, ...] | None:
+    """The columns of the stream that a measure needs the values of, and no more."""
+    refs = [arg for arg in measure.args if isinstance(arg, AttributeRef) and arg.index >= 0]
+    if measure.condition is not None or len(refs) < len(measure.args):
+        return None
+    return tuple([ref.index for ref in refs])
 
 
 def cover(first: int, stop: int, fan: int) -> Iterator[Span]:

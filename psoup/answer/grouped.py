@@ -25,6 +25,7 @@ from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
 from psoup.answer.sorting import over_rows
 from psoup.answer.source_rows import Arrivals, Reading
+from psoup.answer.two_ends import row_of
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
@@ -112,6 +113,10 @@ class GroupRows:
 
     def _fold(self) -> None:
         """Make the table, if it is not made yet."""
+        if self._table is None and (row := self._row()) is not None:
+            self._table, self._size = row, 1
+            if self.having is not None:
+                self._keep(self.having)
         if self._table is None:
             folder = Folder(self.node, self.reading, self._hold)
             for rows in self._pieces(folder):
@@ -121,15 +126,20 @@ class GroupRows:
             if self.having is not None:
                 self._keep(self.having)
 
+    def _row(self) -> dict[int, Column] | None:
+        """The only row, if a window is folded already but for its two ends, and these need no evaluator."""
+        between = self.reading.between
+        return None if between is None or not isinstance(self.rows, Arrivals) else row_of(between, self.rows.matches)
+
     def _pieces(self, folder: Folder) -> Iterator[Arrivals | JoinRows]:
         """The rows below; between those of the two ends of a window what is folded already is put to the states."""
-        rows, reading = self.rows, self.reading
-        if reading.inner is None or not isinstance(rows, Arrivals):
+        rows, between = self.rows, self.reading.between
+        if between is None or between.fold is None or not isinstance(rows, Arrivals):
             yield rows
             return
-        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id < reading.inner_id])
-        folder.join(reading.inner)
-        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id >= reading.inner_id])
+        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id < between.begins])
+        folder.join(between.fold)
+        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id >= between.begins])
 
     def _keep(self, condition: Expr) -> None:
         """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""

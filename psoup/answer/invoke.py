@@ -17,7 +17,7 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.joined_message import joined_form
 from psoup.answer.matches import Matches, matches_in, packed, sides_of_join
 from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.reused import folded_matches
+from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
@@ -103,9 +103,9 @@ class Answer:
     @property
     def matched(self) -> int:
         """Tuples of the windows that satisfy WHERE: of one stream the rows before GROUP BY, DISTINCT and LIMIT."""
-        inner = self._reading.inner
+        between = self._reading.between
         ends = sum([match.count for matches in self._reading.matches for match in matches])
-        return ends + (0 if inner is None else inner.matched)
+        return ends + (0 if between is None or between.fold is None else between.fold.matched)
 
     @property
     def likeness(self) -> str:
@@ -242,14 +242,15 @@ def answer_of(
     budget.window = high - low
     budget.check()
     texts = config.texts
-    matched, inner, begins = folded_matches(view, clause, low, high, record.query.plan, snapshot, budget)
-    if inner is None:
+    ends = between_ends(view, clause, low, high, record.query.plan, snapshot, budget)
+    if ends is None:
         matched = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, texts)
-    errors = sum([m.errors for m in matched]) + (0 if inner is None else inner.errors)
+    else:
+        matched = ends.matches
+    between = None if ends is None else ends.between
+    errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
     told = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
-    reading = Reading(
-        [matched], seen.now, texts, budget, config.sort_rows, groups=config.groups, inner=inner, inner_id=begins
-    )
+    reading = Reading([matched], seen.now, texts, budget, config.sort_rows, groups=config.groups, between=between)
     return Answer(record, told, reading, (view.stream_id,))
 
 

@@ -254,11 +254,11 @@ def _looked_up(
             else:
                 matches.append(KeptBits(entry, *kept))
             continue
-        chunk_match = _known(entry, clause, start, stop)
+        chunk_match = known_matches(entry, clause, start, stop)
         pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
         for piece in pieces:
             if len(pieces) > 1:
-                chunk_match = _known(piece[0], clause, *piece[1:])
+                chunk_match = known_matches(piece[0], clause, *piece[1:])
             if chunk_match is None:
                 unknown.append(len(parts))
             parts.append(piece)
@@ -304,7 +304,7 @@ def chunk_matches(
     """Find the clause's matches in rows [start, stop) of one chunk; `search`: the clause, if it is ready."""
     parts = []
     for part in _split(entry, clause, start, stop):
-        match = _known(*part[:1], clause, *part[1:])
+        match = known_matches(*part[:1], clause, *part[1:])
         parts.append(match if match is not None else _evaluated(search or Search(clause.factors), *part, budget))
     if len(parts) == 1:
         return parts[0]
@@ -330,7 +330,7 @@ def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
     return sum(results.errors.get(attribute, 0) for attribute in clause.attributes)
 
 
-def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
+def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
     """Matches that need no evaluation; None if the clause and the chunk have not met."""
     results = entry.results
     if not clause.factors:

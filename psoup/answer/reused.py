@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Fold, Folds, Recipe, cover, lacking, recipe_of
+from psoup.aggregates.folds import Between, Fold, Folds, Recipe, cover, lacking, recipe_of
 from psoup.answer.grouped import Folder, parts_of
-from psoup.answer.matches import ChunkMatches, Side, matches_in, matches_together
+from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Node, Source
@@ -35,6 +35,13 @@ class Inner(NamedTuple):
     stop: int
     low: int
     high: int
+
+
+class Ends(NamedTuple):
+    """The matches of the two ends of a window, or of all of it, and what is `between`."""
+
+    matches: list[ChunkMatches]
+    between: Between
 
 
 def aggregate_of(plan: Node) -> Aggregate | None:
@@ -56,22 +63,23 @@ def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
     return Inner(first, stop, chunks[first].data.first_id, chunks[stop - 1].data.end_id)
 
 
-def folded_matches(
+def between_ends(
     view: StreamView, clause: ClauseRecord, low: int, high: int, plan: Node, snapshot: Snapshot, budget: ReadBudget
-) -> tuple[list[ChunkMatches], Fold | None, int]:
-    """Find the matches of the two ends of a window, the fold of what is between them, and the tuple ID where it begins.
+) -> Ends | None:
+    """Find the matches of the two ends of a window, and the fold of what is between them; raises as `matches_together`.
 
-    No fold: all of the window is to be read; then there are no matches either. Raises as `matches_together`.
+    None: the plan is no aggregate of one row that could be folded.
     """
-    node = aggregate_of(plan) if view.folds.fan > 1 and clause.sqc_id < ALL else None
-    recipe = None if node is None else recipe_of(node.measures)
-    inner = None if recipe is None else inner_of(view, low, high)
-    if node is None or recipe is None or inner is None:
-        return [], None, 0
-    folds = view.folds.known(clause.sqc_id, recipe)
-    if folds is None:
-        return [], None, 0
+    node = aggregate_of(plan)
+    recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures)
+    if node is None or recipe is None:
+        return None
     config = snapshot.config
+    inner = inner_of(view, low, high) if clause.sqc_id < ALL else None
+    folds = None if inner is None else view.folds.known(clause.sqc_id, recipe)
+    if inner is None or folds is None:
+        all_of_it = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, config.texts)
+        return Ends(all_of_it, Between(recipe))
     ends: list[Side] = [(view, clause, low, inner.low), (view, clause, inner.high, high)]
     found = list[list[ChunkMatches]]()
 
@@ -87,9 +95,30 @@ def folded_matches(
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
     fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf)
+    between, matches = Between(recipe, fold, inner.low), None if found else _known_ends(view, clause, low, high, inner)
+    if matches is not None:
+        return Ends(matches, between)
     if not found:
         found = matches_together(ends, snapshot.run, config.archive_rows, budget, config.texts)
-    return [*found[0], *found[1]], fold, inner.low
+    return Ends([*found[0], *found[1]], between)
+
+
+def _known_ends(view: StreamView, clause: ClauseRecord, low: int, high: int, inner: Inner) -> list[ChunkMatches] | None:
+    """The matches of the two ends of a window, a chunk each; None if some would have to be searched for. O(matches)."""
+    matches = list[ChunkMatches]()
+    if low < inner.low:
+        entry = view.chunks[inner.first - 1]
+        match = known_matches(entry, clause, low - entry.data.first_id, len(entry.data))
+        if match is None:
+            return None
+        matches.append(match)
+    if inner.high < high:
+        entry = view.chunks[inner.stop]
+        match = known_matches(entry, clause, 0, high - inner.high)
+        if match is None:
+            return None
+        matches.append(match)
+    return [match for match in matches if match.count or match.errors]
 
 
 def _runs(view: StreamView, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.folds import Fold
+from psoup.aggregates.folds import Between
 from psoup.answer.matches import Matches
 from psoup.answer.ordering import sorted_by
 from psoup.answer.outputs import Group, computed, computed_at_once
@@ -115,10 +115,8 @@ class Reading:
     folded_errors: int = 0
     """Values of keys, arguments and FILTER of aggregates that could not be computed: of the rows folded so far."""
 
-    inner: Fold | None = None
-    """Of an aggregate without keys: the fold of the tuples between two ends of the window, whose matches are given."""
-    inner_id: int = 0
-    """The tuple ID where these begin."""
+    between: Between | None = None
+    """Of an aggregate without keys: what is folded already, between two ends of the window, whose matches are given."""
 
     def count(self, columns: Sequence[Column]) -> None:
         """Count the errors of some values."""
