@@ -215,5 +215,6 @@ def _sort_partners(tuples: Array, rows: Array) -> None:
 
 
 def _ascends(keys: Array, rows: Array) -> bool:
-    own = keys if len(rows) == len(keys) else keys.take(rows)
+    """Whether the keys of some rows ascend, in the order of these, which may be one of all rows."""
+    own = keys.take(rows)
     return bool((own[1:] >= own[:-1]).all())

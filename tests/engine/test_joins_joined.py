@@ -189,6 +189,19 @@ def test_equal_hashes_of_several_keys_are_confirmed(order: tuple[int, int]) -> N
     assert run(node, sides) == ([(0, 0), (1, 1)], 0)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_band_of_time_beside_one_that_is_not_in_its_order(order: tuple[int, int]) -> None:
+    """All rows take part, and the side is sorted by one of the bands: the other one ascends with the rows only."""
+    prices, times = pa.array([5, 1, 4, 2, 3, 0] * 5), pa.array(range(30))
+    sides = [Side([column_from_arrow("c", BIGINT, own) for own in (prices, times)]) for _ in range(2)]
+    bands = [
+        factor("le", ref(sides, 0, 0), ref(sides, 1, 0)),
+        factor("lt", ref(sides, 0, 1), ref(sides, 1, 1)),
+    ]
+    node = node_of(sides, [bands[place] for place in order])
+    assert run(node, sides) == by_looking(node, sides)
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("room", [3, 1_000])
