@@ -202,7 +202,8 @@ class EngineConfig:
     results take what is left, an eighth at least, and are evicted beyond that."""
 
     results_bytes: int = 4 * 1024**3
-    """Most that results take of it; the rest is evicted to uncovered, oldest first, and evaluated when asked for."""
+    """Most that results take of it; the rest is evicted to uncovered, oldest first, and evaluated when asked for. Key
+    indexes take what results leave of it, and go first."""
 
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""

@@ -81,7 +81,7 @@ class Settings(BaseModel):
     """budget for tuples, queries and results; a push or registration beyond it is refused, with 0 every one"""
 
     results_mib: int = Field(default=4_096, ge=0)
-    """most that kept results take of it; what is over it is evaluated again when asked for"""
+    """most that kept results and key indexes, which leave first, take of it; the rest is made again when asked for"""
 
     archive_cache_mib: int = Field(default=256, ge=0)
     """columns of archived tuples that are kept in memory after they were read"""
