@@ -99,6 +99,10 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
             if block.expires:
                 snapshot.lifetimes.note_all(keys)
     _add_single(snapshot, found.records, tenant, add)
+    every = [part for parts in members.values() for part in parts]
+    if len(every) == 1 and back is None and len(every[0][2]) == len(ids):
+        record, plan, keys, clauses = every[0]  # a block, all of which stands: nothing is to be put in order
+        return Asked(ids, [Alike(record, plan, np.arange(len(keys)), clauses)], [])
     of: Array = np.full(len(distinct), -1, np.int64)
     sqc_ids: Array = np.zeros(len(distinct), np.int64)
     for number, parts in enumerate(members.values()):

@@ -35,7 +35,7 @@ from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
-from psoup.results.sets import Pairs, Wanted, evaluated, joined, kept_counts, kept_pairs
+from psoup.results.sets import Pairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
@@ -97,10 +97,9 @@ class Together:
         told = self._refuse_or_begin(parts)
         for entry, start, stop in parts:
             self.budget.check()
-            met = evaluated(entry.results, self.ids)
-            if met.all():
+            if all_evaluated(entry.results, self.ids):
                 counts += kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
-                kept = self._errors_kept(entry.results, met)
+                kept = self._errors_kept(entry.results)
                 errors += 0 if kept is None else kept
                 continue
             found = self._in_chunk(entry, start, stop, most, told)
@@ -112,10 +111,12 @@ class Together:
         self, entry: ChunkEntry, start: int, stop: int, most: int, told: Callable[[int], None] | None
     ) -> Found:
         results = entry.results
-        met = evaluated(results, self.ids)
-        errors = self._errors_kept(results, met)
-        if met.all():
+        errors = self._errors_kept(results)
+        if all_evaluated(results, self.ids):
             return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), most), errors)
+        met = evaluated(results, self.ids)
+        if errors is not None:
+            errors[~met] = 0
         known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
         pairs = kept_pairs(results, Wanted(self.ids[known]), start, stop, most)
         kept = Pairs(known[pairs.which], pairs.offsets)
@@ -175,7 +176,7 @@ class Together:
         on_disk = [
             stop - start
             for entry, start, stop in parts
-            if not entry.data.in_memory and not evaluated(entry.results, self.ids).all()
+            if not entry.data.in_memory and not all_evaluated(entry.results, self.ids)
         ]
         if not on_disk:
             return None
@@ -208,8 +209,8 @@ class Together:
                 some.append((source, at[keep] if len(at) else at, among[keep]))
         return some
 
-    def _errors_kept(self, results: ChunkResults, met: Array) -> Array | None:
-        """The errors of clauses in a chunk that was evaluated for them; None if there is none."""
+    def _errors_kept(self, results: ChunkResults) -> Array | None:
+        """The errors of clauses in a chunk, right for those that were evaluated over it; None if there is none."""
         if not results.errors and results.failures is NO_FAILURES:
             return None
         errors: Array = np.zeros(len(self.ids), np.int64)
@@ -222,7 +223,6 @@ class Together:
             if len(names):
                 where = np.minimum(np.searchsorted(names, self.ids[places]), len(names) - 1)
                 errors[places] = np.where(names[where] == self.ids[places], counts[where], 0)
-        errors[~met] = 0
         return errors if errors.any() else None
 
 

@@ -91,6 +91,12 @@ def evaluated(results: ChunkResults, ids: Array) -> Array:
     return met
 
 
+def all_evaluated(results: ChunkResults, ids: Array) -> bool:
+    """Whether all clauses (SQC IDs, int64[k], ascending) were evaluated over all of the chunk. O(1) as a rule."""
+    below = not len(ids) or int(ids[-1]) < results.covered_before
+    return (below and not len(results.gaps)) or bool(evaluated(results, ids).all())
+
+
 def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Pairs:
     """The matches in [start, stop) of the wanted clauses, which were `evaluated`.
 
