@@ -27,6 +27,8 @@ W = TypeVar("W", covariant=True)
 
 _PAGE = Shape().page
 _FIRST_OF = attrgetter("first")
+_FEW = 64
+"""Keys up to which each is looked for by itself."""
 
 
 class KeyedBlock(Protocol[W]):
@@ -185,10 +187,12 @@ def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[Key
                 placed.append((blocks[owner], places[places >= 0]))
             rest.append(part[places < 0])
     left = np.concatenate(rest)
-    in_page = np.isin(left // page_size, np.fromiter(pages, np.int64, len(pages)))  # most that are gone are in none
+    in_page = np.ones(len(left), np.bool_)
+    if len(left) > _FEW:  # most that are gone are in no page
+        in_page = np.isin(left // page_size, np.fromiter(pages, np.int64, len(pages)))
     for at in np.flatnonzero(in_page).tolist():
         key = int(left[at])
-        record = pages[key // page_size].get(key)
+        record = pages.get(key // page_size, {}).get(key)
         if record is None:
             in_page[at] = False
         else:
