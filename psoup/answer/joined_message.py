@@ -29,8 +29,10 @@ from psoup.runner import Task
 
 _WHOLE = 2
 """Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
-_MESSAGES, _LINE = 4, 64
-"""Messages of a block, and the multiple of bytes at which each begins."""
+MESSAGES = 8
+"""Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
+_LINE = 64
+"""The multiple of bytes at which each begins."""
 _REMEMBERED = 4_096
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -148,10 +150,10 @@ class Blocks:
         if len(self._free) < size:
             self.close()
             try:
-                self._budget.hold_joined(_MESSAGES * size)
+                self._budget.hold_joined(MESSAGES * size)
             except ResourceExhausted:
                 return np.empty(size, np.uint8)
-            self._held = _MESSAGES * size
+            self._held = MESSAGES * size
             self._free = new_array(self._held, np.uint8)
         out, self._free = self._free[:size], self._free[-(-size // _LINE) * _LINE :]
         return out

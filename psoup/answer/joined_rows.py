@@ -17,7 +17,7 @@ import numpy as np
 from psoup.answer.found import SHARED, found_in
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
-from psoup.answer.joined_message import Blocks, JoinedForm, JoinedMessage, SideColumns
+from psoup.answer.joined_message import MESSAGES, Blocks, JoinedForm, JoinedMessage, SideColumns
 from psoup.answer.outputs import shown
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
@@ -28,7 +28,7 @@ from psoup.plan.sides import MOST_SOURCES
 from psoup.runner import serial, threads_of
 
 _LARGE = 400_000
-"""Bytes of a message from which on it is worth another thread: some 150 us."""
+"""Bytes of a message that is gathered with others: some 50 us."""
 
 Piece = list[Array]
 """Some rows: their positions in each side."""
@@ -75,12 +75,12 @@ class JoinRows:
 
     def _gathered(self, messages: Generator[JoinedMessage, None, None], most_bytes: int) -> Iterator[JoinedMessage]:
         waiting, blocks = list[JoinedMessage](), Blocks(self.reading.budget)
-        threads = threads_of(self.reading.run)
+        most = MESSAGES if threads_of(self.reading.run) > 1 else 1
         try:
             for message in messages:
                 if _LARGE <= message.size <= most_bytes:
                     waiting.append(message)
-                    if len(waiting) < threads:
+                    if len(waiting) < most:
                         continue
                     yield from self._early(waiting, blocks)
                 else:
@@ -94,9 +94,11 @@ class JoinRows:
 
     def _early(self, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
         """The same messages, gathered."""
-        if not messages:
-            return messages
-        self.reading.run([partial(message.gather_into, blocks.take(message.size)) for message in messages])
+        work = [partial(message.gather_into, blocks.take(message.size)) for message in messages]
+        threads = threads_of(self.reading.run) if len(work) > 1 else 1
+        shares = [work[place::threads] for place in range(threads)]
+        run = self.reading.run if threads > 1 else serial
+        run([partial(serial, share) for share in shares])
         return messages
 
     def _messages(self, form: JoinedForm, most: int) -> Generator[JoinedMessage, None, None]:
