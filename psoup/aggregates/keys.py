@@ -26,7 +26,7 @@ from psoup.kernels import group, identity
 from psoup.kernels.gather import take_texts
 from psoup.kernels.order import order_keys
 from psoup.kinds import LEAST, TYPES
-from psoup.model import DataType, Kind
+from psoup.model import BIGINT, DataType, Kind
 
 _MASK = 2**64 - 1
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
@@ -332,6 +332,14 @@ def _mapped(own: Integers | Texts, column: Coded) -> Array:
     out = own.room.of(len(column))
     group.map_codes(column.codes, numbers, out)
     return out
+
+
+def compile_kernels() -> None:
+    """Compile what is used only of chunks that were grouped by before, so that their readers do not wait."""
+    values = Column(BIGINT, np.arange(3))
+    for whole in (True, False):
+        Keys([BIGINT], 3, lambda size: None).number([Coded(np.zeros(3, np.uint16), values, whole)])
+    Integers(3, lambda size: None).number(np.array([0, 2**62]))
 
 
 def coded_column(chunk: ChunkView, index: int) -> Coded | None:

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from psoup.aggregates import keys
 from psoup.answer import ordering
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
@@ -75,6 +76,7 @@ def _run_everything() -> int:
     new_tuples.compile_kernels()
     search.compile_kernels()
     ordering.compile_kernels()
+    keys.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
