@@ -218,8 +218,9 @@ def _arrival(plain: str, asked: str, make: Callable[[], Many], samples: int) -> 
             soup.maintain()
 
     turns: list[Callable[[], Any]] = [partial(many.push, soup, window, 2 * window) for soup in (local, alone)]
-    turns += [ask, partial(pairs, window, 2 * window)]
-    rates = in_turns(turns, [2 * window] * 4, samples, tidy)
+    part = window if len(queries) <= QUERIES[2] else max(window // 8, BATCH)  # many take it long
+    turns += [ask, partial(pairs, window, window + part)]
+    rates = in_turns(turns, [2 * window] * 3 + [2 * part], samples, tidy)
     joined, selected, answering, emulating = (rate.wall for rate in rates)
     note = (
         f"{plain}: {rates[0].cpu:,.0f} tuples/s by the CPU time of the pushing thread, selections {rates[1].cpu:,.0f}"
