@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, STREAMED, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup_testing.expressions import COMPARISONS, FORMS, Expression, Form, Maker, column, literal
 
 TIME = column("_time", TIMESTAMP)
@@ -206,7 +206,7 @@ def _boolean(make: Maker, subject: Expression) -> Expression:
     return make.fill(BOOLEAN, make.pick([form for form in FORMS[Kind.BOOLEAN] if TEXT in form.args]))
 
 
-ALL_KINDS = tuple(Kind)
+ALL_KINDS = STREAMED
 _NUMBERS = (Kind.BIGINT, Kind.DOUBLE)
 _TEXT = (Kind.TEXT,)
 Builder = Callable[[Maker, Expression], Expression]
