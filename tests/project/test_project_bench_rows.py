@@ -23,6 +23,8 @@ ROWS = """
     tags.register tags.queries tags.unregister
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
+    table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join aggregate.many.100k.sdk
+    aggregate.many.100k.sum aggregate.many.100k.sum.sdk
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
