@@ -182,8 +182,8 @@ class Tagging:
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidData if one of them is not among `names`."""
         check_replace(self.replace, self.key)
-        if isinstance(self.labels, str):
-            raise TypeError("labels is a list of names of columns")
+        if isinstance(self.labels, str | Mapping):
+            raise TypeError("labels is a list of names of columns; a label that all have is a column, too")
         lacking = [name for name in (*([self.key] if self.key is not None else ()), *self.labels) if name not in names]
         if lacking:
             raise InvalidData(

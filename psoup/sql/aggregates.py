@@ -31,7 +31,7 @@ ARGUMENT, FILTER, GROUP_BY, WHERE = "an aggregate", "FILTER", "GROUP BY", "WHERE
 """The parts of a statement that are about tuples, not about groups: no aggregate stands there."""
 
 _INSTEAD = {
-    WHERE: "HAVING has the conditions on groups: GROUP BY sym HAVING count(*) > 3",
+    WHERE: "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3",
     GROUP_BY: "group by what each tuple has, and compare aggregates in HAVING",
     FILTER: "FILTER chooses tuples; HAVING chooses groups",
     ARGUMENT: "aggregate the answer once more where it arrives",

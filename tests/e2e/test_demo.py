@@ -18,15 +18,15 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, DURING, JOINS
+from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
 from psoup_client import Client, OutOfRange, Unavailable
-from psoup_testing.flights import JOINED, WINDOWS, ask_duckdb
+from psoup_testing.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
 from psoup_testing.serving import serving
 from psoup_testing.zygote import Zygote
 
 UTC = dt.UTC
-QUESTIONS = (*BEFORE, *DURING, *JOINS, *AFTER)
+QUESTIONS = (*BEFORE, *DURING, *JOINS, *COUNTS, *AFTER)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
     if shown.as_of is not None:
         return shown.as_of
     pauses = (MARCH, JULY)
-    pause = pauses[0] if position < 7 else pauses[1] if position < 13 else None
+    pause = pauses[0] if position < 9 else pauses[1] if position < 17 else None
     if pause is None:
         return dt.datetime.fromisoformat(LAST_HEARTBEAT)
     departures = flights["departure"]
@@ -125,12 +125,12 @@ def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
 
 def test_every_question_is_asked_and_named_once(story: Story) -> None:
     assert {shown.question.name for shown in story.shown} == {*WINDOWS, *JOINED} == {q.name for q in QUESTIONS}
-    assert len(QUESTIONS) == 14
+    assert len(QUESTIONS) == 16
     assert story.stream == "flights_2"
 
 
 def test_answers_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
-    assert len(story.shown) == 21
+    assert len(story.shown) == 25
     for position, shown in enumerate(story.shown):
         now = expected_now(shown, position, flights)
         assert shown.answer.completeness.now == now, shown.question.name
@@ -148,6 +148,16 @@ def test_ordered_answers_are_in_order(story: Story) -> None:
             times = [next(iter(row.values())) for row in shown.answer]
             order = sorted(times) if "departure" in shown.answer.columns else times
             assert times == order  # the order of the stream
+
+
+def test_a_hundred_thousand_counters_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
+    now = dt.datetime.fromisoformat(LAST_HEARTBEAT)
+    table = story.counters.to_arrow()
+    assert table.num_rows == story.counters.queries == 100_000
+    assert table["_query"].to_pylist() == list(range(100_000))
+    assert not story.counters.failures
+    counted = list(zip(*(column.to_pylist() for column in table.columns[1:]), strict=True))
+    assert counted == count_in_duckdb(story.travellers, now, flights)
 
 
 def test_what_is_final_says_so(story: Story) -> None:
@@ -190,6 +200,8 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
     for question in QUESTIONS:
         assert question.title in output
     for text in ("336,776 of 336,776 flights", "flights/s", "as of Thu 4 Jul 2013", "What to type next", "comes back"):
+        assert text in output
+    for text in ("100,000 travellers", "100,000 rows of 100,000 queries", "over an hour late ten times"):
         assert text in output
     assert "no   window     _time" in output  # the longest delay was more than an hour ago
     assert "  1 flights/jfk: 2   2 flights/late: 1   3 flights/hawaiian: 0" in output

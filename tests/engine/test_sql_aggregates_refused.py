@@ -10,7 +10,7 @@ COUNTS = "the aggregates are count, count_if, sum, avg, min, max, first, last, a
 COUNTS += (
     " variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and bool_or"
 )
-HAVING = "HAVING has the conditions on groups: GROUP BY sym HAVING count(*) > 3"
+HAVING = "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3"
 UNGROUPED = "is neither grouped nor aggregated: a group may have many values of it"
 SETS = "register a query for each set of keys"
 BOUND = "bound the time with BEGIN (NOW - ...) END (NOW)"

@@ -36,6 +36,8 @@ WINDOWS = {
     "blizzard": fixed("2013-02-08T05:00:00Z", "2013-02-10T04:59:59Z"),
     "made_up": hours(7 * 24),
     "plane": hours(2 * 24),
+    "hours": hours(6),
+    "busiest": hours(3),
     "record": fixed(None),
     "thanksgiving": fixed("2013-11-27T22:00:00Z", "2013-11-28T05:00:00Z"),
     "fastest": fixed(None),
@@ -75,3 +77,20 @@ def _joined(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any
     connection.register("weather", weather)
     connection.register("flights", flights)
     return connection.execute(sql, {"now": now}).fetchall()
+
+
+def count_in_duckdb(travellers: pa.Table, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+    """The counters of all travellers, in their order."""
+    connection = duckdb.connect()
+    connection.register("flights", flights)
+    connection.register("travellers", travellers)
+    return connection.execute(
+        """WITH counted AS (
+               SELECT carrier, flight, count(*) AS flights, count_if(cancelled) AS cancelled,
+                      count_if(dep_delay > 60) AS late, max(dep_delay) AS worst
+               FROM flights WHERE departure BETWEEN $now::TIMESTAMPTZ - INTERVAL 90 DAYS AND $now GROUP BY ALL)
+           SELECT coalesce(flights, 0), coalesce(cancelled, 0), coalesce(late, 0), worst
+           FROM (SELECT *, row_number() OVER () AS place FROM travellers) LEFT JOIN counted USING (carrier, flight)
+           ORDER BY place""",
+        {"now": now},
+    ).fetchall()

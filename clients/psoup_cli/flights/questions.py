@@ -104,6 +104,34 @@ JOINS = (
 )
 """Registered in March, over two streams, or over one stream twice: pairs are found when somebody asks."""
 
+COUNTS = (
+    Question(
+        "hours",
+        "delays",
+        "Delays by airline and hour, in the last 6 hours: where 5 flights left, 20 minutes late or more",
+        "SELECT time_bucket(INTERVAL 1 HOUR, departure) AS hour, airline, count(*) AS flights,"
+        " round(avg(dep_delay)) AS minutes_late, max(dep_delay) AS worst FROM {flights} WHERE NOT cancelled"
+        " GROUP BY 1, 2 HAVING count(*) >= 5 AND avg(dep_delay) >= 20 ORDER BY hour, minutes_late DESC, airline"
+        " BEGIN (NOW - 6 HOURS)",
+    ),
+    Question(
+        "busiest",
+        "routes",
+        "The busiest routes now: flights of the last 3 hours",
+        "SELECT origin, dest, count(*) AS flights, count_if(dep_delay >= 15) AS late, count_if(cancelled) AS cancelled"
+        " FROM {flights} GROUP BY ALL ORDER BY flights DESC, origin, dest LIMIT 10 BEGIN (NOW - 3 HOURS)",
+    ),
+)
+"""Registered in March: aggregates of groups."""
+
+TRAVELLER = (
+    "SELECT count(*) AS flights, count_if(cancelled) AS cancelled, count_if(dep_delay > 60) AS late,"
+    " max(dep_delay) AS worst FROM {flights} WHERE carrier = ? AND flight = ? BEGIN (NOW - 90 DAYS)"
+)
+"""Registered for each traveller: how the flight has done that the traveller takes, by its carrier and number."""
+
+TRAVELLERS = 100_000
+
 AFTER = (
     Question(
         "record",

@@ -1,12 +1,13 @@
 """The order of things: register, replay, go away, come back, ask.
 
     before      five queries wait for flights
-    March       three more are registered, over what has already flown, and two joins: with the weather, and of flights
-                with flights
+    March       three more are registered, over what has already flown, two joins: with the weather, and of flights
+                with flights; and two that count
     April       the client goes away; flights go on
     10 July     a new client comes back with nothing but the keys of its queries
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
-                held against all queries: which it matched, and why an answer lacks it
+                held against all queries: which it matched, and why an answer lacks it; and 100,000 travellers each
+                have a counter of their flight, all asked for as one table
 
 Everything goes through the public SDK. Two clients: one is the airports' (it pushes), one the person's (it asks).
 """
@@ -14,6 +15,7 @@ Everything goes through the public SDK. Two clients: one is the airports' (it pu
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,11 +24,20 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement, create_weather_statement, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, DURING, JOINS, Question
+from psoup_cli.flights.questions import (
+    AFTER,
+    BEFORE,
+    COUNTS,
+    DURING,
+    JOINS,
+    TRAVELLER,
+    TRAVELLERS,
+    Question,
+)
 from psoup_cli.flights.replay import Replay, Stations
 from psoup_cli.flights.show import clock, print_answer, say
 from psoup_cli.picture import Room, picture
-from psoup_client import Answer, Client, Query
+from psoup_client import Answer, AnswerTable, Client, Query
 
 MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
 APRIL = dt.datetime(2013, 4, 10, 16, 0, tzinfo=dt.UTC)
@@ -59,6 +70,10 @@ class Story:
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
         self.shown: list[Shown] = []
+        self.travellers: pa.Table
+        """The carrier and flight number of each traveller, and the key of the counter."""
+        self.counters: AnswerTable
+        """The answers of all travellers' counters."""
 
     def run(self) -> None:
         """Run the whole story; raises PSoupError when the service fails."""
@@ -108,6 +123,9 @@ class Story:
         self._register(client, JOINS, "Two joins: of flights with the weather, and of flights with flights.")
         for question in JOINS:
             self._ask(client, question)
+        self._register(client, COUNTS, "Two that count, by groups: delays by airline and hour, and the busiest routes.")
+        for question in COUNTS:
+            self._ask(client, question)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
 
     def _come_back(self, replay: Replay) -> Client:
@@ -118,7 +136,7 @@ class Story:
             self._console, "\nA new client comes back, with nothing but the keys that it gave to its queries.", "yellow"
         )
         client = Client(self._address)
-        for question in (*BEFORE, JOINS[1]):
+        for question in (*BEFORE, JOINS[1], *COUNTS):
             self._ask(client, question)
         return client
 
@@ -133,6 +151,7 @@ class Story:
         for question in AFTER:
             self._ask(client, question)
         self._other_way_round(client)
+        self._count_for_travellers(client)
 
     def _other_way_round(self, client: Client) -> None:
         """A tuple and all queries: which it matched, why an answer lacks it. And ten tuples, as a picture."""
@@ -154,6 +173,23 @@ class Story:
         lines, _ = picture(found, found.first_id, Room(10, len(found), len(found), self._console.width - 2))
         for line in lines:
             say(self._console, f"  {line}")
+
+    def _count_for_travellers(self, client: Client) -> None:
+        """A counter for each traveller, of one template; then all of them as one table."""
+        say(self._console, f"\n{TRAVELLERS:,} travellers: each has a counter of one flight.", "bold cyan")
+        step = self._flights.num_rows // TRAVELLERS
+        taken = range(0, step * TRAVELLERS, step)
+        keys = pa.array([f"{self.stream}/traveller/{number}" for number in range(TRAVELLERS)])
+        self.travellers = self._flights.select(["carrier", "flight"]).take(pa.array(taken)).append_column("key", keys)
+        start = time.monotonic()
+        counters = client.register_many(TRAVELLER.format(flights=self.stream), self.travellers, key="key")
+        registered = time.monotonic()
+        self.counters = client.invoke_table(counters, wait_for=self._sequence)
+        seconds = time.monotonic() - registered
+        say(self._console, f"  registered in {registered - start:.2f} s, all asked at once in {seconds:.2f} s")
+        say(self._console, f"  {self.counters.sentence()}", "dim")
+        unlucky = sum(row["late"] >= 10 for row in self.counters.to_arrow().select(["late"]).to_pylist())
+        say(self._console, f"  {unlucky:,} of them take a flight that was over an hour late ten times in 90 days.")
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
