@@ -3,9 +3,10 @@
     APPROX_COUNT_DISTINCT   2,048 registers a group: the greatest rank of a hash in each      error 2.3 % (standard)
     APPROX_QUANTILE         buckets of a group: [1.0202^i, 1.0202^(i + 1)), how many values   error 1 % of the value
 
-An entry is a register or a bucket that is in use: its key has the group in the upper bits. Entries of two states are
-merged by key, so the result does not depend on how rows were cut into parts. (Flajolet et al., 2007, with the estimator
-of Ertl, 2017; Masson, Rim and Lee, 2019.)
+An entry is a register or a bucket that is in use: its key has the group in the upper bits. Entries are merged by key,
+so the result does not depend on how rows were cut into parts. A state is runs of entries, each at least twice as long
+as the next: what comes is merged with runs of its length, not with all there is. (Flajolet et al., 2007, with the
+estimator of Ertl, 2017; Masson, Rim and Lee, 2019.)
 """
 
 from __future__ import annotations
@@ -33,20 +34,9 @@ _BLOCK = 4_096
 """Groups whose registers are counted at once."""
 
 
-def _merged(keys: Array, values: Array, adds: bool) -> State:
-    """Entries in the order of their keys, of equal ones the sum or the greatest."""
-    order, spare = np.empty((2, len(keys)), np.int64)
-    order_keys(keys, order, spare)
-    keys, values = keys[order], values[order]
-    count = group.merge_runs(keys, values, adds)
-    return keys[:count].copy(), values[:count].copy()
-
-
-def _entries(state: State) -> tuple[Array, Array]:
-    keys, values = state
-    assert isinstance(keys, np.ndarray)
-    assert isinstance(values, np.ndarray)
-    return keys, values
+def _arrays(state: State) -> list[Array]:
+    """The keys of a run, the values of it, the keys of the next, …"""
+    return [part for part in state if isinstance(part, np.ndarray)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +77,30 @@ class Sketch:
 
     def combine(self, into: State, other: State, places: Array) -> State:
         """Add a state of later rows."""
-        keys, values = _entries(other)
+        keys, values = self._entries(other)
         return self._more(into, places[keys >> self.bits] << self.bits | keys & (1 << self.bits) - 1, values)
 
     def _more(self, state: State, keys: Array, values: Array) -> State:
-        own, numbers = _entries(state)
-        keys, values = _entries(_merged(keys, values, self.adds))
-        return _merged(np.concatenate([own, keys]), np.concatenate([numbers, values]), self.adds)
+        """A state with more entries. O(log n) for each, amortised."""
+        runs = [*_arrays(state), *self._merged(keys, values)]
+        while len(runs) > 2 and 2 * len(runs[-2]) >= len(runs[-4]):
+            runs[-4:] = self._merged(np.concatenate(runs[-4::2]), np.concatenate(runs[-3::2]))
+        return tuple(runs)
+
+    def _entries(self, state: State) -> tuple[Array, Array]:
+        """The entries of all runs as one."""
+        runs = _arrays(state)
+        if len(runs) == 2:
+            return runs[0], runs[1]
+        return self._merged(np.concatenate(runs[::2]), np.concatenate(runs[1::2]))
+
+    def _merged(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Entries in the order of their keys, of equal ones the sum or the greatest."""
+        order, spare = np.empty((2, len(keys)), np.int64)
+        order_keys(keys, order, spare)
+        keys, values = keys[order], values[order]
+        count = group.merge_runs(keys, values, self.adds)
+        return keys[:count].copy(), values[:count].copy()
 
 
 class Registers(Sketch):
@@ -117,7 +124,7 @@ class Registers(Sketch):
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the estimates."""
-        keys, ranks = _entries(state)
+        keys, ranks = self._entries(state)
         estimates = np.zeros(groups, np.int64)
         edges = np.searchsorted(keys, np.arange(0, groups + _BLOCK, _BLOCK) << self.bits)
         for block, first in enumerate(range(0, groups, _BLOCK)):
@@ -180,7 +187,7 @@ class Buckets(Sketch):
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give a value of the bucket that has the quantile."""
-        keys, numbers = _entries(state)
+        keys, numbers = self._entries(state)
         owners = keys >> self.bits
         counts = np.zeros(groups, np.int64)
         np.add.at(counts, owners, numbers)

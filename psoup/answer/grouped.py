@@ -23,7 +23,6 @@ from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
-from psoup.answer.sorting import over_rows
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.answer.two_ends import row_of
 from psoup.columns import Array, Column
@@ -320,7 +319,7 @@ class Folder:
             if listed(kept.state) > self._reading.groups.keys:
                 raise over_keys(self._reading.groups.keys)
         if isinstance(kept.folding, Gathered) and listed(kept.state) > self._reading.sort_rows:
-            raise over_rows(listed(kept.state), self._reading.sort_rows)
+            raise _over_values(listed(kept.state), self._reading.sort_rows)
 
     def table(self) -> tuple[dict[int, Column], int]:
         """The columns of the table by place, its rows in the order of the keys, and how many rows it has."""
@@ -356,5 +355,15 @@ def _over_rows(rows: int, most: int) -> ResourceExhausted:
         " narrow the window or the WHERE clause, or group by coarser keys",
         reason="GROUP_BUDGET",
         rows=rows,
+        limit=most,
+    )
+
+
+def _over_values(values: int, most: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"a median or quantile of {values:,} values is more than the {most:,} that one invocation may hold (sort_rows);"
+        " narrow the window or the WHERE clause, or take approx_quantile",
+        reason="SORT_BUDGET",
+        rows=values,
         limit=most,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psoup.aggregates.measures import FOLDINGS, combine, exact, finish, fold
+from psoup.aggregates.measures import FOLDINGS, combine, exact, finish, fold, folding_of, rows_for
 from psoup.aggregates.state import State
 from psoup.columns import Column
 from psoup.expressions.tree import AttributeRef
@@ -145,6 +145,23 @@ def test_estimates_lie_within_their_errors_and_do_not_depend_on_parts() -> None:
         assert abs(results[0][0] / wanted - 1) < error
     few = fold(many, [_doubles(*range(100))], None, None, 1, 100)
     assert abs(values_of(finish(many, few, 1))[0] - 100) <= 3
+
+
+def test_estimates_of_many_groups_do_not_touch_all_entries_for_each_part_that_comes() -> None:
+    """What is merged for a part is of its own size, or it would take the square of the parts."""
+    rng, rows, groups = np.random.default_rng(8), 1_000, 30_000
+    args, codes = [_doubles(*rng.lognormal(3.0, 4.0, 30 * rows))], rng.integers(0, groups, 30 * rows).astype(np.int32)
+    for function in ("approx_count_distinct", "approx_quantile"):
+        measure = _measure(function, (DOUBLE,), fraction=0.5)
+        folding = folding_of(measure)
+        state, kept = folding.empty(groups), 0
+        for start in range(0, len(codes), rows):
+            part, before = slice(start, start + rows), state[0]
+            state = folding.add(state, rows_for(measure, [args[0].slice(start, start + rows)], None, codes[part], rows))
+            kept += state[0] is before
+        assert kept > 20, f"{function}: the longest run was made anew {30 - kept} times"
+        whole = fold(measure, args, None, codes, groups, len(codes))
+        assert values_of(folding.finish(state, measure, groups)) == values_of(finish(measure, whole, groups))
 
 
 def test_every_function_has_a_case() -> None:

@@ -110,6 +110,7 @@ def test_queries_without_an_answer_are_failures_by_place() -> None:
         ({"ranges": [queries.QueryRange(query_id_prefix="q-00000000-", first=0, count=2**62)]}, "TOO_MANY_QUERIES"),
         ({"ranges": [queries.QueryRange(query_id_prefix="q-00000000-", first=0)]}, "INVALID_INPUT"),
         ({"ranges": [queries.QueryRange(query_id_prefix="q-00000000-", first=-2, count=1)]}, "INVALID_INPUT"),
+        ({"ranges": [queries.QueryRange(query_id_prefix="q-00000000-", first=2**63 - 2, count=5)]}, "INVALID_INPUT"),
         ({"ranges": [queries.QueryRange()] * (servicer._RANGES + 1)}, "INVALID_INPUT"),
     ],
 )

@@ -79,9 +79,11 @@ class _Wanted:
         if any(of.count < 1 or of.first < 0 for of in ranges):
             raise InvalidInput("a range has no query; first is from 0, count from 1", field="ranges")
         self._refuse(sum(of.count for of in ranges))
+        if any(of.first + of.count >= 2**63 for of in ranges):
+            raise InvalidInput("a range goes beyond 2^63; no query has such a number", field="ranges")
         parts, place = list[Array](), 0
         for of in ranges:
-            numbers = np.arange(of.first, min(of.first + of.count, 2**63 - 1))
+            numbers = np.arange(of.first, of.first + of.count)
             parts.append(self._here(of.query_id_prefix, numbers, place, failed))
             place += len(numbers)
         return np.concatenate(parts)
