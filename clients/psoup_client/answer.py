@@ -85,7 +85,7 @@ class Answer:
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<Answer: {counted(len(self), 'row')} of {', '.join(self.columns)}; {self.completeness.sentence()}>"
+        return f"<Answer: {counted(len(self), 'row')} of {', '.join(self.columns)}. {self.completeness.sentence()}>"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -154,11 +154,10 @@ class AnswerTable:
         if failed:
             reasons = ", ".join(sorted({failure.error.reason for failure in self.failures}))
             parts.append(f"{counted(failed, 'query')} without an answer ({reasons})")
-        if len(self.completeness) == 1:
-            parts.append(self.completeness[0].completeness.sentence().rstrip("."))
-        elif self.completeness:
+        if len(self.completeness) > 1:
             parts.append("final" if self.final else "may still grow")
-        return "; ".join(parts) + "."
+        text = "; ".join(parts) + "."
+        return f"{text} {self.completeness[0].completeness.sentence()}" if len(self.completeness) == 1 else text
 
     @property
     def final(self) -> bool:

@@ -169,7 +169,7 @@ def clause_text(stream: str, factors: Sequence[str]) -> str:
 def _distinct(source: StatementText, select: exp.Select) -> bool:
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
-        raise source.unsupported("DISTINCT ON", distinct, hint="use DISTINCT")
+        raise source.unsupported("DISTINCT ON", distinct, hint="use DISTINCT, or arg_min and arg_max with GROUP BY")
     return distinct is not None
 
 

@@ -103,7 +103,7 @@ def bucket(binder: Binding, name: str, node: exp.Expr) -> Expr:
         taken, way = ("an INTERVAL and a time", "INTERVAL '15' MINUTE, t")
         if name == "tumble":
             taken, way = "a time and an INTERVAL", "t, INTERVAL '15' MINUTE"
-        raise binder.source.error(f"{name} takes {taken}", node, hint=way)
+        raise binder.source.error(f"{name} takes {taken}", node, hint=f"{name}({way})")
     width = [Literal(BIGINT, part) for part in interval(binder.source, nodes[0])]
     return binder.call("time_bucket", node, [*width, binder.bind(nodes[1])])
 

@@ -65,7 +65,7 @@ def test_a_table_is_read_as_other_frames_are(client: Client, filled: tuple[str, 
     assert table.to_pandas().columns.tolist() == ["_query", "text"]
     assert pa.table(table).equals(table.to_arrow())
     assert table.to_polars().height == 6
-    assert "6 rows of 6 queries; May still grow" in repr(table)
+    assert "6 rows of 6 queries. May still grow" in repr(table)
     assert "<table" in table._repr_html_()
 
 

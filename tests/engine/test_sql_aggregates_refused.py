@@ -207,7 +207,7 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "IGNORE NULLS is not supported",
             "first and last count NULLs, any_value does not",
         ),
-        ("SELECT tumble(at) FROM trades", "tumble takes a time and an INTERVAL", "t, INTERVAL '15' MINUTE"),
+        ("SELECT tumble(at) FROM trades", "tumble takes a time and an INTERVAL", "tumble(t, INTERVAL '15' MINUTE)"),
         (
             "SELECT DISTINCT sym FROM trades GROUP BY sym ORDER BY count(*)",
             "SELECT DISTINCT can only be ordered by what it selects",
