@@ -37,9 +37,9 @@ def test_why_prints_each_condition(psoup: Psoup, filled: str) -> None:
     steps = psoup("why", query, row, "--json").rows
     assert [step["passed"] for step in steps] == [True, True, False]
     assert steps[-1]["text"].startswith("it is too late")
-    assert psoup("why", query, "0").err == "The tuple is in the answer.\n"
+    assert psoup("why", query, "0").err == "No condition keeps the tuple out.\n"
     row = json.dumps({"id": 3, "at": ROWS[-1]["at"]})
-    assert psoup("why", query, row).err == "The row would be in the answer.\n"
+    assert psoup("why", query, row).err == "No condition would keep the row out.\n"
     assert psoup("why", query, "x").code == 2
     assert psoup("why", query, "99").code == 4
 
@@ -62,7 +62,7 @@ def test_keys_stand_beside_the_queries(psoup: Psoup, filled: str, tmp_path: Path
     offered = tmp_path / "offered.json"
     offered.write_text("".join(json.dumps({**ROWS[2], "id": number}) + "\n" for number in (2, 1)))
     assert psoup("match", filled, str(offered), "--label", "user=u3").out == f"1\t{query}\t{filled}-search\n"
-    assert psoup("why", "--key", f"{filled}-search", "0").err == "The tuple is in the answer.\n"
+    assert psoup("why", "--key", f"{filled}-search", "0").err == "No condition keeps the tuple out.\n"
     assert psoup("why", "--key", f"{filled}-search", query, "0").code == 2
     shown = psoup("top", "--label", "user=u3", "--stream", filled).out
     assert f"{filled}-search" in shown and other not in shown

@@ -37,7 +37,7 @@ def why(
 
     Print each condition between a tuple and the answer of a query with its verdict: the parts of WHERE and what they
     read, the window, what the stream keeps, and whether a push takes the row. The first that says no is what keeps the
-    tuple out. ORDER BY, DISTINCT and LIMIT look at other tuples, and are not asked.
+    tuple out. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT look at other tuples, too, and are not asked.
     """
     if len(words) != (2 if key is None else 1):
         raise typer.BadParameter("give the ID of a query, or --key, and a tuple")
@@ -51,7 +51,9 @@ def why(
             print(step)
     if not as_json:
         kept = found.kept_out
-        inside = "The tuple is in the answer." if isinstance(asked, int) else "The row would be in the answer."
+        inside = (
+            "No condition keeps the tuple out." if isinstance(asked, int) else "No condition would keep the row out."
+        )
         message(inside if kept is None else f"Kept out by: {kept.text}")
 
 

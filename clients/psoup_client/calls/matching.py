@@ -157,8 +157,9 @@ class MatchingCalls(Session):
     ) -> Why:
         """Explain why a tuple is in the answer of a query, or why not: each condition with its values and verdict.
 
-        `key` names the query instead of `query`. `tuple` is the ID of one, or a row that is not pushed (a dict). ORDER
-        BY, DISTINCT and LIMIT are not asked. Raises OutOfRange for a tuple that never was, or waits for the watermark.
+        `key` names the query instead of `query`. `tuple` is the ID of one, or a row that is not pushed (a dict). GROUP
+        BY, HAVING, ORDER BY, DISTINCT and LIMIT are not asked. Raises OutOfRange for a tuple that never was, or waits
+        for the watermark.
         """
         check_key(key)
         if not isinstance(query, Query | str) and (query is not None or key is None):
