@@ -123,7 +123,7 @@ class Story:
         self._register(client, JOINS, "Two joins: of flights with the weather, and of flights with flights.")
         for question in JOINS:
             self._ask(client, question)
-        self._register(client, COUNTS, "Two that count, by groups: delays by airline and hour, and the busiest routes.")
+        self._register(client, COUNTS, "Two count by groups: delays by airline and hour, and the busiest airports.")
         for question in COUNTS:
             self._ask(client, question)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
