@@ -1,12 +1,13 @@
 """The budget of one read, and whether its caller still waits: asked wherever a read has done a chunk's work.
 
     read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
+         ──before_long──> wait()  the host's: lets quick reads go first
          ──examine(65,536 tuples)──> counted, and checked
          ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for sorts, joins, groups
          ──archive──> how long tuples on disk would take: refused beforehand, or as soon as it shows
 
-The engine has neither a clock nor threads: `ask`, `Shared` and `Archive` are ports of the host. Without them everything
-is allowed, so a program in one thread needs none of this.
+The engine has neither a clock nor threads: `ask`, `wait`, `Shared` and `Archive` are ports of the host. Without them
+everything is allowed, so a program in one thread needs none of this.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class ReadBudget:
         archive: Archive | None = None,
     ) -> None:
         self.ask = ask
+        self.wait: Callable[[], None] | None = None
+        """The host's: called before long work, waits for the turn of it."""
         self.rows = rows
         self.sort_bytes = sort_bytes
         self.archive = archive
@@ -90,6 +93,11 @@ class ReadBudget:
         """Raise what ends the read, if something does. About 0.3 us: for every chunk, not for every tuple."""
         if self.ask is not None:
             self.ask()
+
+    def before_long(self) -> None:
+        """Wait for the turn of long work: some tens of milliseconds or more follow in which nothing is asked."""
+        if self.wait is not None:
+            self.wait()
 
     def examine(self, rows: int) -> None:
         """Count `rows` tuples to be looked at next: raises what ends the read, or ResourceExhausted (ROWS_EXAMINED)."""

@@ -39,6 +39,10 @@ _MAX_ROWS = 65_536
 _ALONE = 4_096
 """Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
 
+_QUICK = 2 * 1024**2
+"""Bytes of states up to which their results are there in a few milliseconds; those of more are made without a check.
+A read waits before it has more: what waits holds no more."""
+
 _ONLY: Array = np.zeros(1, np.int64)
 """The place of the only group."""
 
@@ -286,6 +290,8 @@ class Folder:
             self._make_room(kept)
             kept.state = kept.folding.add(kept.state, rows_for(measure, args, condition, codes, count))
             self._charge(kept)
+        if sum([kept.size for kept in self._states.values()]) > _QUICK:
+            self._reading.budget.before_long()
 
     @property
     def states(self) -> tuple[State, ...]:

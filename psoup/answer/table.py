@@ -40,6 +40,8 @@ _QUERIES = 1 << 17
 """Queries of a piece."""
 _FEW = 8
 """Queries of a piece up to which they are answered one by one."""
+_QUICK = 1 << 14
+"""Queries up to which what is made for them at once takes some milliseconds."""
 _PAIRS = 1 << 20
 """Matches of a piece."""
 _PAIR_BYTES = 48
@@ -150,6 +152,8 @@ class Table:
 
     def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
         """The rows of the queries at some places, as references; how many. Raises TooManyPairs."""
+        if stop - start > _QUICK:
+            self._asking.budget.before_long()
         lines, pairs = list[Lines](), 0
         noted = list[tuple[Group, int]]()
         failed = list[Failed]()
@@ -231,9 +235,12 @@ def invoke_table(
     among the table's failures. Raises InvalidInput: MIXED_COLUMNS if the columns of two differ, TOO_MANY_WINDOWS.
     `named`: the names of queries in errors.
     """
+    budget = budget or ReadBudget()
+    if len(ids) > _QUICK:
+        budget.before_long()
     asked = asked_for(snapshot, ids, tenant)
     asked.refuse_mixed(named)
-    asking = Asking(snapshot, tenant, now, as_of, window, accept_truncation, budget or ReadBudget())
+    asking = Asking(snapshot, tenant, now, as_of, window, accept_truncation, budget)
     return Table(asked, asking)
 
 

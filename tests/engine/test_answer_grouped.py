@@ -112,6 +112,17 @@ def test_budgets(sql: str, limits: dict[str, int], said: str) -> None:
         assert _invoked(soup, f"{sql.removesuffix(' ORDER BY c')} HAVING n < 5", **limits).to_table().num_rows == 5
 
 
+def test_a_read_says_before_it_makes_results_of_large_states_that_these_take_long() -> None:
+    soup, budget, said = LocalPSoup(), ReadBudget(), list[bool]()
+    soup.execute("CREATE STREAM s (n BIGINT)")
+    soup.push("s", pa.table({"n": np.arange(300_000)}))
+    budget.wait = lambda: said.append(True)
+    for sql, long in (("median(n)", True), ("count(DISTINCT n)", True), ("sum(n)", False)):
+        said.clear()
+        assert _invoked(soup, f"SELECT {sql} AS m FROM s", budget).to_table().num_rows == 1
+        assert bool(said) is long, sql
+
+
 def test_memory_of_groups_is_bounded_by_that_of_a_read() -> None:
     soup = LocalPSoup()
     soup.execute("CREATE STREAM s (n BIGINT)")

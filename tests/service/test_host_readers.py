@@ -112,6 +112,31 @@ def test_a_read_that_turns_out_to_be_long_steps_aside() -> None:
     _with_readers(2, scenario)
 
 
+def test_a_read_steps_aside_before_long_work_although_it_has_used_next_to_nothing() -> None:
+    """Sixty medians of five million values, each quick up to its sort, kept a quick read waiting for them all."""
+
+    async def scenario(readers: Readers) -> None:
+        works = [_Held() for _ in range(4)]
+
+        def announced(work: _Held) -> Any:
+            def read(reading: Read) -> str:
+                reading.before_long()
+                return work(reading)
+
+            return read
+
+        slow = [_start(readers, announced(works[0]))]
+        await happened(works[0].inside)
+        slow += [_start(readers, announced(work)) for work in works[1:]]
+        assert await readers.read(lambda _: "quick", tenant="t", long=False) == "quick"
+        assert not works[1].inside.is_set()
+        for work in works:
+            work.go.set()
+        assert await asyncio.gather(*slow) == ["done"] * 4
+
+    _with_readers(2, scenario)
+
+
 def test_a_read_ends_with_its_caller_wherever_it_is() -> None:
     async def scenario(readers: Readers) -> None:
         held, waiting = _Held(), _Held()

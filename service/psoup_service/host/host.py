@@ -239,11 +239,11 @@ class Host(Generic[SnapshotT]):
 
         def work(reading: Read) -> T:
             granted = budget or self._allowance.budget()
-            granted.ask = reading.ask
+            granted.ask, granted.wait = reading.ask, reading.before_long
             try:
                 return fn(self.snapshot(), granted)
             finally:
-                granted.ask = None
+                granted.ask = granted.wait = None
                 if budget is None:
                     granted.close()
 

@@ -139,11 +139,21 @@ class Read:
         used = time.thread_time() - self._began
         if used > self._readers.most_s:
             raise _used_up(used, self._readers.most_s)
-        if used > LONG_S and not self.long:
-            self._readers.step_aside(self)
-            self._turns.enter_context(ShortTurns())
+        if used > LONG_S:
+            self._be_long()
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
         self._look = now + (self._readers.most_s if self.long else LONG_S) - used
+
+    def before_long(self) -> None:
+        """As `ask`; a quick read is a long one from here on, whatever it has used."""
+        self.ask()
+        if threading.get_ident() == self._thread:
+            self._be_long()
+
+    def _be_long(self) -> None:
+        if not self.long:
+            self._readers.step_aside(self)
+            self._turns.enter_context(ShortTurns())
 
     def do(self) -> Any:
         """Do the work; returns its result, or its exception."""
