@@ -12,9 +12,10 @@ over tables that hold the windows and nothing else. A window ends in an open chu
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,22 +50,24 @@ TARGETS: dict[str, dict[str, float]] = {
 LIMIT_US, FIRST_US = 2_000, 20_000
 
 
-@lru_cache
-def _all_cores() -> TaskPool:
-    """A pool for all rows: engines use every core, too."""
-    return TaskPool(len(os.sched_getaffinity(0)))
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Case:
-    """A join: the tuples of each stream, FROM with windows of `window` tuples, and what peers do instead."""
+    """A join: the tuples of each stream, FROM with windows of `window` tuples, and what peers do instead.
+
+    Its engine uses every core; the threads end with the case.
+    """
 
     window: int
     streams: dict[str, dict[str, Any]]
     select: str
     where: str
     frames: Callable[[Frames], pl.DataFrame] | None = None
-    local: LocalPSoup = field(default_factory=lambda: LocalPSoup(run=_all_cores()))
+    local: LocalPSoup = field(init=False)
+
+    def __post_init__(self) -> None:
+        pool = TaskPool(len(os.sched_getaffinity(0)))
+        self.local = LocalPSoup(run=pool)
+        weakref.finalize(self, pool.close)
 
     def load(self) -> int:
         """Register the join and push all tuples; the query's ID."""
