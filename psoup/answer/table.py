@@ -40,6 +40,8 @@ _QUERIES = 1 << 17
 """Queries of a piece."""
 _FEW = 8
 """Queries of a piece up to which they are answered one by one."""
+_LONE = 2
+"""Queries of a set up to which an invocation each takes less time."""
 _QUICK = 1 << 14
 """Queries up to which what is made for them at once takes some milliseconds."""
 _PAIRS = 1 << 20
@@ -61,6 +63,8 @@ class Table:
         self.groups: list[Group] = []
         self._asking = asking
         self._sets: list[Set] = []
+        self._set_of: Array = np.full(self.count, -1, np.int32)
+        """The set of each place; -1: of none."""
         by_window: dict[object, Group | PSoupError] = {}
         for alike in asked.sets:
             try:
@@ -71,6 +75,7 @@ class Table:
                 self.failed.append(Failed(_raised(problem), alike.places))
             else:
                 made.group.places.append(alike.places)
+                self._set_of[alike.places] = len(self._sets)
                 self._sets.append(made)
         self.groups = [group for group in by_window.values() if isinstance(group, Group)]
 
@@ -121,7 +126,12 @@ class Table:
 
     def _parts(self, most: int) -> Iterator[pa.RecordBatch]:
         """The rows in batches of any size up to `most`."""
-        alone = [made.alike.places for made in self._sets if not made.together]
+        most_alone = _LONE if self.count < _FEW * len(self._sets) else 0
+        alone = [
+            made.alike.places
+            for made in self._sets
+            if not made.together or len(made.alike.places) <= most_alone  # larger sets would be cut at each of them
+        ]
         edges = np.sort(np.concatenate([*alone, np.array([self.count])]))
         start = 0
         for edge in edges.tolist():  # a query that is answered by itself, or the end
@@ -157,10 +167,11 @@ class Table:
         lines, pairs = list[Lines](), 0
         noted = list[tuple[Group, int]]()
         failed = list[Failed]()
-        for made in self._sets:
-            some = made.between(start, stop)
-            if some.start == some.stop:
+        for number in np.unique(self._set_of[start:stop]).tolist():
+            if number < 0:
                 continue
+            made = self._sets[number]
+            some = made.between(start, stop)
             try:
                 line, errors = self._asking.lines(made, some, _PAIRS - pairs)
             except Internal:
@@ -197,10 +208,10 @@ class Table:
 
     def _alone(self, place: int, most: int) -> Iterator[pa.RecordBatch]:
         """The rows of one query, as those of its invocation."""
-        made = next((own for own in self._sets if (of := own.between(place, place + 1)).start < of.stop), None)
-        if made is None:
+        number = int(self._set_of[place])
+        if number < 0:
             return
-        rows = 0
+        made, rows = self._sets[number], 0
         try:
             answer = self._asking.invoke(int(self.ids[place]))
             for batch in answer.batches(most):

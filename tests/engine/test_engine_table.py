@@ -292,23 +292,40 @@ def test_no_step_for_a_query() -> None:
     counts = soup.register_many("SELECT count(*) AS n, sum(v) AS s FROM s WHERE a = ?", pa.table({"a": range(10_000)}))
     soup.push("s", pa.table({"a": range(100_000), "v": np.ones(100_000)}))  # the chunk that they met together is closed
 
-    def calls(known: range, rows_each: int) -> int:
-        asked = np.concatenate([known, np.arange(len(known)) + 10**6])
-        count = 0
-
-        def counted(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(counted)
-        try:
-            rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
-        finally:
-            sys.setprofile(None)
-        assert rows == rows_each * len(known)
-        return count
-
     for some, each in ((first, 2), (later, 2), (counts, 1)):
-        calls(some, each)  # kernels are loaded
-        few, many = calls(some[:200], each), calls(some, each)
+        calls(soup, some, each)  # kernels are loaded
+        few, many = calls(soup, some[:200], each), calls(soup, some, each)
         assert many <= few + 60, (few, many)
+
+
+def calls(soup: LocalPSoup, known: Sequence[int], rows_each: int) -> int:
+    """How many functions a call for these queries, and as many that are unknown, calls."""
+    asked = np.concatenate([known, np.arange(len(known)) + 10**6])
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
+    finally:
+        sys.setprofile(None)
+    assert rows == rows_each * len(known)
+    return count
+
+
+@pytest.mark.parametrize("end", ["", " LIMIT 1"])
+def test_a_plan_of_each_query_takes_a_fixed_number_of_steps(end: str) -> None:
+    """Of queries that are sets with others, and of those that are answered by themselves: three times as many queries
+    take three times as many."""
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    soup.push("s", pa.table({"a": range(1_800)}))
+    ids = list[int]()
+    for n in range(0, 1_800, 3):
+        select, values = f"SELECT a + {n} AS a FROM s WHERE a = ?{end}", pa.table({"a": [n, n + 1, n + 2]})
+        ids += soup.register_many(select, values)
+    few, many = calls(soup, ids[:600], 1), calls(soup, ids, 1)
+    assert many < 1.05 * 3 * few, (few, many)
