@@ -9,6 +9,7 @@ these in the end. The sketches of `sketches` have the same form.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,11 +42,11 @@ def listed(state: State) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """All values of each group: for quantiles."""
+class _Listed:
+    """What both lists share: entries of values of one type."""
 
     type: DataType
-    exact: bool = True
+    exact: ClassVar[bool] = True
 
     def empty(self, groups: int) -> State:
         """Make the state of groups without a row."""
@@ -54,6 +55,10 @@ class Gathered:
     def grow(self, state: State, groups: int) -> State:
         """Make room for more groups: nothing is kept for a group without a row."""
         return state
+
+
+class Gathered(_Listed):
+    """All values of each group: for quantiles."""
 
     def add(self, state: State, rows: Rows) -> State:
         """Add rows."""
@@ -133,20 +138,10 @@ def _by_group(owners: Array, column: Column) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(_Listed):
     """The different values of each group, of which `inner` is made in the end: COUNT(DISTINCT …) and the like."""
 
     inner: Folding
-    type: DataType
-    exact: bool = True
-
-    def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
-        return np.zeros(0, np.int32), empty_column(self.type)
-
-    def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups: nothing is kept for a group without a row."""
-        return state
 
     def add(self, state: State, rows: Rows) -> State:
         """Add rows."""

@@ -79,7 +79,7 @@ def folding_of(measure: Measure) -> Folding:
     """How the state of a measure is made."""
     folding = FOLDINGS[measure.function](measure)
     if measure.distinct and measure.function not in _SAME_TWICE:
-        return Distinct(folding, measure.args[0].type)
+        return Distinct(measure.args[0].type, folding)
     return folding
 
 

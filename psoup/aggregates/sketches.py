@@ -12,7 +12,9 @@ estimator of Ertl, 2017; Masson, Rim and Lee, 2019.)
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,24 +42,18 @@ def _arrays(state: State) -> list[Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class Sketch(ABC):
     """What both sketches share: entries of (key, number), `bits` of a key below the group's number."""
 
-    exact: bool = True
+    exact: ClassVar[bool] = True
+    bits: ClassVar[int]
+    """How many bits of a key name the register or the bucket."""
+    adds: ClassVar[bool]
+    """Whether equal entries are added up; else the greatest stays."""
 
-    @property
-    def bits(self) -> int:
-        """How many bits of a key name the register or the bucket."""
-        raise NotImplementedError
-
-    @property
-    def adds(self) -> bool:
-        """Whether equal entries are added up; else the greatest stays."""
-        raise NotImplementedError
-
+    @abstractmethod
     def entries(self, column: Column) -> tuple[Array, Array]:
         """The register or bucket of each value (int64[n]), and its number."""
-        raise NotImplementedError
 
     def empty(self, groups: int) -> State:
         """Make the state of groups without a row."""

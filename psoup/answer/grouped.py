@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from psoup.aggregates.folds import Fold
-from psoup.aggregates.keys import Hold, Keys, coded_column, over_keys
+from psoup.aggregates.keys import Keys, coded_column
 from psoup.aggregates.listed import Distinct, Gathered, listed
 from psoup.aggregates.measures import folding_of, rows_for
+from psoup.aggregates.numbers import Hold, over_keys
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
