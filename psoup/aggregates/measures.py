@@ -42,7 +42,7 @@ def _extreme(greatest: bool) -> Callable[[Measure], Folding]:
 def _pick(place: str) -> Callable[[Measure], Folding]:
     def made(measure: Measure) -> Folding:
         value, *keys = [arg.type for arg in measure.args]
-        return Pick(place, value, keys[0] if keys else None)
+        return Pick(place, value, keys[0] if keys else None, nulls=measure.function in _NULLS_COUNT)
 
     return made
 

@@ -83,13 +83,15 @@ class Extreme:
 class Pick:
     """The value of the `first` or `last` row, or of the row whose key is the `least` or `greatest`.
 
-    `key`: the type of the key, the last argument; None: there is none, or it is the value.
+    `key`: the type of the key, the last argument; None: there is none, or it is the value. `nulls`: whether rows whose
+    value is NULL count: FIRST(x) and ANY_VALUE(x) are not made of the same state.
     """
 
     place: str
     type: DataType
     key: DataType | None = None
     exact: bool = True
+    nulls: bool = False
 
     def empty(self, groups: int) -> State:
         """Make the state of groups without a row."""

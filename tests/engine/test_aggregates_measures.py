@@ -6,12 +6,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from psoup.aggregates.measures import FOLDINGS, combine, exact, finish, fold, folding_of, rows_for
 from psoup.aggregates.state import State
 from psoup.columns import Column
 from psoup.expressions.tree import AttributeRef
+from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal, wide
 from psoup.plan.nodes import Measure
 from psoup_testing.aggregating import TYPES, close, exact_sum, expected, random_column, values_of
@@ -108,6 +110,17 @@ def test_states_are_what_plain_python_makes_of_the_rows(seed: int) -> None:
             members = [values[i] if args else () for i in range(rows) if owners[i] == group and lets[i]]
             wanted = expected(measure, members)
             assert close(measure, found[group], wanted), (measure.text(), members, found[group], wanted)
+
+
+def test_first_and_any_value_of_a_column_are_states_of_their_own() -> None:
+    """The first row has NULL: FIRST shows it, ANY_VALUE does not. Equal states would be made once for both."""
+    first, some = _measure("first", (DOUBLE,)), _measure("any_value", (DOUBLE,))
+    assert folding_of(first) != folding_of(some)
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM t (x DOUBLE)")
+    query = soup.register("SELECT first(x) AS a, any_value(x) AS b FROM t WHERE x IS NULL OR x > 0")
+    soup.push("t", pa.table({"x": pa.array([None, 2.0, 3.0])}))
+    assert soup.invoke(query).to_table().to_pylist() == [{"a": None, "b": 2.0}]
 
 
 def test_groups_of_a_state_may_have_other_places_in_another() -> None:
