@@ -8,8 +8,8 @@ Equal plans mean the same, so it does not matter which of them a query has.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
+from functools import lru_cache
 
 from psoup.plan.nodes import Node
 from psoup.plan.standing import StandingQuery
@@ -18,17 +18,18 @@ _PLANS = 256
 
 
 class SharedPlans:
-    """The plans of the last forms. Used by one thread."""
+    """The plans of the last forms. Any thread."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Node, Node] = OrderedDict()
+        self._first_equal = lru_cache(_PLANS)(_itself)
 
     def of(self, query: StandingQuery) -> StandingQuery:
         """The same query, with the plan of an earlier query if it has an equal one; so are its sides. O(plan)."""
-        plan = self._known.setdefault(query.plan, query.plan)
-        self._known.move_to_end(plan)
-        if len(self._known) > _PLANS:
-            self._known.popitem(last=False)
+        plan = self._first_equal(query.plan)
         sources = zip(query.selections, plan.sources, strict=True)
         selections = tuple([replace(selection, source=source) for selection, source in sources])
         return replace(query, selections=selections, plan=plan, sides=tuple(map(self.of, query.sides)))
+
+
+def _itself(plan: Node) -> Node:
+    return plan

@@ -30,6 +30,8 @@ MAX_MEASURES = 1_000
 ARGUMENT, FILTER, GROUP_BY, WHERE = "an aggregate", "FILTER", "GROUP BY", "WHERE"
 """The parts of a statement that are about tuples, not about groups: no aggregate stands there."""
 
+HAVING = "HAVING"
+
 _INSTEAD = {
     WHERE: "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3",
     GROUP_BY: "group by what each tuple has, and compare aggregates in HAVING",
@@ -201,7 +203,7 @@ AGGREGATES: dict[str, Aggregation] = {
 def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
     """What stands for an aggregate that is written at `node`, with the condition of FILTER. Raises SqlError."""
     source, part = binder.source, binder.part
-    if part:
+    if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
         raise source.unsupported(f"the aggregate {name} in {shown}", node, hint=_INSTEAD[part])
     aggregation = AGGREGATES[name]

@@ -21,7 +21,7 @@ from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, TEXT, TIMESTAMP
 from psoup.sql import spans
-from psoup.sql.aggregates import AGGREGATES, ARGUMENT, WHERE, Measures, aggregate_of, measured
+from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.names import Names
 from psoup.sql.refusals import refuse_function, refuse_node
 from psoup.sql.source import StatementText
@@ -62,8 +62,8 @@ class Binder:
     """Binds the expressions of one statement, whose columns are `names`.
 
     `part`: what is bound if that is about tuples (WHERE, GROUP BY, an aggregate): NOW and aggregates are refused there,
-    and in WHERE `_id`. `measures`: the aggregates met so far. `parameters` are the constants that stand for
-    placeholders, by their offsets into the text.
+    and in WHERE `_id`; or HAVING. These two may have parameters: `parameters` are the constants that stand for
+    placeholders, by their offsets into the text. `measures`: the aggregates met so far.
     """
 
     def __init__(self, source: StatementText, names: Names, parameters: Mapping[int, Literal] | None = None) -> None:
@@ -78,7 +78,7 @@ class Binder:
 
     @contextmanager
     def within(self, part: str) -> Iterator[None]:
-        """Bind a part of the statement that is about tuples; in an aggregate, names are columns only."""
+        """Bind a part of the statement, a name of `part`; in an aggregate, names are columns only."""
         before, self.part = (self.part, self._aliases, self._first), part
         if part == ARGUMENT:
             self._aliases, self._first = {}, ()
@@ -86,6 +86,10 @@ class Binder:
             yield
         finally:
             self.part, self._aliases, self._first = before
+
+    @property
+    def _about_tuples(self) -> bool:
+        return self.part not in ("", HAVING)
 
     def condition(self, node: exp.Expr) -> Expr:
         """Bind the WHERE clause, as a BOOLEAN."""
@@ -181,7 +185,7 @@ class Binder:
         raise self.names.unknown(node, node, quoted=bool(node.this.args.get("quoted")))
 
     def _now(self, node: exp.Expr) -> Expr:
-        if self.part:
+        if self._about_tuples:
             hint = "bound the time with BEGIN (NOW - ...) END (NOW)"
             raise self.source.unsupported(f"NOW in {self.part}", node, hint=hint)
         return Now(TIMESTAMP)
@@ -192,8 +196,9 @@ class Binder:
         return number(self.source, str(node.this), node)
 
     def _parameter(self, node: exp.Expr) -> Expr:
-        if self.part != WHERE:
-            raise self.source.unsupported("a parameter outside WHERE", node, hint="write the constant itself")
+        if self.part not in (WHERE, HAVING):
+            hint = "write the constant itself"
+            raise self.source.unsupported("a parameter outside of WHERE and HAVING", node, hint=hint)
         return self._parameters[int(node.meta["start"])]
 
     def _negative(self, node: exp.Expr) -> Expr:
@@ -295,7 +300,9 @@ class Binder:
     # Functions ---------------------------------------------------------------------------------------------
 
     def _cast(self, node: exp.Expr) -> Expr:
-        digits = MAX_DECIMAL_PRECISION if self.part else MAX_WIDE_PRECISION  # columns of tuples have int64 keys
+        digits = (
+            MAX_DECIMAL_PRECISION if self._about_tuples else MAX_WIDE_PRECISION
+        )  # columns of tuples have int64 keys
         target = data_type(self.source, node.args["to"], digits)
         for option in ("format", "action", "default"):
             if node.args.get(option) is not None:

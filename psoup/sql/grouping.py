@@ -11,7 +11,7 @@ SELECT list shows of tuples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -20,7 +20,7 @@ from psoup.expressions.conversion import truth
 from psoup.expressions.tree import GROUPED, AttributeRef, Call, Expr, Literal, columns_of, reads_now
 from psoup.model import BIGINT
 from psoup.plan.nodes import Aggregate, Having, Node, OrderKey, Output
-from psoup.sql.aggregates import GROUP_BY
+from psoup.sql.aggregates import GROUP_BY, HAVING
 from psoup.sql.binder import Binder
 from psoup.sql.source import StatementText
 
@@ -82,11 +82,22 @@ def having_condition(
     node = select.args.get("having")
     if node is None:
         return None
+    bound = in_having(binder, outputs, keys)(node.this)
+    with source.placed(node):
+        return truth(bound, HAVING)
+
+
+def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -> Callable[[exp.Expr], Expr]:
+    """What binds an expression of HAVING."""
     grouped = {key.name.lower() for key in keys if isinstance(key, AttributeRef)}
     names = {output.name.lower(): output.expr for output in outputs}
-    bound = binder.with_aliases(node.this, names, {name for name in names if name not in grouped})
-    with source.placed(node):
-        return truth(bound, "HAVING")
+    first = {name for name in names if name not in grouped}
+
+    def bound(node: exp.Expr) -> Expr:
+        with binder.within(HAVING):
+            return binder.with_aliases(node, names, first)
+
+    return bound
 
 
 class Groups:

@@ -8,18 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from psoup.expressions.tree import Literal
+from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
 from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source, walk
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList, Lookup, from_list
-from psoup.sql.grouping import Groups, group_keys, having_condition
+from psoup.sql.grouping import Groups, group_keys, having_condition, in_having
 from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse, untie
 from psoup.sql.refusals import (
@@ -139,6 +139,12 @@ def _check_crossed(
         hint=f"say what they have in common (a.k = b.k, or a.t <= b.t){few}",
         reason="CROSS_JOIN",
     )
+
+
+def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:
+    """What binds an expression of a statement's HAVING. Raises SqlError."""
+    outputs = listed_outputs(binder.source, select, binder)
+    return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 
 
 def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:

@@ -57,7 +57,7 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Stan
 
 
 def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
-    """A SELECT with parameters in WHERE (`?`, `$1` or `$name`), parsed and checked once for many values.
+    """A SELECT with parameters in WHERE or HAVING (`?`, `$1` or `$name`), parsed and checked once for many values.
 
     `lookup`, `names` and errors are those of `standing_query`. `Prepared.bind` puts the values in.
     """

@@ -1,18 +1,25 @@
-"""Templates and forms of statements with aggregates: constants of WHERE alone are parameters, and plans are shared."""
+"""Templates and forms of statements with aggregates: constants of WHERE alone make a form, and plans are shared."""
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from psoup.errors import NotSupported
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import InvalidInput, NotSupported
+from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal
 from psoup.plan.nodes import plan_text
+from psoup.plan.standing import Parameter
 from psoup.sql import prepare
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup_testing.restarting import RestartingPSoup
 from psoup_testing.trading import bind, lookup
 
 
@@ -53,12 +60,60 @@ def test_statements_of_a_form_share_a_plan_and_a_template() -> None:
     assert first == bind("SELECT sym, sum(price) AS s FROM trades WHERE qty = 1 AND sym > 'a' GROUP BY sym")
 
 
-@pytest.mark.parametrize("part", ["HAVING count(*) > ?", "HAVING sum(qty) > $n", "ORDER BY max(qty) + ?"])
-def test_parameters_stand_in_where_alone(part: str) -> None:
-    with pytest.raises(NotSupported, match="a parameter outside WHERE is not supported"):
-        prepare(f"SELECT sym FROM trades GROUP BY sym {part}", lookup)
-    with pytest.raises(NotSupported, match="a parameter outside WHERE is not supported"):
-        prepare("SELECT sum(qty) FILTER (WHERE rate > ?) FROM trades WHERE qty > ?", lookup)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sym FROM trades GROUP BY sym ORDER BY max(qty) + ?",
+        "SELECT sym FROM trades GROUP BY sym HAVING sum(qty + ?) > 3",
+        "SELECT sum(qty) FILTER (WHERE rate > ?) FROM trades WHERE qty > ?",
+    ],
+)
+def test_parameters_stand_in_where_and_having_alone(text: str) -> None:
+    with pytest.raises(NotSupported, match="a parameter outside of WHERE and HAVING is not supported"):
+        prepare(text, lookup)
+
+
+@pytest.mark.parametrize(
+    ("condition", "types", "values", "constants"),
+    [
+        ("count(*) > ?", (BIGINT,), (3,), ("3",)),
+        ("count(*) BETWEEN ? AND ?", (BIGINT, BIGINT), (3, None), ("3", "NULL")),
+        ("sum(qty) > $least OR sum(qty) < -$least", (decimal(18, 0),), (2.5,), ("2.5", "2.5")),
+        ("avg(rate) = ? AND sym <> ?", (DOUBLE, TEXT), (-1.5, "it's"), ("-1.5e0", "'it''s'")),
+        ("n IN (?, 7)", (BIGINT,), ("5",), ("5",)),
+        ("$yes AND max(qty) > 1", (BOOLEAN,), (True,), ("TRUE",)),
+    ],
+)
+def test_a_query_with_parameters_in_having_is_that_of_its_text(
+    condition: str, types: tuple[DataType, ...], values: tuple[Parameter, ...], constants: tuple[str, ...]
+) -> None:
+    text = f"SELECT sym, count(*) AS n FROM trades WHERE qty > 3 GROUP BY sym HAVING {condition}"
+    template = prepare(text, lookup)
+    assert template.types == types
+    query = template.bind(values)
+    places = iter(constants)
+    assert query == bind(re.sub(r"\?|\$[a-z]+", lambda _: next(places), text))
+    assert template.bind(values).plan is query.plan, "equal constants make one plan"
+    assert template.block(tuple(pa.array([value] * 5_000) for value in values)) is None
+    with pytest.raises(InvalidInput, match=r"parameter .* of query 3 is"):
+        template.bind(tuple(b"x" for _ in values), 3)  # type: ignore[arg-type]
+
+
+def test_parameters_of_where_and_having_are_told_apart(tmp_path: Path) -> None:
+    soup = RestartingPSoup(EngineConfig(), VirtualClock(), tmp_path)
+    soup.execute("CREATE STREAM s (k BIGINT, x BIGINT)")
+    soup.push("s", pa.table({"k": [1, 1, 2, 2, 2, 3], "x": [5, 6, 7, 8, 1, 9]}))
+    text = "SELECT k, count(*) AS n FROM s WHERE x > $low GROUP BY k HAVING count(*) >= $least AND k <> $not"
+    rows = pa.table({"not": [3, 3, 1], "least": [1, 2, 1], "low": [4, 4, 5]})
+    ids = soup.register_many(text, rows)
+    expected = [{(1, 2), (2, 2)}, {(1, 2), (2, 2)}, {(2, 2), (3, 1)}]
+    for _ in range(2):
+        answers = [soup.invoke(query).to_table().to_pylist() for query in ids]
+        assert [{tuple(row.values()) for row in answer} for answer in answers] == expected
+        soup.restart()
+    table = soup.invoke_table(list(ids)).to_table().to_pylist()
+    assert [{(r["k"], r["n"]) for r in table if r["_query"] == q} for q in range(3)] == expected
+    soup.check()
 
 
 def test_a_block_of_aggregates_is_columns_of_parameters_and_has_one_plan() -> None:

@@ -292,7 +292,7 @@ class RegisterRequest(_message.Message):
     was unregistered is free again, and a call with it makes a new query.
     """
     parameters: _builtins.bytes
-    """Values for the parameters of the statement (?, $1 or $name, in WHERE), as in RegisterManyRequest: one row."""
+    """Values for the parameters of the statement (?, $1 or $name, in WHERE or HAVING), as in RegisterManyRequest: one row."""
     by_name: _builtins.bool
     """As in RegisterManyRequest."""
     key: _builtins.str

@@ -67,7 +67,7 @@ class AskRequest(_message.Message):
     max_bytes: _builtins.int
     """As in InvokeRequest."""
     parameters: _builtins.bytes
-    """Values for the parameters of the statement (?, $1 or $name, in WHERE), as in RegisterRequest: one row."""
+    """Values for the parameters of the statement (?, $1 or $name, in WHERE or HAVING), as in RegisterRequest: one row."""
     by_name: _builtins.bool
     """As in RegisterRequest."""
     @_builtins.property

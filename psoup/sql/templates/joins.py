@@ -5,12 +5,12 @@
       side 1   SELECT * FROM weather AS w WHERE (w.wind > $p2)         bound with the second
       plan     the same for all
 
-A join with a parameter in a condition over several sources is bound from its text, each by itself.
+A join with a parameter in a condition over several sources is a template of `whole`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -26,9 +26,6 @@ from psoup.sql.templates.holes import Holes
 from psoup.sql.templates.prepared import Prepared, named
 from psoup.sql.templates.values import Columns
 
-Whole = Callable[[str], StandingQuery]
-"""Binds the whole text of a join."""
-
 
 class JoinTemplate(Prepared):
     """A prepared statement over several streams. `sides`: a template for each, or the side itself if it is fixed."""
@@ -38,20 +35,16 @@ class JoinTemplate(Prepared):
         frame: StandingQuery,
         holes: Holes,
         expected: Sequence[DataType | None],
-        sides: Sequence[Prepared | StandingQuery] | None,
-        whole: Whole,
+        sides: Sequence[Prepared | StandingQuery],
     ) -> None:
         super().__init__(frame, holes, expected)
-        self._whole = whole
-        self._sides = None if sides is None else [(side, _numbers(side)) for side in sides]
+        self._sides = [(side, _numbers(side)) for side in sides]
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters, as `Prepared.bind` says."""
         row = self.row(values, query)
         _, text = self.constants(row, query)
         try:
-            if self._sides is None:
-                return self._whole(text)
             sides = tuple(
                 side if isinstance(side, StandingQuery) else side.bind(tuple([row[number] for number in numbers]))
                 for side, numbers in self._sides
@@ -65,7 +58,7 @@ class JoinTemplate(Prepared):
 
     def block(self, columns: Columns) -> BoundBlock | None:
         """The queries of columns of values, as `Prepared.block` says; None unless each side can be a block."""
-        if self._sides is None or not columns or not self.is_short(columns):
+        if not columns or not self.is_short(columns):
             return None
         for side, numbers in self._sides:
             if isinstance(side, Prepared) and side.block(tuple([columns[number] for number in numbers])) is None:
@@ -78,7 +71,7 @@ class JoinTemplate(Prepared):
             SameQueries(side, len(columns[0]))
             if isinstance(side, StandingQuery)
             else BoundBlock(side, tuple([columns[number] for number in numbers]))
-            for side, numbers in self._sides or ()
+            for side, numbers in self._sides
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -10,8 +10,9 @@ from sqlglot import exp
 from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.kinds import TYPES
-from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind
+from psoup.model import BIGINT, BOOLEAN, DATE, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal
 from psoup.sql.binder import Binder
+from psoup.sql.select import bind_in_having
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes
 from psoup.sql.where.growing import grows
@@ -26,7 +27,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: "ge",
 }
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-_CONDITIONS = (exp.Where, exp.And, exp.Or, exp.Not)
+_CONDITIONS = (exp.Where, exp.Having, exp.And, exp.Or, exp.Not)
 NULL = Literal(BIGINT, None)
 
 
@@ -34,18 +35,31 @@ class Shape:
     """The properties of a template that are known before it has values."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
-        self._binder = binder
+        self._select, self._binder = select, binder
         self._order = {hole.start: position for position, hole in enumerate(holes.places)}
         self._where: exp.Expr | None = select.args.get("where")
         conditions = [self._where, *(join.args.get("on") for join in select.args.get("joins") or ())]
-        found = [node for root in conditions if root is not None for node in root.find_all(exp.Placeholder)]
-        self._nodes = {int(node.meta["start"]): node for node in found}
+        self._nodes = _placeholders(conditions)
+        self._of_having = _placeholders([select.args.get("having")])
+
+    @property
+    def having(self) -> bool:
+        """Whether HAVING has parameters."""
+        return bool(self._of_having)
 
     def expected(self) -> list[DataType | None]:
         """The type that is expected of the value in each hole, in order."""
-        return [self._type(self._nodes[start]) if start in self._nodes else None for start in self._order]
+        return [self._type_at(start) for start in self._order]
 
-    def _type(self, node: exp.Expr) -> DataType | None:
+    def _type_at(self, start: int) -> DataType | None:
+        if start in self._nodes:
+            return self._type(self._nodes[start], self._binder.operand)
+        if start not in self._of_having:
+            return None
+        found = self._type(self._of_having[start], bind_in_having(self._select, self._binder))
+        return found if found is None or found.kind is not Kind.WIDE else decimal(MAX_DECIMAL_PRECISION, found.scale)
+
+    def _type(self, node: exp.Expr, bind: Callable[[exp.Expr], Expr]) -> DataType | None:
         parent = node.parent
         while isinstance(parent, exp.Paren | exp.Neg):
             node, parent = parent, parent.parent
@@ -59,7 +73,7 @@ class Shape:
         for other in sorted(others, key=self._open):
             if isinstance(other, exp.Interval | exp.Placeholder):
                 continue
-            operand, counts = self._binder.operand(other), isinstance(parent, _ARITHMETIC)
+            operand, counts = bind(other), isinstance(parent, _ARITHMETIC)
             if is_null_literal(operand) and not (counts or self._open(other)):
                 continue  # NULL takes the type of what it meets
             return BIGINT if counts and operand.type == DATE else operand.type
@@ -122,6 +136,12 @@ class Shape:
                 return None
             bound.append(constant)
         return Condition(compared, operator, tuple(bound))
+
+
+def _placeholders(conditions: Sequence[exp.Expr | None]) -> dict[int, exp.Expr]:
+    """The parameters in conditions, by their places in the text."""
+    found = [node for root in conditions if root is not None for node in root.find_all(exp.Placeholder)]
+    return {int(node.meta["start"]): node for node in found}
 
 
 def sample(expected: DataType) -> Literal:

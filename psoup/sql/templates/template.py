@@ -4,7 +4,8 @@
     template.bind(("IBM", 7))     values ─> constants ─> factors and clause ─> StandingQuery
 
 The outcome is what `standing_query` makes of the text with the constants filled in, and that text is the query's.
-All queries of a template have one plan. A join has a template for each side (`psoup.sql.templates.joins`).
+All queries of a template have one plan, but for those of `psoup.sql.templates.whole`, where plans have parameters. A
+join has a template for each side (`psoup.sql.templates.joins`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from psoup.sql.templates.prepared import Prepared, named
 from psoup.sql.templates.shape import NULL, Shape, sample
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
+from psoup.sql.templates.whole import WholeTemplate
 from psoup.sql.where.factors import factors_of
 
 
@@ -128,18 +130,17 @@ def template_of(
     expected = shape.expected()
     samples = {h.start: NULL if t is None else sample(t) for h, t in zip(holes.places, expected, strict=True)}
     frame = bind_select(source, select, lookup, names, samples)
-    if not origin.joined:
+    if not (origin.joined or shape.having):
         return Template(frame, holes, expected, _Where(source, select, origin.names, shape.conjuncts(), holes))
-    texts = side_texts(source, select, origin, Binder(source, origin.names, samples), holes)
-    sides = (
-        None
-        if texts is None
-        else [
-            side if text is None else prepared(StatementText(text), lookup)
-            for side, text in zip(frame.sides, texts, strict=True)
-        ]
-    )
-    return JoinTemplate(frame, holes, expected, sides, lambda text: selected(StatementText(text), lookup))
+    binder = Binder(source, origin.names, samples)
+    texts = None if shape.having else side_texts(source, select, origin, binder, holes)
+    if texts is None:
+        return WholeTemplate(frame, holes, expected, lambda text: selected(StatementText(text), lookup))
+    sides = [
+        side if text is None else prepared(StatementText(text), lookup)
+        for side, text in zip(frame.sides, texts, strict=True)
+    ]
+    return JoinTemplate(frame, holes, expected, sides)
 
 
 def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
