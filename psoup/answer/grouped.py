@@ -285,6 +285,8 @@ class Folder:
         if self._keys is not None:
             codes = self._keys.number([columns[self._places[key]] for key in self._node.keys])
         for kept in self._states.values():
+            if count >= _ALONE:  # of some hundred measures a part takes half a second
+                self._reading.budget.check()
             measure = kept.measure
             args = [column for arg in measure.args if (column := values[self._places[arg]]) is not None]
             condition = None if measure.condition is None else values[self._places[measure.condition]]
@@ -335,6 +337,7 @@ class Folder:
         keys = [] if self._keys is None or order is None else self._keys.columns(order)
         table = dict(enumerate(keys))
         for place, measure in enumerate(self._node.measures, len(keys)):
+            self._reading.budget.check()
             kept = self._states[_name(measure)]
             self._make_room(kept)
             column = kept.folding.finish(kept.state, measure, groups)

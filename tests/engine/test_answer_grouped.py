@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.aggregates.moments import Moments
 from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -18,7 +19,7 @@ from psoup.data.coded import Coded
 from psoup.data.zones import forget_narrow
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.reading import ReadBudget, ReadEnded
 
 ROWS: list[tuple[Any, ...]] = [
     ("b", 1, 0.5),
@@ -121,6 +122,25 @@ def test_a_read_says_before_it_makes_results_of_large_states_that_these_take_lon
         said.clear()
         assert _invoked(soup, f"SELECT {sql} AS m FROM s", budget).to_table().num_rows == 1
         assert bool(said) is long, sql
+
+
+@pytest.mark.parametrize("step", ["add", "finish"])
+def test_a_read_ends_between_two_of_its_measures(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some hundred measures of one part of the rows take half a second, in which its caller may have left."""
+    done, before = list[str](), getattr(Moments, step)
+    monkeypatch.setattr(Moments, step, lambda *args: (done.append(step), before(*args))[1])
+
+    def ask() -> None:
+        if len(done) == 2:
+            raise ReadEnded
+
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (x DOUBLE)")
+    soup.push("s", pa.table({"x": np.arange(5_000.0)}))
+    measures = ", ".join(f"var_pop(x) FILTER (WHERE x > {n}) AS v{n}" for n in range(5))
+    with pytest.raises(ReadEnded):
+        _invoked(soup, f"SELECT {measures} FROM s", ReadBudget(ask)).to_table()
+    assert len(done) == 2
 
 
 def test_memory_of_groups_is_bounded_by_that_of_a_read() -> None:
