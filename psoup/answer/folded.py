@@ -17,6 +17,7 @@ import numpy as np
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.outputs import shown
+from psoup.answer.shaped import Shown, count_errors
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found, Together
 from psoup.columns import Array, Column, concat_columns
@@ -44,10 +45,16 @@ class Folds:
     @property
     def counts(self) -> bool:
         """Whether nothing but rows is counted."""
-        return all(_name(measure) == _ROWS_COUNTED for measure in self.node.measures)
+        return all(name_of(measure) == ROWS_COUNTED for measure in self.node.measures)
 
 
-_ROWS_COUNTED = ("count", (), None)
+ROWS_COUNTED = ("count", (), None)
+"""The name of count(*) without FILTER."""
+
+
+def can_be_folded(measure: Measure) -> bool:
+    """Whether a measure has a state of fixed size for each group, which is exact."""
+    return measure.function in _FOLDED and not measure.distinct
 
 
 def folds_of(plan: Node) -> Folds | None:
@@ -59,7 +66,7 @@ def folds_of(plan: Node) -> Folds | None:
         having, node = node.condition, node.input
     if not isinstance(node, Aggregate) or node.keys or not isinstance(node.input, Source):
         return None
-    if any(measure.function not in _FOLDED or measure.distinct for measure in node.measures):
+    if not all(map(can_be_folded, node.measures)):
         return None
     return Folds(node, having, tuple(output.expr for output in plan.schema))
 
@@ -77,7 +84,7 @@ def folded(folds: Folds, together: Together, low: int, high: int, most: int, rea
 
 
 class Folded:
-    """The states of some clauses. `errors`: of WHERE, of each clause, int64[k]; `rows`: how many rows each has."""
+    """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have."""
 
     def __init__(self, folds: Folds, reading: Reading, clauses: int) -> None:
         self._folds, self._reading, self._clauses = folds, reading, clauses
@@ -85,10 +92,10 @@ class Folded:
         self.rows: Array = np.zeros(clauses, np.int64)
         self._states: dict[object, tuple[Measure, Folding, State]] = {}
         for measure in folds.node.measures:
-            if _name(measure) != _ROWS_COUNTED:
+            if name_of(measure) != ROWS_COUNTED:
                 folding = folding_of(measure)
-                self._states.setdefault(_state_of(measure), (measure, folding, folding.empty(clauses)))
-        read = [expr for measure in folds.node.measures for expr in _read(measure)]
+                self._states.setdefault(state_of(measure), (measure, folding, folding.empty(clauses)))
+        read = [expr for measure in folds.node.measures for expr in read_by(measure)]
         self._wanted: list[Expr] = list(dict.fromkeys(read))
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
 
@@ -106,7 +113,7 @@ class Folded:
         codes, at = which.astype(np.int32), 0
         for columns in self._reading.computed(self._wanted, [(found.entry.data, offsets)]):
             count = len(columns[0])
-            self._reading.count_folded(columns)
+            count_errors(columns, which[at : at + count], self.errors)
             self._fold(columns, codes[at : at + count])
             at += count
 
@@ -122,54 +129,58 @@ class Folded:
         """Bytes of the states."""
         return self.rows.nbytes + sum(size_of(state) for _, _, state in self._states.values())
 
-    def table(self) -> tuple[Array, list[Column]]:
-        """The clauses that satisfy HAVING (int64[n], ascending), and the columns that their rows show."""
+    def shown(self) -> Shown:
+        """The clauses that satisfy HAVING, a row each, and the columns that these show."""
         whole: dict[int, Column] = {}
         for place, measure in enumerate(self._folds.node.measures):
-            if _name(measure) == _ROWS_COUNTED:
+            if name_of(measure) == ROWS_COUNTED:
                 whole[place] = Column(BIGINT, self.rows)
             else:
-                _, folding, state = self._states[_state_of(measure)]
+                _, folding, state = self._states[state_of(measure)]
                 whole[place] = folding.finish(state, measure, self._clauses)
-        rows = np.arange(self._clauses)
+        rows, hidden = np.arange(self._clauses), np.zeros(self._clauses, np.int64)
         if self._folds.having is not None:
-            (condition,) = self._computed([self._folds.having], whole)
-            self._reading.count([condition])
+            (condition,) = computed([self._folds.having], whole, self._reading)
+            count_errors([condition], rows, hidden)
             passed = condition.values if condition.valid is None else condition.values & condition.valid
             rows = np.flatnonzero(passed)
             whole = {place: column.take(rows) for place, column in whole.items()}
-        columns = self._computed(list(self._folds.outputs), whole)
-        self._reading.count(columns)
-        return rows, columns
-
-    def _computed(self, outputs: list[Expr], table: dict[int, Column]) -> list[Column]:
-        """Compute expressions over all rows of the table."""
-        size = len(next(iter(table.values())))
-        parts = [part for start in range(0, max(size, 1), _ROWS) for part in self._part(outputs, table, start, _ROWS)]
-        return parts[0] if len(parts) == 1 else [concat_columns(list(of)) for of in zip(*parts, strict=True)]
-
-    def _part(self, outputs: list[Expr], table: dict[int, Column], start: int, rows: int) -> Iterator[list[Column]]:
-        """Compute expressions over some rows of the table, in one part or several."""
-        reading = self._reading
-        reading.budget.check()
-        some = {place: column.slice(start, min(start + rows, len(column))) for place, column in table.items()}
-        size = len(next(iter(some.values())))
-        try:
-            yield shown(outputs, some, size, reading.now, reading.texts, reading.budget)
-        except TooMuchText:
-            yield from self._part(outputs, some, 0, size // 2)
-            yield from self._part(outputs, some, size // 2, size)
+        columns = computed(self._folds.outputs, whole, self._reading)
+        return Shown(rows, None, columns, self.errors, hidden)
 
 
-def _read(measure: Measure) -> list[Expr]:
+def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:
+    """Compute expressions over all rows of a table of groups."""
+    size = len(next(iter(table.values())))
+    starts = range(0, max(size, 1), _ROWS)
+    parts = [part for start in starts for part in _computed(list(outputs), table, start, _ROWS, reading)]
+    return parts[0] if len(parts) == 1 else [concat_columns(list(of)) for of in zip(*parts, strict=True)]
+
+
+def _computed(
+    outputs: list[Expr], table: dict[int, Column], start: int, rows: int, reading: Reading
+) -> Iterator[list[Column]]:
+    """Compute expressions over some rows of a table, in one part or several."""
+    reading.budget.check()
+    some = {place: column.slice(start, min(start + rows, len(column))) for place, column in table.items()}
+    size = len(next(iter(some.values())))
+    try:
+        yield shown(outputs, some, size, reading.now, reading.texts, reading.budget)
+    except TooMuchText:
+        yield from _computed(outputs, some, 0, size // 2, reading)
+        yield from _computed(outputs, some, size // 2, size, reading)
+
+
+def read_by(measure: Measure) -> list[Expr]:
     """The expressions over tuples that a measure reads."""
     return [*measure.args, *([] if measure.condition is None else [measure.condition])]
 
 
-def _name(measure: Measure) -> object:
+def name_of(measure: Measure) -> object:
+    """What a measure is made of: measures of an equal name are equal."""
     return measure.function, measure.args, measure.condition
 
 
-def _state_of(measure: Measure) -> object:
+def state_of(measure: Measure) -> object:
     """Measures of an equal name are made of the same state."""
     return folding_of(measure), measure.args, measure.condition

@@ -6,7 +6,7 @@
 
     places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once   `psoup.answer.together`
                      ├─ joins of two streams by a key, of one plan, all at once               `psoup.answer.joined_sets`
-                     └─ others (ORDER BY, DISTINCT, LIMIT, other joins): one by one, as invocations
+                     └─ others (measures of no fixed size, other joins): one by one, as invocations
 
 All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
 single query with too many is answered as an invocation, piece by piece.
@@ -165,33 +165,32 @@ class Table:
         if stop - start > _QUICK:
             self._asking.budget.before_long()
         lines, pairs = list[Lines](), 0
-        noted = list[tuple[Group, int]]()
         failed = list[Failed]()
-        for number in np.unique(self._set_of[start:stop]).tolist():
-            if number < 0:
-                continue
+        for number in np.flatnonzero(np.bincount(self._set_of[start:stop] + 1)[1:]).tolist():
             made = self._sets[number]
             some = made.between(start, stop)
             try:
-                line, errors = self._asking.lines(made, some, _PAIRS - pairs)
+                line = self._asking.lines(made, some, _PAIRS - pairs)
             except Internal:
                 raise
             except PSoupError as problem:
                 failed.append(Failed(_raised(problem), made.alike.places[some]))
                 continue
-            noted.append((made.group, errors))
             lines.append(line)
             pairs += len(line.rows)
         self.failed += failed
-        for group, errors in noted:
-            group.errors += errors
+        for line in lines:
+            line.of.group.errors += line.errors
+            line.of.group.select_errors += line.select_errors
         return lines, pairs
 
     def _gathered(self, lines: list[Lines], most: int) -> Iterator[pa.RecordBatch]:
         """The rows of some sets, gathered, at most so many at once, by place."""
         every = [line for line in lines if len(line.rows)]
-        ends = np.sort(np.concatenate([np.zeros(0, np.int64), *(line.places for line in every)]))
-        cuts = [*ends[most - 1 :: most].tolist(), self.count] if len(every) > 1 else [self.count]
+        cuts = [self.count]
+        if len(every) > 1:
+            ends = np.sort(np.concatenate([line.places for line in every]))
+            cuts = [*ends[most - 1 :: most].tolist(), self.count]
         last = -1
         for cut in cuts:  # of several sets all rows up to a place, so that they can be put in its order
             batches = list[pa.RecordBatch]()

@@ -21,6 +21,8 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
+from psoup.answer.ranked import can_be_ranked, ranked, read_of
+from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
 from psoup.answer.together import Together
 from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
@@ -31,12 +33,10 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.model import Kind, WindowClause
-from psoup.plan.nodes import Project, Source
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
-from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
 
 MOST_GROUPS = 1_024
@@ -76,6 +76,8 @@ class Set:
     """If it is a join that is answered together: with the clauses of `sides`, by source and query."""
     sides: list[Array] = field(default_factory=list)
     folds: Folds | None = None
+    shape: Shape | None = None
+    """Of rows that are no such folds."""
 
     def between(self, start: int, stop: int) -> slice:
         """Those whose places lie in [start, stop)."""
@@ -95,6 +97,9 @@ class Lines:
     """Of joins the rows; `rows` are those of the first source."""
     columns: list[Column] | None = None
     """The columns of the rows, if they are made."""
+    errors: int = 0
+    select_errors: int = 0
+    """Errors of values that no row shows; and those of `columns`."""
 
 
 @dataclass(slots=True)
@@ -131,10 +136,9 @@ class Asking:
         if joined and can_be_together(alike.plan, seen):
             sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
             return Set(alike, known, seen, True, sets, [side_clauses(snapshot, ids, place) for place in range(2)])
-        plain = isinstance(alike.plan, Project) and isinstance(alike.plan.input, Source)
-        folds = None if joined else folds_of(alike.plan)
-        together = not joined and (plain or folds is not None) and bool(query.factors)
-        return Set(alike, known, seen, together, folds=folds)
+        folds, shape = None if joined else folds_of(alike.plan), None if joined else shape_of(alike.plan)
+        together = folds is not None or (shape is not None and (shape.node is None or can_be_ranked(shape.node)))
+        return Set(alike, known, seen, together and bool(query.factors), folds=folds, shape=shape)
 
     def _seen(
         self,
@@ -159,53 +163,67 @@ class Asking:
             raise
         return seen
 
-    def lines(self, made: Set, some: slice, most: int) -> tuple[Lines, int]:
-        """The rows of some queries of a set as references, and their errors. Raises TooManyPairs."""
+    def lines(self, made: Set, some: slice, most: int) -> Lines:
+        """The rows of some queries of a set as references. Raises TooManyPairs."""
         places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
         if made.joined is not None:
             pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
-            return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs), pairs.errors
+            return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs, errors=pairs.errors)
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         if made.folds is not None:
-            return self._folded(made, made.folds, places, together, back, most)
-        which, group = list[Array](), list[tuple[Chunk, Array]]()
-        errors: Array = np.zeros(len(clauses), np.int64)
-        for found in together.found(part.range.low, part.range.high, most):
-            most -= len(found.pairs.which)
-            which.append(found.pairs.which)
-            group.append((found.entry.data, found.pairs.offsets))
-            errors += 0 if found.errors is None else found.errors
-        if not group:
-            return Lines(made, _NOTHING, _NOTHING), int(errors.sum() if back is None else errors[back].sum())
-        of = np.concatenate(which)
-        rows = order_of(of)
-        of = of[rows]
-        if back is None:
-            return Lines(made, places[of], rows, group), int(errors.sum())
-        more, counts = _spread(of, back, len(clauses), most + len(of))
-        return Lines(made, np.repeat(places, counts), rows[more], group), int(errors[back].sum())
+            states = folded(made.folds, together, part.range.low, part.range.high, most, self._reading(made))
+            with self.held(states.nbytes):
+                return self._of_each(made, places, states.shown(), back, most, [])
+        assert made.shape is not None
+        gathered = self._gathered(made, made.shape, together, most)
+        with self.held(gathered.nbytes):
+            shown = self._shown(made, made.shape, gathered)
+        return self._of_each(made, places, shown, back, most, gathered.group)
 
-    def _folded(
-        self, made: Set, folds: Folds, places: Array, together: Together, back: Array | None, most: int
-    ) -> tuple[Lines, int]:
-        """The rows of some queries that aggregate, and their errors."""
-        part = made.seen[0]
-        reading = self._reading(made)
-        states = folded(folds, together, part.range.low, part.range.high, most, reading)
-        with self.held(states.nbytes):
-            rows, columns = states.table()
-        errors = states.errors
+    def _gathered(self, made: Set, shape: Shape, together: Together, most: int) -> Gathered:
+        """The matches of some clauses, and what they are grouped, told apart and sorted by. Raises TooManyPairs."""
+        wanted = shape.arranged_by if shape.node is None else read_of(shape.node)
+        gathered = Gathered(wanted, self._reading(made), len(together.ids))
+        for found in together.found(*made.seen[0].range[:2], most):
+            most -= len(found.pairs.which)
+            if most < 0:
+                raise TooManyPairs
+            gathered.add(found)
+        return gathered
+
+    def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
+        """The rows that are shown of matches, or of their groups. Raises TooManyPairs."""
+        if shape.node is not None:
+            return ranked(shape, shape.node, gathered, self._reading(made))
+        return arranged(shape, gathered, self.snapshot.config.sort_rows, self.budget)
+
+    def _of_each(
+        self,
+        made: Set,
+        places: Array,
+        answers: Shown,
+        back: Array | None,
+        most: int,
+        group: list[tuple[Chunk, Array]],
+    ) -> Lines:
+        """The rows of clauses for each of the queries that have them."""
+        of, rows, columns, errors, hidden = answers
+        own = places[of] if back is None else _NOTHING
         if back is not None:
-            row_of: Array = np.full(len(together.ids), -1, np.int64)
-            row_of[rows] = np.arange(len(rows))
-            rows, errors = np.flatnonzero(row_of[back] >= 0), errors[back]
-            columns = [column.take(row_of[back[rows]]) for column in columns]
-        made.group.select_errors += reading.errors
-        return Lines(made, places[rows], rows, columns=columns), int(errors.sum()) + reading.folded_errors
+            more, counts = _spread(of, back, len(errors), most)
+            own, errors, hidden = np.repeat(places, counts), errors[back], hidden[back]
+            rows, columns = None if rows is None else rows[more], [column.take(more) for column in columns]
+        reading = self._reading(made)
+        reading.count(columns)
+        line = Lines(made, own, own if rows is None else rows, group, errors=int(errors.sum()))
+        line.columns = list(columns) if rows is None else None
+        line.select_errors = reading.errors + int(hidden.sum())
+        return line
 
     def _reading(self, made: Set) -> Reading:
-        return Reading([], made.group.told.now, self.snapshot.config.texts, self.budget, 0)
+        config = self.snapshot.config
+        return Reading([], made.group.told.now, config.texts, self.budget, config.sort_rows, groups=config.groups)
 
     def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Some rows of a set, gathered and computed, at most so many at once."""

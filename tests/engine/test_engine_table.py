@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,115 +13,14 @@ import pytest
 from psoup.answer import table as table_module
 from psoup.answer import table_rows
 from psoup.answer.invoke import invoke
-from psoup.answer.table import Table, invoke_table
+from psoup.answer.table import invoke_table
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
-from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
+from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.plan.sides import side_id
-from psoup.published.snapshot import ChunkEntry, Snapshot
 from psoup.reading import ReadBudget, ReadEnded
-from psoup.results.sets import evaluated
-
-SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8)
-Values = Callable[[np.random.Generator, int], dict[str, object]]
-WINDOWS = ("", " BEGIN (NOW - 20 SECONDS)", " BEGIN (NOW - 150 SECONDS) END (NOW - 33 SECONDS)", " BEGIN (START)")
-BLOCKS: tuple[tuple[str, Values], ...] = (
-    ("k = ?", lambda rng, n: {"p": rng.integers(0, 40, n)}),
-    ("k = ? AND v > ?", lambda rng, n: {"p": rng.integers(0, 9, n), "q": rng.random(n)}),
-    ("v > ?", lambda rng, n: {"p": rng.random(n)}),
-    ("CAST(t AS BIGINT) > ?", lambda rng, n: {"p": pa.array([None, *(rng.permutation(80)[1:n] - 9).tolist()])}),
-)
-WHERES = ("v > 0.3", "k = 3", "k < 30 OR v > 0.9", "t = 'x'", "CAST(t AS BIGINT) > 5 AND v > 0.5", "1 = 0")
-
-
-def rows(rng: np.random.Generator, start: int, stop: int) -> pa.Table:
-    """A tuple a second."""
-    texts = rng.choice(["x", "1", "7", "a long text", ""], stop - start).tolist()
-    return pa.table(
-        {
-            "at": pa.array(np.arange(start, stop) * SECOND, pa.timestamp("us", "UTC")),
-            "k": rng.integers(0, 40, stop - start),
-            "v": pa.array(rng.random(stop - start), mask=rng.random(stop - start) < 0.1),
-            "t": pa.array(texts, mask=rng.random(stop - start) < 0.1),
-        }
-    )
-
-
-def lived(seed: int, show: str = "v, t", having: str = "") -> tuple[LocalPSoup, list[int]]:
-    """An engine with chunks in all states, and queries of all kinds, some of which are gone; all show the same."""
-    rng = np.random.default_rng(seed)
-    soup = LocalPSoup(SMALL, VirtualClock(0))
-    soup.execute("CREATE STREAM s (at TIMESTAMP NOT NULL, k BIGINT, v DOUBLE, t TEXT) TIMESTAMP BY at")
-    queries: list[int] = []
-
-    def register(where: str, values: Values) -> None:
-        condition = having if rng.random() < 0.5 else ""
-        select = f"SELECT {show} FROM s WHERE {where}{condition}{WINDOWS[int(rng.integers(4))]}"
-        queries.extend(soup.register_many(select, pa.table(values(rng, int(rng.integers(9, 40))))))
-        for where in rng.choice(WHERES, 2).tolist():
-            end = rng.choice(["", " GROUP BY k, v"] if having else ["", " LIMIT 3", " ORDER BY v DESC, t LIMIT 2"])
-            select = f"SELECT {show} FROM s WHERE {where}"
-            queries.append(soup.register(f"{select}{end if end else WINDOWS[int(rng.integers(4))]}"))
-        queries.append(soup.register(f"SELECT DISTINCT {show} FROM s{WINDOWS[int(rng.integers(1, 3))]}"))
-        queries.append(soup.register(f"SELECT {show} FROM s{WINDOWS[int(rng.integers(4))]}"))
-
-    for number, start in enumerate(range(0, 300, 75)):
-        register(*BLOCKS[(seed + number) % len(BLOCKS)])
-        soup.push("s", rows(rng, start, start + 75))
-        if rng.random() < 0.5:
-            soup.maintain()
-    if not having:
-        join = "SELECT a.v, b.t FROM s a, s b WHERE a.k = b.k AND a.v > 0.8 BEGIN (NOW - 9 SECONDS)"
-        queries.append(soup.register(join))
-    gone = rng.choice(queries, len(queries) // 5, replace=False)
-    soup.unregister_many([int(query_id) for query_id in gone])
-    if seed % 2:
-        soup.maintain()
-    return soup, queries
-
-
-def given_up(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
-    """The snapshot without the results of some closed chunks; others have exceptions for some clauses."""
-    (view,) = snapshot.by_id.values()
-    clauses = np.array([sqc_id for sqc_id, _ in snapshot.clauses.items()])
-
-    def changed(entry: ChunkEntry) -> ChunkEntry:
-        results, chance = entry.results, rng.random()
-        if not results.closed or results.open is not None or chance < 0.3:
-            return entry
-        if chance < 0.7:
-            return replace(entry, results=results.give_up())
-        out = rng.choice(clauses[evaluated(results, clauses)], 5)
-        return replace(entry, results=replace(results, gaps=results.gaps.joined(out, int(rng.integers(64)))))
-
-    left = replace(view, chunks=tuple(map(changed, view.chunks)))
-    return replace(snapshot, by_id={view.stream_id: left}, streams={(DEFAULT_TENANT, "s"): left})
-
-
-def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequence[int], as_of: int | None) -> None:
-    """Check the rows, errors and failures of a table against an invocation of each query."""
-    failed = {place: part.error for part in table.failures() for place in part.places.tolist()}
-    places = whole.column("_query").to_numpy()
-    assert (np.diff(places) >= 0).all()
-    errors = 0
-    for place, query_id in enumerate(ids):
-        mine = whole.filter(pc.equal(whole["_query"], place)).drop(["_query"])
-        try:
-            answer = invoke(snapshot, query_id, tenant=DEFAULT_TENANT, now=0, as_of=as_of)
-        except PSoupError as problem:
-            assert (type(failed.pop(place)), mine.num_rows) == (type(problem), 0)
-            continue
-        wanted = answer.to_table()
-        assert place not in failed
-        assert mine.combine_chunks().equals(wanted.combine_chunks()), (place, query_id, answer.record.query.text)
-        errors += answer.errors
-        (group,) = [own for own in table.groups if any(place in of for of in own.places)]
-        assert group.told == answer.completeness._replace(errors=0)
-    assert sum(group.errors for group in table.groups) == errors
-    assert not failed
-
+from psoup_testing.tabling import PLAIN, SMALL, Form, check_as_single, given_up, lived, rows
 
 AGGREGATES = (
     ("count(*) AS n", " HAVING count(*) > 2"),
@@ -131,15 +29,32 @@ AGGREGATES = (
     ("sum(CAST(t AS BIGINT)) AS s, count(v) FILTER (WHERE 1 / (k - 3) > 0) AS n", " HAVING sum(k) % 2 = 0"),
     ("any_value(v) AS x, count(DISTINCT k) AS d, stddev(v) AS e", " HAVING count(v) > 1"),
 )
+RANKED = (
+    ("k, count(*) AS n", " GROUP BY k", (" ORDER BY n DESC LIMIT 2", " ORDER BY n, k DESC LIMIT 3 OFFSET 1")),
+    ("t, sum(v) AS s, max(k) AS most", " GROUP BY t", (" HAVING sum(v) > 0.5", " ORDER BY most DESC", " LIMIT 1")),
+    (
+        "k % 3 AS m, t, avg(v) AS a, first(k) AS f, count(v) FILTER (WHERE 1 / (k - 3) > 0) AS n",
+        " GROUP BY m, t",
+        (" ORDER BY CAST(t AS BIGINT) DESC NULLS LAST, a LIMIT 4", " HAVING 9 / (count(*) - 2) > 1", ""),
+    ),
+    ("v > 0.5 AS h, arg_max(t, v) AS w", " GROUP BY h, CAST(t AS BIGINT)", ("", " ORDER BY count(*) LIMIT 2")),
+    ("DISTINCT k % 2 AS m", " GROUP BY k", (" HAVING count(*) > 1", " ORDER BY m", " LIMIT 1 OFFSET 1")),
+    ("v, stddev(k) AS d", " GROUP BY v", (" LIMIT 3", "")),
+    ("v, t", "", (" ORDER BY v DESC, t LIMIT 2", " LIMIT 3 OFFSET 1", " ORDER BY CAST(t AS BIGINT), k LIMIT 3")),
+    ("DISTINCT t, k % 2 AS m", "", ("", " ORDER BY t DESC NULLS FIRST", " LIMIT 2")),
+)
+FORMS = [
+    *[PLAIN] * 6,
+    *[Form(show, ends=("", end), alone=("",)) for show, end in AGGREGATES],
+    *[Form(show, group, ends, ends) for show, group, ends in RANKED],
+]
 
 
-@pytest.mark.parametrize(("seed", "shown"), [*((seed, None) for seed in range(6)), *enumerate(AGGREGATES)])
-def test_a_table_is_the_single_answers(
-    seed: int, shown: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("seed", "form"), list(enumerate(FORMS)))
+def test_a_table_is_the_single_answers(seed: int, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any queries in any order, some twice, some gone; as of any time; in pieces of any size."""
     rng = np.random.default_rng(1_000 + seed)
-    soup, queries = lived(seed, *(shown or ()))
+    soup, queries = lived(seed, form)
     ids = rng.permutation([*queries, *rng.choice(queries, 9).tolist(), -1, 10**9, side_id(queries[-1], 0)]).tolist()
     ids = [query_id for query_id in ids if query_id >= 0]
     snapshot = soup.engine.snapshot()
@@ -290,9 +205,14 @@ def test_no_step_for_a_query() -> None:
     soup.push("s", pa.table({"a": range(20_000), "v": np.ones(20_000)}))
     later = soup.register_many("SELECT v FROM s WHERE a = ? AND v > 0", pa.table({"a": range(10_000)}))
     counts = soup.register_many("SELECT count(*) AS n, sum(v) AS s FROM s WHERE a = ?", pa.table({"a": range(10_000)}))
+    ranks = soup.register_many(
+        "SELECT a % 3 AS m, count(*) AS n FROM s WHERE a >= ? AND a < ? GROUP BY m ORDER BY n DESC, m DESC LIMIT 2",
+        pa.table({"a": range(10_000), "b": range(2, 10_002)}),
+    )
+    latest = soup.register_many("SELECT v FROM s WHERE a = ? ORDER BY v, a LIMIT 1", pa.table({"a": range(10_000)}))
     soup.push("s", pa.table({"a": range(100_000), "v": np.ones(100_000)}))  # the chunk that they met together is closed
 
-    for some, each in ((first, 2), (later, 2), (counts, 1)):
+    for some, each in ((first, 2), (later, 2), (counts, 1), (ranks, 2), (latest, 1)):
         calls(soup, some, each)  # kernels are loaded
         few, many = calls(soup, some[:200], each), calls(soup, some, each)
         assert many <= few + 60, (few, many)
