@@ -26,6 +26,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
 from psoup.kinds import arrow_type
 from psoup.model import Kind
+from psoup.plan.nodes import Node
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
@@ -48,12 +49,16 @@ class Answer:
         reading: Reading,
         streams: Sequence[int],
         ranges: Ranges = (),
+        plan: Node | None = None,
     ) -> None:
-        """`streams`: the ID of the stream of each source; `ranges`: of a join, the tuples that it was made of."""
+        """`streams`: the ID of the stream of each source; `ranges`: of a join, the tuples that it was made of.
+
+        `plan`: another one than the query's, over the same source.
+        """
         self.record = record
         self.completeness = completeness
         self.budget = reading.budget
-        self._plan = record.query.plan
+        self._plan = plan or record.query.plan
         self._select = self._plan.schema
         self._reading = reading
         self._streams = streams
@@ -63,7 +68,8 @@ class Answer:
         """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
         reading = self._reading
         matches = [[packed(match) for match in found if match.count] for found in reading.matches]
-        return Answer(self.record, self.completeness, replace(reading, matches=matches), self._streams, self.ranges)
+        lean = replace(reading, matches=matches)
+        return Answer(self.record, self.completeness, lean, self._streams, self.ranges, self._plan)
 
     @property
     def errors(self) -> int:

@@ -1,0 +1,242 @@
+"""The rows of an answer that a client lacks, and those that leave it: the window less what the client holds.
+
+    window now   [──────────────)          held   [────)   [──)
+    missing      what is in the window and not held   ─> matches ─> rows, as many as may be sent
+    keep         what is held and in the window        ─> all other rows of the client leave
+    have         keep, and the part of the window whose rows are sent now
+
+The cost is that of the new tuples, however long the window is and however much the client holds. This works for
+queries whose answer is the matches of one range of tuple IDs: selections over one stream, with ORDER BY (rows travel
+with the keys, and the client sorts) or with LIMIT, not with both. `ranged` tells which these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.intervals import Interval, Intervals, union, within, without
+from psoup.answer.invoke import Answer
+from psoup.answer.matches import ChunkMatches, matches_in
+from psoup.answer.rows import Reading
+from psoup.answer.window import WindowChoice, reach, windows_of
+from psoup.data.windows import refuse_truncation
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
+from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
+from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+
+MOST_INTERVALS = 4
+"""Intervals that a client may hold: of more the oldest leaves, and comes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """A query whose answer is the matches of one range of tuple IDs. `limit`: only the first of them.
+
+    `plan` shows `_id`, `_time`, the columns of the query, and the keys of `order` (ORDER BY), one after the other.
+    """
+
+    plan: Project
+    order: tuple[OrderKey, ...]
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The most that one reply may hold: rows, and tuples of the window that are looked at for them."""
+
+    rows: int
+    tuples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The change of an answer. `answer`: the rows to be added, in stream order, as `Ranged.plan` shows them.
+
+    `keep`: the tuple IDs of the rows that stay; `have`: those that the client holds completely after the change;
+    `complete`: that is all of the answer. `left`: rows that were found and not sent. `leaving`: a row may leave.
+    """
+
+    answer: Answer
+    ranged: Ranged
+    keep: Intervals
+    have: Intervals
+    rows: int
+    complete: bool
+    left: int
+    leaving: bool
+
+
+@lru_cache(4_096)
+def ranged(plan: Node) -> Ranged | None:
+    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not."""
+    limit, order, node = None, tuple[OrderKey, ...](), plan
+    if isinstance(node, Limit):
+        if node.skip or node.rows is None:
+            return None
+        limit, node = node.rows, node.input
+    if isinstance(node, Sort):
+        if limit is not None:
+            return None
+        order, node = node.keys, node.input
+    if not isinstance(node, Project) or not isinstance(node.input, Source):
+        return None
+    if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
+        return None
+    hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
+    return Ranged(Project(node.input, (*_NUMBERED, *node.outputs, *hidden)), order, limit)
+
+
+_NUMBERED = (
+    Output(ID_COLUMN, AttributeRef(BIGINT, ID_INDEX, ID_COLUMN)),
+    Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)),
+)
+
+
+def since(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    how: Ranged,
+    held: Intervals,
+    most: Most,
+    *,
+    now: int,
+    window: WindowChoice | None = None,
+    accept_truncation: bool = False,
+    oldest_first: bool = False,
+    budget: ReadBudget | None = None,
+) -> Since:
+    """Find what a client that holds all rows of the tuple IDs `held`, and no others, is to be told of a query.
+
+    `now` is the clock; `oldest_first`: if not all rows may be sent, the oldest are, else the newest. Raises as
+    `psoup.answer.invoke.invoke`.
+    """
+    view, clause = snapshot.by_id[record.stream_id], snapshot.clause(record.sqc_id)
+    own = record.query.window if window is None else windows_of(record.query, window)[0]
+    current = view.now(now)
+    seen = reach(view, own, current, current)
+    if not accept_truncation:
+        refuse_truncation(view.spec.name, seen.range)
+    search = _Search(snapshot, view, clause, budget or ReadBudget())
+    low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)
+    search.budget.window = high - low
+    search.budget.check()
+
+    keep = within(held, low, high)
+    added, matches, left = search.page(without(low, high, keep), most, oldest_first)
+    have = union([*keep, *added])
+    if len(have) > MOST_INTERVALS:
+        have, keep, matches = _fewer(have, keep, matches)
+    told = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
+    reading = Reading([matches], seen.now, snapshot.config.texts, search.budget, snapshot.config.sort_rows)
+    rows = sum(match.count for match in matches)
+    return Since(
+        Answer(record, told, reading, (view.stream_id,), plan=how.plan),
+        how,
+        keep,
+        have,
+        rows,
+        have == union([(low, high)]),
+        left,
+        search.any_in(part for interval in held for part in without(*interval, keep)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A clause that is looked for in ranges of its stream."""
+
+    snapshot: Snapshot
+    view: StreamView
+    clause: ClauseRecord
+    budget: ReadBudget
+
+    def matches(self, low: int, high: int) -> list[ChunkMatches]:
+        """The matches with IDs in [low, high)."""
+        config = self.snapshot.config
+        known = self.snapshot.run, config.archive_rows, self.budget, config.texts
+        return matches_in(self.view, self.clause, low, high, *known)
+
+    def end_of(self, low: int, high: int, limit: int | None) -> int:
+        """The end of the tuple IDs of an answer: behind the last match that LIMIT lets in."""
+        if limit is None or not limit:
+            return high if limit is None else low
+        left = limit
+        for match in self.matches(low, high):
+            if match.count >= left:
+                return match.data.first_id + int(match.offsets[left - 1]) + 1
+            left -= match.count
+        return high
+
+    def page(
+        self, missing: Intervals, most: Most, oldest_first: bool
+    ) -> tuple[list[Interval], list[ChunkMatches], int]:
+        """The part of the missing ranges that a reply has room for, the matches in it, oldest first, and how many of
+        those that were found it has no room for."""
+        rows, tuples, left = most.rows, most.tuples, 0
+        done, found = list[Interval](), list[list[ChunkMatches]]()
+        for low, high in missing if oldest_first else reversed(missing):
+            first, end = (low, min(high, low + tuples)) if oldest_first else (max(low, high - tuples), high)
+            if first == end:
+                break
+            matches = self.matches(first, end)
+            count = sum(match.count for match in matches)
+            if count > rows:
+                left, matches = count - rows, _first(matches, rows) if oldest_first else _last(matches, rows)
+                first, end = _cut(first, end, matches, oldest_first)
+            found.append(matches)
+            done.append((first, end))
+            rows, tuples = rows - count, tuples - (end - first)
+            if (first, end) != (low, high):
+                break
+        ordered = found if oldest_first else reversed(found)
+        return done, [match for matches in ordered for match in matches], left
+
+    def any_in(self, intervals: Iterable[Interval]) -> bool:
+        """Whether one of the tuples in some intervals may have matched: those not in memory are not looked at."""
+        return any(low < self.view.hot_id or bool(self.matches(low, high)) for low, high in intervals)
+
+
+def _first(matches: Sequence[ChunkMatches], rows: int) -> list[ChunkMatches]:
+    """The oldest `rows` matches."""
+    kept = list[ChunkMatches]()
+    for match in matches:
+        if rows <= 0:
+            break
+        kept.append(match if match.count <= rows else replace(match, offsets=match.offsets[:rows]))
+        rows -= match.count
+    return kept
+
+
+def _last(matches: Sequence[ChunkMatches], rows: int) -> list[ChunkMatches]:
+    """The newest `rows` matches, oldest first."""
+    kept = list[ChunkMatches]()
+    for match in reversed(matches):
+        if rows <= 0:
+            break
+        kept.append(match if match.count <= rows else replace(match, offsets=match.offsets[match.count - rows :]))
+        rows -= match.count
+    return kept[::-1]
+
+
+def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: bool) -> Interval:
+    """The part of [low, high) up to the last, or from the first, of the matches that are left of it."""
+    ids = [match.data.first_id + int(match.offsets[place]) for match in matches for place in (0, -1) if match.count]
+    if not ids:
+        return (low, low) if oldest_first else (high, high)
+    return (low, max(ids) + 1) if oldest_first else (min(ids), high)
+
+
+def _fewer(
+    have: Intervals, keep: Intervals, matches: Sequence[ChunkMatches]
+) -> tuple[Intervals, Intervals, list[ChunkMatches]]:
+    """The newest of the intervals that a client holds, as many as it may, and what stays and comes of these."""
+    have = have[-MOST_INTERVALS:]
+    low, high = have[0][0], have[-1][1]
+    of = [(match, match.offsets[match.offsets >= low - match.data.first_id]) for match in matches]
+    return have, within(keep, low, high), [replace(match, offsets=rows) for match, rows in of if len(rows)]
