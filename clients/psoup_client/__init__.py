@@ -17,6 +17,7 @@ from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
+from psoup_client.copies import AnswerCopy, Synced
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
     AccessDenied,
@@ -61,6 +62,8 @@ __all__ = [
     "TableGroup",
     "TableFailure",
     "Places",
+    "AnswerCopy",
+    "Synced",
     "Completeness",
     "SourceCompleteness",
     "Explanation",

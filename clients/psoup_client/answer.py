@@ -58,7 +58,7 @@ class Answer:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = self.columns
-        return (dict(zip(names, row, strict=True)) for row in _rows_of(self._table))
+        return (dict(zip(names, row, strict=True)) for row in rows_of(self._table))
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -78,7 +78,7 @@ class Answer:
             raise IndexError(f"{index}: the answer has {counted(len(self), 'row')}, counted from 0") from None
         except TypeError:
             raise TypeError(f"{index!r}: give a number or a slice for rows, a name for a column") from None
-        return dict(zip(self.columns, next(_rows_of(self._table.slice(place, 1))), strict=True))
+        return dict(zip(self.columns, next(rows_of(self._table.slice(place, 1))), strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows for whoever reads Arrow's C stream interface."""
@@ -107,7 +107,7 @@ class Answer:
 
         A DATE or TIMESTAMP outside of the years 1 to 9999, which Python does not have, is a text in ISO 8601.
         """
-        return list(_rows_of(self._table))
+        return list(rows_of(self._table))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table. Nothing is copied."""
@@ -136,7 +136,7 @@ class Answer:
         """Show the first rows in a notebook, and how complete they are."""
         rows, columns = self.shape
         shown = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(columns, html.SHOWN_COLUMNS))])
-        table = html.table(shown.schema.names, _rows_of(shown))
+        table = html.table(shown.schema.names, rows_of(shown))
         return table + html.paragraph(html.shape_text(rows, columns)) + html.paragraph(self.completeness.sentence())
 
     def _column(self, name: str) -> pa.ChunkedArray:
@@ -148,7 +148,8 @@ class Answer:
         raise KeyError(f"{name!r}: {wrong}; its columns are {columns}")
 
 
-def _rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Give the rows of a table as tuples of Python values."""
     if not table.num_columns:
         return iter(())
     return zip(*map(python_values, table.columns), strict=True)

@@ -30,6 +30,7 @@ from psoup_client.calls.queries import QueryCalls
 from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
+from psoup_client.calls.sync import SyncCalls
 from psoup_client.connection import PORT, Connection
 from psoup_client.options import ClientOptions
 
@@ -46,6 +47,7 @@ class Client(  # a group that builds on others stands before them
     BackupCalls,
     ServerCalls,
     MatchingCalls,
+    SyncCalls,
     AnswerCalls,
     QueryCalls,
     StatementCalls,

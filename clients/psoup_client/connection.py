@@ -33,6 +33,7 @@ from psoup_proto.v1 import (
     staging_pb2_grpc,
     statements_pb2_grpc,
     streams_pb2_grpc,
+    sync_pb2_grpc,
 )
 
 MAX_SEND_BYTES = 16 * 1024 * 1024
@@ -205,6 +206,7 @@ class Connection:
         self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
         self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
+        self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
 
     def call(
         self,

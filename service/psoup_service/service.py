@@ -35,6 +35,7 @@ from psoup_proto.v1 import (
     staging_pb2_grpc,
     statements_pb2_grpc,
     streams_pb2_grpc,
+    sync_pb2_grpc,
 )
 from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
@@ -57,6 +58,7 @@ from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.statements import StatementServicer
 from psoup_service.servicers.streams import StreamServicer
+from psoup_service.servicers.sync import SyncServicer
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
@@ -228,6 +230,7 @@ class Service:
             (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
             (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
+            (sync_pb2_grpc.add_SyncServiceServicer_to_server, SyncServicer(self._backend)),
         ):
             self._services += calls.add(register, servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -23,6 +23,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
+    "docs/copies.md",
     "docs/files.md",
     "docs/functions.md",
     "docs/joins.md",
@@ -70,7 +71,9 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     assert zygote.stop() == 0
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"]
+)
 def test_python_session_prints_what_the_document_shows(
     document: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

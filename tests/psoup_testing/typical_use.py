@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from psoup_client import (
     Answer,
+    AnswerCopy,
     AnswerTable,
     AttachResult,
     BackupResult,
@@ -40,6 +41,7 @@ from psoup_client import (
     SourceCompleteness,
     Stage,
     StreamInfo,
+    Synced,
     Why,
     WhyStep,
 )
@@ -155,6 +157,9 @@ def many(client: Client, stream: str) -> int:
     assert table.rows_of(0).num_rows == len(client.invoke(table.query_id(0)))
     assert [group.places.ranges() for group in table.completeness] == [[range(table.queries)]]
     assert not table.failures
+    copy: AnswerCopy = client.copy(queries[0], window="BEGIN (START)")
+    synced: list[Synced] = client.sync([copy], max_bytes=None, timeout=20.0)
+    assert synced[0].complete and client.copy_from(copy.to_bytes()).sync().came == 0
     listed: list[Query] = client.queries(stream, limit=2)
     assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=20.0).shape
     with listed[0].stream() as pieces:

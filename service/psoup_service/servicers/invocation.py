@@ -39,8 +39,8 @@ from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import ender
 from psoup_service.wire.limits import Limits
 
-_MANY, _MANY_S = 10_000, 0.25
-"""Most IDs of an InvokeMany, and seconds after which it replies with what it has."""
+_MANY, MANY_S = 10_000, 0.25
+"""Most IDs of an InvokeMany, and seconds after which a reply about many queries has what it has by then."""
 
 _DEFAULT_BYTES = 1024 * 1024
 
@@ -230,15 +230,15 @@ class Invocation:
 def other_window(request: Request | Many | Question) -> WindowChoice | None:
     """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
     if not request.windows:
-        return _window(request.window, "window") if request.window else None
+        return one_window(request.window) if request.window else None
     if request.window:
         raise InvalidInput("give window or windows, not both", field="windows")
     if len(request.windows) > MOST_SOURCES:
         raise InvalidInput(f"windows has {len(request.windows):,} names; {MOST_SOURCES} is the most", field="windows")
-    return {alias: _window(text, "windows") for alias, text in request.windows.items()}
+    return {alias: one_window(text, "windows") for alias, text in request.windows.items()}
 
 
-def _window(text: str, field: str) -> WindowClause:
+def one_window(text: str, field: str = "window") -> WindowClause:
     """Read the text of a window."""
     if len(text) > _MAX_WINDOW:  # it is parsed on the loop
         raise InvalidInput(f"{field} has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field=field)
@@ -293,8 +293,8 @@ def _some(
     make: Callable[[str, int], queries_pb2.InvokeResponse],
     max_bytes: int,
 ) -> queries_pb2.InvokeManyResponse:
-    """The outcomes of the first names, at least of one: as many as take `max_bytes` and about _MANY_S seconds."""
-    response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + _MANY_S
+    """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""
+    response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + MANY_S
     for name in names:
         try:
             answer = make(name, room)

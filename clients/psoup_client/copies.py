@@ -1,0 +1,318 @@
+"""A copy of an answer that is kept up to date: the rows, and the token that says which they are.
+
+    rows      _id 3 4 9 12 …     token     sync ──> keep [4, 13)   new rows 13 14      token'
+                                            └ 3 leaves, 13 and 14 come; rows and token change together
+
+The service knows nothing of copies: whoever has the bytes of one (`to_bytes`) goes on with it, at any time, in any
+process.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import DecodeError
+
+from psoup_client.answer import rows_of
+from psoup_client.errors import InvalidData, PSoupError, from_failure
+from psoup_client.session import Session
+from psoup_client.times import from_proto
+from psoup_client.wording import counted
+from psoup_proto.v1 import sync_pb2
+
+_WANTS = 1_000
+_REPLY_BYTES = 3 * 1024 * 1024
+_HIDDEN = 2
+"""Columns before those of the answer: `_id` and `_time`."""
+_MARK = b"psoup copy 1"
+
+_REASONS = {
+    sync_pb2.RESET_UNSPECIFIED: "",
+    sync_pb2.RESET_FIRST: "first",
+    sync_pb2.RESET_INCARNATION: "other data",
+    sync_pb2.RESET_ROLLED_BACK: "data put back",
+    sync_pb2.RESET_KEY: "other key",
+    sync_pb2.RESET_FORMAT: "other version",
+    sync_pb2.RESET_WINDOW: "other window",
+    sync_pb2.RESET_WHOLE: "whole",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What one call changed in a copy: rows that came and that left.
+
+    `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why
+    the rows of before were forgotten, if they were: `first`, `whole` (an answer that is sent whole when it changes),
+    `other data`, `data put back`, `other window`, `other key`, `other version`; else "". `error`: what is wrong with
+    the query; the copy has not changed then.
+    """
+
+    came: int = 0
+    left: int = 0
+    gone: int = 0
+    complete: bool = False
+    reset: str = ""
+    error: PSoupError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The rows of a copy and all that is known of them; replaced as a whole."""
+
+    table: pa.Table | None = None
+    token: bytes = b""
+    schema: pa.Schema | None = None
+    form: sync_pb2.CopyForm | None = None
+    complete: bool = False
+    final: bool = False
+    now: dt.datetime | None = None
+    sequence: int = 0
+
+
+class AnswerCopy:
+    """A copy of a query's answer, made by `Client.copy`; `Client.sync` brings it up to date, by what has changed.
+
+    `complete`: it is the answer as of its last sync, `now`; else a part of it. `len()` is its rows, iterating gives a
+    dict for each, as of an `Answer`.
+    """
+
+    def __init__(
+        self, session: Session, query_id: str, *, key: str = "", window: str = "", accept_truncation: bool = False
+    ) -> None:
+        self._session, self._query_id, self.key = session, query_id, key
+        self._window, self._accept_truncation = window, accept_truncation
+        self._state = _State()
+
+    @property
+    def query_id(self) -> str:
+        """The ID of the query; "" before the first sync of a copy that was asked for by a key."""
+        return self._query_id
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is all of the answer, as of the last sync."""
+        return self._state.complete
+
+    @property
+    def final(self) -> bool:
+        """Whether no tuple can get into the window any more."""
+        return self._state.final
+
+    @property
+    def now(self) -> dt.datetime | None:
+        """What NOW was at the last sync; None before it, or while the stream has seen nothing."""
+        return self._state.now
+
+    @property
+    def sequence(self) -> int:
+        """The last event that the copy reflects."""
+        return self._state.sequence
+
+    def __len__(self) -> int:
+        return 0 if self._state.table is None else int(self._state.table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        table = self.to_arrow()
+        return (dict(zip(table.schema.names, row, strict=True)) for row in rows_of(table))
+
+    def __repr__(self) -> str:
+        state = "complete" if self.complete else "a part"
+        return f"<AnswerCopy of {self._query_id or self.key}: {counted(len(self), 'row')}, {state}, as of {self.now}>"
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, in the order of the answer. Raises InvalidData before the first sync."""
+        table, form = self._state.table, self._state.form
+        if table is None or form is None:
+            raise InvalidData("the copy holds nothing yet: sync it first")
+        if form.whole:
+            return table
+        keys = len(form.sort_keys)
+        order = _order(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
+        shown = table.select(range(_HIDDEN, table.num_columns - keys))
+        return shown if order is None else shown.take(order)
+
+    def sync(
+        self, *, max_bytes: int | None = None, wait_for: int | None = None, timeout: float | None = None
+    ) -> Synced:
+        """Bring the copy up to date: only what has changed comes. Raises what `Query.invoke` raises.
+
+        `max_bytes`: stop once so many have come; the copy is not `complete` then, and the next sync goes on. What this
+        client itself pushed and was told is in, or what was there at the event `wait_for`; `timeout` is for a call.
+        """
+        (synced,) = sync_copies(self._session, [self], max_bytes, wait_for, timeout)
+        if synced.error is not None:
+            raise synced.error
+        return synced
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return all rows as tuples of Python values, as `Answer.rows`."""
+        return list(rows_of(self.to_arrow()))
+
+    def to_bytes(self) -> bytes:
+        """Return the copy as bytes, rows and token together: to be stored, and made a copy again by `from_bytes`."""
+        state = self._state
+        change = sync_pb2.Change(
+            form=state.form, token=state.token, complete=state.complete, final=state.final, query_id=self._query_id
+        )
+        want = sync_pb2.Want(key=self.key, window=self._window, accept_truncation=self._accept_truncation)
+        now = "" if state.now is None else state.now.isoformat()
+        facts = {
+            _MARK: change.SerializeToString(),
+            b"want": want.SerializeToString(),
+            b"now": now.encode(),
+            b"sequence": b"%d" % state.sequence,
+        }
+        table = pa.table({}) if state.table is None else state.table
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(sink, table.schema.with_metadata(facts), options=options) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+
+def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
+    """Make the copy again whose `to_bytes` these are. Raises InvalidData for anything else."""
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+        facts = table.schema.metadata or {}
+        told, asked = sync_pb2.Change.FromString(facts[_MARK]), sync_pb2.Want.FromString(facts[b"want"])
+        now = dt.datetime.fromisoformat(facts[b"now"].decode()) if facts[b"now"] else None
+        sequence = int(facts[b"sequence"])
+    except (pa.ArrowInvalid, KeyError, ValueError, OSError, DecodeError) as problem:
+        raise InvalidData(f"these bytes are no copy of an answer: {problem}") from None
+    copy = AnswerCopy(
+        session, told.query_id, key=asked.key, window=asked.window, accept_truncation=asked.accept_truncation
+    )
+    if told.token:
+        table, complete = table.replace_schema_metadata(None), told.complete
+        copy._state = _State(table, told.token, table.schema, told.form, complete, told.final, now, sequence)
+    return copy
+
+
+def _want(copy: AnswerCopy) -> sync_pb2.Want:
+    """The want of a copy, on the wire."""
+    return sync_pb2.Want(
+        query_id="" if copy.key and not copy._query_id else copy._query_id,
+        key="" if copy._query_id else copy.key,
+        token=copy._state.token,
+        window=copy._window,
+        accept_truncation=copy._accept_truncation,
+    )
+
+
+def _applied(
+    copy: AnswerCopy, change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime], sequence: int
+) -> Synced:
+    """Bring a copy up to date by a change, all or nothing."""
+    times = [from_proto(streams[at].now) for at in change.streams if streams[at].HasField("now")]
+    now = min(times, default=None)
+    state = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=sequence)
+    before = len(copy)
+    if change.token:
+        state = _changed(state, change)
+    copy._state = state
+    copy._query_id = change.query_id or copy._query_id
+    return Synced(
+        came=change.rows,
+        left=change.rows_left,
+        gone=before + change.rows - len(copy),
+        complete=change.complete,
+        reset=_REASONS.get(change.reset, "other"),
+    )
+
+
+def sync_copies(
+    session: Session, copies: Sequence[AnswerCopy], max_bytes: int | None, wait_for: int | None, timeout: float | None
+) -> list[Synced]:
+    """Bring copies up to date, in as many calls as it takes, or until `max_bytes` have come."""
+    done = [Synced() for _ in copies]
+    open_, received = list(range(len(copies))), 0
+    while open_ and (max_bytes is None or received < max_bytes):
+        some = open_[:_WANTS]
+        room = _REPLY_BYTES if max_bytes is None else min(max_bytes - received, _REPLY_BYTES)
+        wants = [_want(copies[place]) for place in some]
+        request = sync_pb2.SyncRequest(wants=wants, max_bytes=room, compression=sync_pb2.COMPRESSION_ZSTD)
+        reply = _asked(session, request, wait_for, timeout)
+        received += len(reply.body)
+        body = _body(reply)
+        again = list[int]()
+        for place, want, outcome in zip(some, wants, body.outcomes, strict=False):
+            if copies[place]._state.token != want.token:  # it was given twice, or another thread was faster
+                again.append(place)
+                continue
+            if outcome.WhichOneof("outcome") == "failure":
+                done[place] = replace(done[place], error=from_failure(outcome.failure))
+                continue
+            done[place] = _after(done[place], _applied(copies[place], outcome.change, body.streams, body.sequence))
+            if not done[place].complete:
+                again.append(place)
+        open_ = [*again, *open_[len(body.outcomes) :]]
+    return done
+
+
+def _asked(
+    session: Session, request: sync_pb2.SyncRequest, wait_for: int | None, timeout: float | None
+) -> sync_pb2.SyncResponse:
+    def attempt(sequence: int) -> sync_pb2.SyncResponse:
+        request.min_sequence = sequence
+        reply: sync_pb2.SyncResponse = session.connection.call(session.connection.sync.Sync, request, timeout)
+        return reply
+
+    return session.reflecting(wait_for, attempt)
+
+
+def _after(first: Synced, later: Synced) -> Synced:
+    """What a call changed, and then another one."""
+    came = later.came if later.reset else first.came + later.came
+    return replace(later, came=came, gone=first.gone + later.gone, reset=first.reset or later.reset)
+
+
+def _body(reply: sync_pb2.SyncResponse) -> sync_pb2.SyncBody:
+    """The outcomes of a reply."""
+    if reply.compression == sync_pb2.COMPRESSION_UNSPECIFIED:
+        return sync_pb2.SyncBody.FromString(reply.body)
+    return sync_pb2.SyncBody.FromString(pa.decompress(reply.body, reply.size, "zstd", asbytes=True))
+
+
+def _changed(state: _State, change: sync_pb2.Change) -> _State:
+    """The rows that stay, and the new ones, in the order of their tuple IDs, with the token."""
+    schema, form, kept = state.schema, state.form, state.table
+    if change.reset:
+        form = change.form
+        schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
+    assert schema is not None and form is not None
+    new = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(raw), schema) for raw in change.batches], schema)
+    if kept is not None:
+        ends = np.fromiter(accumulate(change.keep), np.int64, len(change.keep))
+        kept = kept.filter(pa.array(np.searchsorted(ends, kept.column(0).to_numpy(), "right") % 2 == 1))
+        new = _in_order(kept, new)
+    return replace(state, table=new, token=change.token, schema=schema, form=form)
+
+
+def _in_order(kept: pa.Table, new: pa.Table) -> pa.Table:
+    """Rows of both, ascending by tuple ID."""
+    both = pa.concat_tables([kept, new]).combine_chunks()
+    ids = both.column(0).to_numpy()
+    return both if bool((ids[1:] > ids[:-1]).all()) else both.take(pa.array(np.argsort(ids)))
+
+
+def _order(columns: Sequence[pa.ChunkedArray], keys: Sequence[sync_pb2.SortKey]) -> pa.Array:
+    """The order of rows by some keys; NaN is the greatest number, and rows with equal keys stay as they are."""
+    order = pa.array(np.arange(len(columns[0])))
+    for column, key in reversed(list(zip(columns, keys, strict=True))):
+        direction = "descending" if key.descending else "ascending"
+        passes = [(column, direction)]
+        if pa.types.is_floating(column.type):
+            passes.append((pc.fill_null(pc.is_nan(column), False).cast(pa.int8()), direction))
+        passes.append((pc.is_null(column).cast(pa.int8()), "descending" if key.nulls_first else "ascending"))
+        for values, way in passes:
+            order = order.take(pc.sort_indices(values.take(order), sort_keys=[("", way)]))
+    return order

@@ -1,0 +1,50 @@
+"""The lives of a data directory: each start begins one, by which a directory shows that it was put back to before.
+
+    first start        life A from event 0
+    second start       life A from event 0, life B from event 120      A ended with event 120
+    put back, third    life A from event 0, life C from event 90       A ended with event 90, and had no event 100
+
+A snapshot of a file system, or a copied directory, keeps its incarnation, and gives tuple IDs to other tuples.
+What a client was told in a life that is not in the list, or of an event that its life did not reach, is of other data.
+"""
+
+from __future__ import annotations
+
+import secrets
+from itertools import pairwise
+
+from psoup_storage.contract import Store
+
+LIFE_BYTES = 8
+_NOTE = "lives"
+_MOST = 1_000
+"""Lives that are remembered: copies that have not been synchronised for more starts begin anew."""
+
+
+class Lives:
+    """The lives of a store's data. Made once at a start, before the first call."""
+
+    def __init__(self, store: Store) -> None:
+        """Begin a life, and note it. Waits for the disk."""
+        self._store, self._first = store, store.sequence
+        self._ended: dict[bytes, int] = {}
+        """The last event of each life before."""
+        self.present = secrets.token_bytes(LIFE_BYTES)
+        known = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
+        for (life, _), (_, end) in pairwise(known):
+            self._ended[life] = end
+        store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in known), sync=True)
+
+    def has(self, life: bytes, sequence: int, newest: int) -> bool:
+        """Whether an event of a life has happened in this data. `newest`: the last event of now."""
+        end = newest if life == self.present else self._ended.get(life, -1)
+        return sequence <= end
+
+
+def _read(note: str) -> list[tuple[bytes, int]]:
+    """The lives of a note, each with the last event before it; none if it cannot be read."""
+    try:
+        pairs = [entry.split(":") for entry in note.split(",")] if note else []
+        return [(bytes.fromhex(life), int(first)) for life, first in pairs]
+    except ValueError:
+        return []

@@ -1,0 +1,147 @@
+"""Tokens of copies: which rows of which answer a client holds, as signed bytes that only the service reads.
+
+    format | key | incarnation | life | sequence | query | window | kind | intervals, or a digest | signature
+       1      1        4           8        8         8        4      1       16 each        16         16 bytes
+
+A token grants nothing: rights come from the call. The signature tells damage, and what was never given out. A client
+whose token means something else by now begins anew (`Reset`), and nobody need repair anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import struct
+from dataclasses import dataclass
+
+from psoup.answer.intervals import Intervals
+from psoup.answer.since import MOST_INTERVALS
+from psoup.errors import InvalidInput
+from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.lives import LIFE_BYTES, Lives
+from psoup_storage.contract import Store
+
+_FORMAT = 1
+_HEAD = struct.Struct(f"<BB4s{LIFE_BYTES}sqq4sB")
+_INTERVAL = struct.Struct("<qq")
+_RANGED, _WHOLE = 0, 1
+_DIGEST = _SIGNATURE = 16
+MOST_BYTES = _HEAD.size + MOST_INTERVALS * _INTERVAL.size + _SIGNATURE
+_NOTE = "sync-keys"
+_KEY_BYTES = 32
+_NUMBERS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a client holds of a query's answer: all rows of some intervals, or an answer with a digest.
+
+    `window`: a digest of the window that it asked for.
+    """
+
+    query_id: int
+    window: bytes
+    intervals: Intervals = ()
+    digest: bytes = b""
+
+
+class Again(Exception):
+    """The client begins anew, as its token means nothing here; `reset` says why, `query_id` whose it is, if known."""
+
+    def __init__(self, reset: sync_pb2.Reset.ValueType, query_id: int | None = None) -> None:
+        super().__init__(sync_pb2.Reset.Name(reset))
+        self.reset, self.query_id = reset, query_id
+
+
+class Tokens:
+    """Writes and reads the tokens of one body of data. Any thread."""
+
+    def __init__(self, store: Store, incarnation: str) -> None:
+        """Make the key, if there is none yet, and begin a life. Waits for the disk."""
+        self._incarnation = bytes.fromhex(incarnation)
+        self._lives = Lives(store)
+        self._keys = _read_keys(store.noted(_NOTE))
+        if not self._keys:
+            self._keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_KEY_BYTES)}
+            (number,) = self._keys
+            store.note(_NOTE, f"{number}:{self._keys[number].hex()}", sync=True)
+        self._present = next(iter(self._keys))
+
+    def write(self, held: Held, tenant: str, sequence: int) -> bytes:
+        """The token of a client of `tenant`, as of an event."""
+        kind = _WHOLE if held.digest else _RANGED
+        body = _HEAD.pack(
+            _FORMAT,
+            self._present,
+            self._incarnation,
+            self._lives.present,
+            sequence,
+            held.query_id,
+            held.window,
+            kind,
+        )
+        body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in held.intervals)
+        return body + _signature(self._keys[self._present], tenant, body)
+
+    def read(self, token: bytes, tenant: str, newest: int) -> Held:
+        """What a token says; `newest`: the last event of now.
+
+        Raises Again if it means nothing here; InvalidInput, reason TOKEN_INVALID, if it was damaged or made up.
+        """
+        if not token:
+            raise Again(sync_pb2.RESET_FIRST)
+        if token[0] != _FORMAT:
+            raise Again(sync_pb2.RESET_FORMAT)
+        if not _HEAD.size + _SIGNATURE <= len(token) <= MOST_BYTES:
+            raise _damaged()
+        body, signature = token[:-_SIGNATURE], token[-_SIGNATURE:]
+        _, number, incarnation, life, sequence, query_id, window, kind = _HEAD.unpack_from(body)
+        if incarnation != self._incarnation:
+            raise Again(sync_pb2.RESET_INCARNATION)
+        key = self._keys.get(number)
+        if key is None:
+            raise Again(sync_pb2.RESET_KEY, query_id)
+        if not hmac.compare_digest(signature, _signature(key, tenant, body)):
+            raise _damaged()
+        if not self._lives.has(life, sequence, newest):
+            raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
+        rest = body[_HEAD.size :]
+        if kind == _WHOLE:
+            return Held(query_id, window, digest=rest)
+        return Held(query_id, window, tuple(_INTERVAL.iter_unpack(rest)))
+
+
+def digest(content: bytes) -> bytes:
+    """A digest of an answer."""
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+
+
+def digest_of_window(window: str, accept_truncation: bool) -> bytes:
+    """A digest of what a client asked for beside the query; that of neither is all zeros."""
+    if not window and not accept_truncation:
+        return bytes(4)
+    return hashlib.blake2b(f"{int(accept_truncation)}{window}".encode(), digest_size=4).digest()
+
+
+def _signature(key: bytes, tenant: str, body: bytes) -> bytes:
+    named = b"psoup sync token\0" + tenant.encode() + b"\0" + body
+    return hmac.digest(key, named, "sha256")[:_SIGNATURE]
+
+
+def _damaged() -> InvalidInput:
+    return InvalidInput(
+        "the token is not one that this service gave: it was damaged; leave it out to begin anew",
+        reason="TOKEN_INVALID",
+        field="token",
+    )
+
+
+def _read_keys(note: str) -> dict[int, bytes]:
+    """The keys of a note by number, the present one first; none if it cannot be read."""
+    try:
+        pairs = [entry.split(":") for entry in note.split(",")] if note else []
+        keys = {int(number) % _NUMBERS: bytes.fromhex(key) for number, key in pairs}
+    except ValueError:
+        return {}
+    return keys if all(len(key) == _KEY_BYTES for key in keys.values()) else {}

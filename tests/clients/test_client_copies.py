@@ -1,0 +1,245 @@
+"""Copies of answers: after each sync they are what an invocation says, and only what has changed has come."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.clock import VirtualClock
+from psoup.model import SECOND
+from psoup_client import AnswerCopy, Client, InvalidData, InvalidRequest, NotFound, Query, ResourceExhausted
+from psoup_client import copies as copies_module
+from psoup_proto.v1 import sync_pb2
+from psoup_service.settings import Settings
+from psoup_storage import DurableStore
+from psoup_testing.serving import serving
+
+MakeStream = Callable[[str], str]
+STATEMENTS = [
+    "SELECT sym, price FROM {s} WHERE n > 50 BEGIN (NOW - 1 HOUR)",
+    "SELECT * FROM {s} WHERE sym <> 'b' BEGIN (NOW - 50 ROWS) END (NOW - 10 ROWS)",
+    "SELECT n FROM {s} WHERE price IS NULL ORDER BY sym DESC, price, n DESC BEGIN (START)",
+    "SELECT n FROM {s} ORDER BY price DESC NULLS FIRST, sym NULLS FIRST BEGIN (START)",
+    "SELECT n FROM {s} ORDER BY price BEGIN (START)",
+    "SELECT n, upper(sym) FROM {s} WHERE n > 20 LIMIT 17 BEGIN (NOW - 100 ROWS)",
+    "SELECT n FROM {s} ORDER BY n LIMIT 5 BEGIN (START)",
+    "SELECT DISTINCT sym FROM {s} BEGIN (START)",
+    "SELECT sym, count(*), sum(n) FROM {s} GROUP BY sym BEGIN (START)",
+    "SELECT a.n FROM {s} AS a, {s} AS b WHERE a.n = b.n AND a.price > b.price",
+    "SELECT n FROM {s} LIMIT 3 OFFSET 2 BEGIN (START)",
+    "SELECT n, now() AS t FROM {s} WHERE n > 98 BEGIN (START)",
+]
+
+
+def some(rows: int, draw: random.Random) -> pa.Table:
+    prices = [None, float("nan"), 0.0, -0.0, 1.5, float("inf")]
+    return pa.table(
+        {
+            "sym": [draw.choice(["a", "b", "ç", None]) for _ in range(rows)],
+            "price": [draw.choice(prices) for _ in range(rows)],
+            "n": [draw.randrange(100) for _ in range(rows)],
+        }
+    )
+
+
+@pytest.fixture
+def stream(make_stream: MakeStream) -> str:
+    return make_stream("(sym TEXT, price DOUBLE, n BIGINT)")
+
+
+def same(copy: AnswerCopy, query: Query) -> None:
+    assert repr(copy.rows()) == repr(query.invoke().rows()), "the copy differs from the answer"
+    assert len(copy) == len(query.invoke())
+
+
+def token_of(copy: AnswerCopy) -> bytes:
+    return copies_module._want(copy).token
+
+
+def test_copies_are_the_answers(client: Client, stream: str) -> None:
+    draw = random.Random(5)
+    queries = [client.register(statement.format(s=stream)) for statement in STATEMENTS[:-1]]
+    copies = [client.copy(query) for query in queries]
+    client.push(stream, some(300, draw))
+    for rows in (0, 1, 0, 7, 40, 200):
+        if rows:
+            client.push(stream, some(rows, draw))
+        told = client.sync(copies)
+        assert all(synced.complete and synced.error is None for synced in told)
+        for copy, query in zip(copies, queries, strict=True):
+            same(copy, query)
+        assert all(synced.came <= rows or synced.reset for synced in told), "rows came that had come before"
+
+
+def test_an_answer_that_shows_now_comes_whole_each_time(client: Client, stream: str) -> None:
+    query = client.register(STATEMENTS[-1].format(s=stream))
+    client.push(stream, some(300, random.Random(6)))
+    copy = client.copy(query)
+    assert copy.sync().reset == "first"
+    again = copy.sync()
+    assert (again.reset, again.came) == ("whole", len(copy)) and len(copy)
+
+
+def test_nothing_new_costs_a_few_bytes(client: Client, stream: str) -> None:
+    queries = [client.register(f"SELECT * FROM {stream} WHERE n > {n} BEGIN (START)") for n in range(50)]
+    client.push(stream, some(500, random.Random(7)))
+    copies = [client.copy(query) for query in queries]
+    client.sync(copies)
+    request = sync_pb2.SyncRequest(
+        wants=[sync_pb2.Want(token=token_of(copy)) for copy in copies], compression=sync_pb2.COMPRESSION_ZSTD
+    )
+    reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
+    assert request.ByteSize() < 5_000 and reply.ByteSize() < 1_500
+    assert all(not synced.came and not synced.reset and synced.complete for synced in client.sync(copies))
+
+
+def test_a_small_budget_brings_the_newest_first(client: Client, stream: str) -> None:
+    query = client.register(f"SELECT _id, n FROM {stream} BEGIN (START)")
+    client.push(stream, {"n": range(4_000)})
+    copy, calls = client.copy(query), 0
+    whole = query.invoke().rows()
+    while not copy.complete:
+        synced = copy.sync(max_bytes=8_000)
+        calls += 1
+        assert copy.rows() == whole[len(whole) - len(copy) :]
+        assert synced.complete == (synced.left == 0)
+    assert calls > 2
+    assert copy.rows() == whole
+
+
+def test_replies_have_room_for_some_copies(client: Client, stream: str) -> None:
+    client.push(stream, {"n": range(3_000)})
+    queries = [client.register(f"SELECT n, n + {k} AS m FROM {stream} BEGIN (START)") for k in range(8)]
+    copies = [client.copy(query) for query in queries]
+    told = client.sync(copies, max_bytes=40_000)
+    assert [synced.complete for synced in told] == sorted([synced.complete for synced in told], reverse=True)
+    assert 0 < sum(synced.complete for synced in told) < 8
+    assert all(synced.complete for synced in client.sync(copies))
+    for copy, query in zip(copies, queries, strict=True):
+        same(copy, query)
+
+
+def test_a_copy_is_stored_and_goes_on(client: Client, stream: str) -> None:
+    query = client.register(
+        f"SELECT n, price FROM {stream} WHERE n > 10 ORDER BY n DESC BEGIN (START)", key=f"{stream}/k"
+    )
+    client.push(stream, some(100, random.Random(8)))
+    copy = client.copy(key=f"{stream}/k", window="BEGIN (NOW - 60 ROWS)")
+    assert copy.query_id == "" and "holds nothing yet" in _refused(copy.to_arrow)
+    assert len(client.copy_from(copy.to_bytes())) == 0
+    copy.sync()
+    assert copy.query_id == query.id
+    stored = client.copy_from(copy.to_bytes())
+    assert repr(stored.rows()) == repr(copy.rows())
+    assert (stored.query_id, stored.key, stored.now, stored.complete) == (query.id, copy.key, copy.now, True)
+    client.push(stream, some(5, random.Random(9)))
+    synced = stored.sync()
+    assert synced.came <= 5 and not synced.reset
+    assert repr(stored.rows()) == repr(query.invoke(window="BEGIN (NOW - 60 ROWS)").rows())
+    data = copy.to_bytes()
+    for wrong in (b"", b"x", data[:100], data.replace(b"psoup copy 1", b"psoup copy 9")):
+        assert "no copy of an answer" in _refused(partial(client.copy_from, wrong))
+
+
+def _refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(InvalidData) as refused:
+        call()
+    return refused.value.message
+
+
+def test_what_is_wrong_with_a_query_leaves_its_copy(client: Client, stream: str) -> None:
+    twice = client.copy(client.register(f"SELECT n FROM {stream} WHERE n > 4 BEGIN (START)"))
+    client.push(stream, {"n": range(10)})
+    assert [synced.came for synced in client.sync([twice, twice])] == [5, 0], "a copy that is given twice"
+    assert len(twice) == 5
+    gone, stays = (client.register(f"SELECT n FROM {stream} BEGIN (START)") for _ in range(2))
+    copies = [client.copy(gone), client.copy(stays), client.copy("q-00000000-1")]
+    client.sync(copies)
+    client.unregister(gone)
+    client.push(stream, {"n": [1]})
+    first, second, third = client.sync(copies)
+    assert isinstance(first.error, NotFound) and isinstance(third.error, NotFound)
+    assert (len(copies[0]), len(copies[1]), second.came) == (10, 11, 1)
+    with pytest.raises(NotFound, match="there is no query"):
+        copies[0].sync()
+
+
+def test_tokens_of_others_are_refused(client: Client, stream: str) -> None:
+    one, other = (client.register(f"SELECT n FROM {stream} WHERE n > {k} BEGIN (START)") for k in range(2))
+    client.push(stream, {"n": range(10)})
+    copy = client.copy(one)
+    copy.sync()
+    token = token_of(copy)
+    for reason, want in (
+        ("TOKEN_QUERY", sync_pb2.Want(query_id=other.id, token=token)),
+        ("TOKEN_INVALID", sync_pb2.Want(query_id=one.id, token=token[:-1] + b"x")),
+        ("INVALID_INPUT", sync_pb2.Want()),
+        ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, max_rows=-1)),
+        ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, key="k")),
+    ):
+        reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=[want]), 30.0)
+        (outcome,) = sync_pb2.SyncBody.FromString(reply.body).outcomes
+        assert (outcome.failure.code, outcome.failure.reason) == (3, reason)
+    want = sync_pb2.Want(token=token, window="BEGIN (NOW - 3 ROWS)")
+    reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=[want]), 30.0)
+    (outcome,) = sync_pb2.SyncBody.FromString(reply.body).outcomes
+    assert (outcome.change.reset, outcome.change.rows) == (sync_pb2.RESET_WINDOW, 3)
+    for wrong, what in (
+        (sync_pb2.SyncRequest(), "wants has 0"),
+        (sync_pb2.SyncRequest(wants=[sync_pb2.Want()] * 1_001), "wants has 1,001"),
+        (sync_pb2.SyncRequest(wants=[sync_pb2.Want(token=bytes(10_000))]), "token is longer"),
+        (sync_pb2.SyncRequest(wants=[sync_pb2.Want(query_id=one.id)], max_bytes=-1), "max_bytes"),
+    ):
+        with pytest.raises(InvalidRequest, match=what):
+            client.connection.call(client.connection.sync.Sync, wrong, 30.0)
+
+
+def test_an_answer_that_comes_whole_must_fit(client: Client, stream: str) -> None:
+    query = client.register(f"SELECT DISTINCT n FROM {stream} BEGIN (START)")
+    client.push(stream, {"n": range(4_000)})
+    with pytest.raises(ResourceExhausted, match="sent whole"):
+        client.copy(query).sync(max_bytes=10_000)
+    copy = client.copy(query)
+    copy.sync()
+    same(copy, query)
+
+
+@contextmanager
+def on(path: Path, clock: VirtualClock) -> Iterator[Client]:
+    """A client of a service on a directory, which ends with the context."""
+    with serving(Settings(port=0), clock=clock, store=DurableStore(path)) as service, Client(service.address) as client:
+        yield client
+
+
+def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) -> None:
+    clock, here, before = VirtualClock(10**9 * SECOND), tmp_path / "here", tmp_path / "before"
+    with on(here, clock) as client:
+        client.create_stream("CREATE STREAM s (n BIGINT)")
+        query = client.register("SELECT n FROM s BEGIN (START)").id
+        client.push("s", {"n": range(100)})
+        copy = client.copy(query)
+        copy.sync()
+        data = copy.to_bytes()
+    shutil.copytree(here, before)
+    with on(here, clock) as client:
+        copy = client.copy_from(data)
+        client.push("s", {"n": range(100, 130)})
+        assert copy.sync() == copy.sync().__class__(came=30, complete=True)
+        assert [row["n"] for row in copy] == list(range(130))
+        data = copy.to_bytes()
+    shutil.rmtree(here)
+    shutil.copytree(before, here)
+    with on(here, clock) as client:
+        copy = client.copy_from(data)
+        client.push("s", {"n": range(500, 560)})
+        synced = copy.sync()
+        assert (synced.reset, synced.came) == ("data put back", 160)
+        same(copy, client.query(query))
