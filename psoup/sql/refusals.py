@@ -379,15 +379,17 @@ def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
-        raise source.unsupported(f"the aggregate or window function {name}", at, hint=feature_hint("an aggregate"))
+        hint = FOR_FUNCTION.get(name) or feature_hint("an aggregate")
+        raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
+    names = functions.names()
+    if name in names:
+        return
     if name in FOR_FUNCTION:
         raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
-    names = functions.names()
-    if name not in names:
-        hint = nearest(name, names) or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
-        raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
+    hint = nearest(name, names) or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
+    raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 
 def refuse_node(source: StatementText, node: exp.Expr) -> SqlError:

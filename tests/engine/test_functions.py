@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup import functions
-from psoup.errors import FailedPrecondition, InvalidInput, SqlError
+from psoup.errors import FailedPrecondition, InvalidInput, NotSupported, SqlError
 from psoup.expressions import supplied
 from psoup.local import LocalPSoup
 from psoup.sql.supplied_names import make_known
@@ -195,6 +195,16 @@ def test_a_module_that_is_not_right_is_refused(tmp_path: Path, declaration: str,
     with pytest.raises(InvalidInput, match=told) as refused:
         use([module(tmp_path, declaration)])
     assert refused.value.reason == "FUNCTIONS"
+
+
+def test_a_name_that_is_only_refused_with_a_hint_may_be_supplied(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match=r"write stddev\(x\)"):
+        sales("SELECT std(n) AS x FROM sales")
+    use([module(tmp_path, "@function(['BIGINT'], 'BIGINT')\ndef std(n): return n")])
+    try:
+        sales("SELECT std(n) AS x FROM sales")
+    finally:
+        supplied.install(())
 
 
 def test_two_of_one_name_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:

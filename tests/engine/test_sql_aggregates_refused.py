@@ -111,7 +111,23 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "percentile_cont() is not supported",
             "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)",
         ),
-        ("SELECT mode(sym) FROM trades", "the aggregate or window function mode is not supported", COUNTS),
+        ("SELECT kurtosis(qty) FROM trades", "the aggregate or window function kurtosis is not supported", COUNTS),
+        (
+            "SELECT mode(sym) FROM trades",
+            "the aggregate or window function mode is not supported",
+            "GROUP BY x ORDER BY count(*) DESC LIMIT 1 has the value that is there most often",
+        ),
+        (
+            "SELECT string_agg(sym, ',') FROM trades",
+            "the aggregate or window function string_agg is not supported",
+            "a value is not a list: select the rows, in order, and put them together where they arrive",
+        ),
+        ("SELECT every(qty > 3) FROM trades", "every() is not supported", "write bool_and(x)"),
+        (
+            "SELECT row_number() FROM trades",
+            "the aggregate or window function row_number is not supported",
+            "there is no OVER: GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
+        ),
         (
             "SELECT hop(at, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) FROM trades",
             "hop() is not supported",

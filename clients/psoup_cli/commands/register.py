@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from psoup_cli.commands.queries import facts
-from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
+from psoup_cli.common import Address, AsJson, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json
 from psoup_cli.parameters import Param, ParameterFile, read_parameters, read_statements, values_of
 from psoup_client import Client, PSoupError, Queries
@@ -38,6 +38,14 @@ Key = Annotated[
     str | None,
     typer.Option("--key", metavar="TEXT", help="Own name of the query, unique; with --params, the column of them."),
 ]
+GivenLabels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="NAME=VALUE",
+        help="Label to give; repeatable. With --params: --label NAME, a column whose values are the labels called so.",
+    ),
+]
 Replace = Annotated[
     bool, typer.Option("--replace", help="Put the query in the place of the one that has its key, if it is another.")
 ]
@@ -53,7 +61,7 @@ def register(
     params: Params = None,
     file: File = None,
     key: Key = None,
-    label: Labels = None,
+    label: GivenLabels = None,
     replace: Replace = False,
     expires_after: ExpiresAfter = None,
     request_id: RequestId = None,
