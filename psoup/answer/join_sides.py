@@ -30,6 +30,7 @@ from psoup.kernels.gather import NUMBER, WIDE
 from psoup.kernels.joined import gather_keys
 from psoup.model import Kind
 from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.runner import Runner, serial
 
 _WHOLE_FROM = 4_096
 """Rows up to which a column is gathered whole, whatever is taken of it."""
@@ -42,13 +43,20 @@ _GROUP_ROWS = 65_536
 class MatchedSide:
     """The matches of one source, by position. `rows`: how many. `close` gives back what it holds."""
 
-    def __init__(self, matches: Sequence[Matches], texts: TextLimits, budget: ReadBudget, most: int = NO_LIMIT) -> None:
-        """`most`: bytes of all columns that `columns` computes at once."""
+    def __init__(
+        self,
+        matches: Sequence[Matches],
+        texts: TextLimits,
+        budget: ReadBudget,
+        most: int = NO_LIMIT,
+        run: Runner = serial,
+    ) -> None:
+        """`most`: bytes of all columns that `columns` computes at once; `run`: threads that may read the disk."""
         self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
         self.rows = sum([len(offsets) for _, offsets in self._group])
         self.in_memory = all(data.in_memory for data, _ in self._group)
         self._memory: SideMemory | None = None
-        self._texts, self._budget, self._most = texts, budget, most
+        self._texts, self._budget, self._most, self._run = texts, budget, most, run
         self._whole: dict[int, Column | None] = {}
         """Columns that are kept; None: too large for that."""
         self._held = 0
@@ -77,7 +85,7 @@ class MatchedSide:
         wanted, pieces, size = list(exprs), list[list[Column]](), 0
         for group in self._groups():
             self._budget.check()
-            for piece in computed(wanted, group, None, self._texts, self._budget):
+            for piece in computed(wanted, group, None, self._texts, self._budget, self._run):
                 size += sum(column.nbytes for column in piece)
                 if size > self._most:
                     raise _too_large(size, self._most)
@@ -132,7 +140,7 @@ class MatchedSide:
         if not indices:
             return {}
         rows, back = np.unique(positions, return_inverse=True)
-        columns, _ = gathered(indices, self._at(rows), self._texts)
+        columns, _ = gathered(indices, self._at(rows), self._texts, self._run)
         self._refuse_texts(columns.values(), back)
         return {index: column.take(back) for index, column in columns.items()}
 

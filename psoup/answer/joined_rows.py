@@ -145,7 +145,7 @@ class JoinRows:
     def _open(self) -> None:
         """Take up the sides, anew."""
         reading = self.reading
-        limits = (reading.texts, reading.budget, reading.joins.bytes)
+        limits = (reading.texts, reading.budget, reading.joins.bytes, reading.run)
         self._sides = [MatchedSide(matches, *limits) for matches in cut_down(self.node, reading)]
 
     def _pieces(self, most: int) -> Iterator[Piece]:

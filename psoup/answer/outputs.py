@@ -23,10 +23,14 @@ from psoup.expressions.guarded import every_value
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
 from psoup.reading import ReadBudget
+from psoup.runner import Runner, serial, threads_of
 
 _NOT_READ = empty_column(BIGINT)
 _SHARED = 4_096
 """Consecutive rows from which on a column of them shares the memory of its chunk."""
+
+_SHARED_FROM = 8
+"""Chunks on disk from which on several threads are worth their start."""
 
 Group = list[tuple[Chunk, Array]]
 """Matches in order: some offsets of each chunk."""
@@ -36,18 +40,25 @@ _Part = tuple[Chunk, Array, int, int]
 
 
 def computed(
-    outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
+    outputs: list[Expr],
+    group: Group,
+    now: int | None,
+    texts: TextLimits,
+    budget: ReadBudget,
+    run: Runner = serial,
 ) -> Iterator[list[Column]]:
     """Compute the output expressions over a group of matches, in one part or several, in order.
+
+    `run`: the threads that may read what is on disk.
 
     Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together, and
     what `budget` raises.
     """
     try:
-        columns = computed_at_once(outputs, group, now, texts, budget)
+        columns = computed_at_once(outputs, group, now, texts, budget, run)
     except TooMuchText:
         for half in _halves(group):
-            yield from computed(outputs, half, now, texts, budget)
+            yield from computed(outputs, half, now, texts, budget, run)
     else:
         yield columns
 
@@ -67,18 +78,25 @@ def _halves(group: Group) -> tuple[Group, Group]:
 
 
 def computed_at_once(
-    outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
+    outputs: list[Expr],
+    group: Group,
+    now: int | None,
+    texts: TextLimits,
+    budget: ReadBudget,
+    run: Runner = serial,
 ) -> list[Column]:
     """Compute the output expressions over one group of matches; only the columns they read are gathered.
 
     Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if the
     computed texts of one row are; and what `budget` raises.
     """
-    columns, rows = gathered(frozenset().union(*map(attributes_of, outputs)), group, texts)
+    columns, rows = gathered(frozenset().union(*map(attributes_of, outputs)), group, texts, run)
     return shown(outputs, columns, rows, now, texts, budget)
 
 
-def gathered(indices: frozenset[int], group: Group, texts: TextLimits) -> tuple[dict[int, Column], int]:
+def gathered(
+    indices: frozenset[int], group: Group, texts: TextLimits, run: Runner = serial
+) -> tuple[dict[int, Column], int]:
     """Gather columns, by their places in the schema, over a group of matches; also the number of rows.
 
     Raises TooMuchText if the texts of several rows are more than `texts` allows together.
@@ -87,7 +105,7 @@ def gathered(indices: frozenset[int], group: Group, texts: TextLimits) -> tuple[
     for data, offsets in group:
         parts.append((data, offsets, rows, rows + len(offsets)))
         rows += len(offsets)
-    fetched = _fetch(indices, parts)
+    fetched = _fetch(indices, parts, run)
     if rows > 1 and sum(_stored_text(index, parts, fetched) for index in indices) > texts.together:
         raise TooMuchText(2)
     return {index: _gather(index, parts, rows, fetched) for index in indices}, rows
@@ -136,16 +154,22 @@ def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Co
     return size
 
 
-def _fetch(indices: frozenset[int], parts: list[_Part]) -> dict[int, dict[int, Column]]:
+def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int, dict[int, Column]]:
     """The columns of parts on disk, all of a chunk at once: by the part's place, then by index."""
-    archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
+    archived = [(place, own[0], own[1]) for place, own in enumerate(parts) if isinstance(own[0], ArchivedChunk)]
     if not archived:
         return {}
     used = indices - {ID_INDEX}
     for _, data, offsets in archived:
-        if isinstance(data, ArchivedChunk):
-            data.expect(used, offsets)
-    return {place: data.take_all(used, offsets) for place, data, offsets in archived if isinstance(data, ArchivedChunk)}
+        data.expect(used, offsets)
+    fetched, waiting = dict[int, dict[int, Column]](), iter(archived)
+
+    def task() -> None:
+        for place, data, offsets in waiting:  # a list's iterator gives each element to one thread
+            fetched[place] = data.take_all(used, offsets)
+
+    run([task] * (threads_of(run) if len(archived) >= _SHARED_FROM else 1))
+    return fetched
 
 
 def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:

@@ -132,7 +132,7 @@ class Reading:
 
     def computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
         """Compute expressions over some tuples, in parts."""
-        return computed(outputs, group, self.now, self.texts, self.budget)
+        return computed(outputs, group, self.now, self.texts, self.budget, self.run)
 
 
 @dataclass(slots=True)

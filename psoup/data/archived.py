@@ -49,6 +49,10 @@ class ChunkSource(Protocol):
         """The values of `attribute`, all rows; NULL in every row if the chunk is older than the attribute."""
         ...
 
+    def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
+        """The rows (int64, ascending) whose order keys are in [low, last]; None: they are to be found by `column`."""
+        ...
+
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
         """The values at positions `rows` (int64[k], ascending): cheaper than the columns where they are few."""
         ...
@@ -61,8 +65,8 @@ class ChunkSource(Protocol):
         """Offsets that one of these queries matched (int64, ascending), and its failures; None if they are lost."""
         ...
 
-    def expect(self, places: Sequence[int], rows: Array | None) -> None:
-        """Announce that columns, by their places in the file, are wanted soon: all rows, or `rows`. Does not wait."""
+    def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
+        """Announce that columns, with their places in the file, are wanted soon: all rows, or `rows`. Does not wait."""
         ...
 
 
@@ -181,7 +185,8 @@ class ArchivedChunk:
         """Announce that columns, by their places in the schema or TIME_INDEX, are wanted soon. Does not wait."""
         position = self.spec.time_attribute
         last = -1 if position is None else position
-        self.source.expect([last if i == TIME_INDEX else i for i in indices if i != ID_INDEX], rows)
+        wanted = [(self.attribute(i), last if i == TIME_INDEX else i) for i in indices if i != ID_INDEX]
+        self.source.expect(wanted, rows)
 
     def attribute(self, index: int) -> Attribute:
         """The attribute by which the source knows a column, given by its place in the schema or TIME_INDEX."""

@@ -7,12 +7,12 @@
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
 
 An error counts where no factor is false, as on arrival. Of a chunk in the archive only the columns that decide are
-read, the next only if a row is left.
+read: that of the most selective range, which the store may search without keeping it, then others for the rows left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -21,7 +21,7 @@ import numpy as np
 
 from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
-from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns, Zone
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import KeySpan, Narrow
@@ -39,6 +39,7 @@ _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8
 """A search of this part of a chunk counts as one that an index would have served."""
 _UNREAD = empty_column(BIGINT)
+_LOW, _LAST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +149,10 @@ class Search:
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
         """Find the rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
-        if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
+        if isinstance(chunk, ArchivedChunk):
             excluded = zone_excludes(self._factors, chunk.zones)
-            return SearchResult(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
+            return SearchResult(_NOTHING) if excluded else self._find_stored(chunk, start, stop, budget)
+        assert isinstance(chunk, ChunkView)
         if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
             return SearchResult(_NOTHING)
         for _, index, interval in self._ordered:
@@ -178,6 +180,22 @@ class Search:
                 offsets = _confirmed(chunk, test, offsets)
         return self._tested(chunk, offsets, self._rest, budget)
 
+    def _find_stored(self, chunk: ArchivedChunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
+        """Find the rows of a chunk on disk: the range that seems to leave the fewest, then the other factors.
+
+        Nothing is kept beside the chunk: codes would outlive what the cache keeps.
+        """
+        ranges = sorted(self._ranges, key=lambda own: _share(own, chunk.zones))
+        for factor, index, interval in ranges[:1]:
+            low = _LOW if interval.low is None else int(interval.low)
+            last = _LAST if interval.high is None else int(interval.high) - 1
+            offsets = chunk.source.within(chunk.attribute(index), low, last)
+            if offsets is not None:
+                first, end = np.searchsorted(offsets, (start, stop))
+                others = [other for other in self._factors if other is not factor]
+                return self._tested(chunk, offsets[first:end], others, budget)
+        return self._scan(self._factors, chunk, start, stop, budget)
+
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
         coded = all(own.column in chunk.narrow for own in self._ranges) and not self._ordered
@@ -195,13 +213,13 @@ class Search:
         result = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
         return SearchResult(_offsets(_padded(result.mask), start), result.errors)
 
-    def _tested(self, chunk: ChunkView, offsets: Array, factors: Sequence[Factor], budget: ReadBudget) -> SearchResult:
-        """The rows that are left which satisfy factors that are more than ranges."""
+    def _tested(self, chunk: Chunk, offsets: Array, factors: Sequence[Factor], budget: ReadBudget) -> SearchResult:
+        """The rows that are left which satisfy the other factors."""
         if not factors or not len(offsets):
             return SearchResult(offsets)
         used = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
-        times = chunk.times[offsets] if self._timed else _NOTHING
+        times = chunk.take(TIME_INDEX, offsets).values if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
         result = scan(factors, columns, chunk.first_id + offsets, times, self._texts, compute)
         return SearchResult(offsets[result.mask.view(np.bool_)], result.errors)
@@ -216,6 +234,17 @@ def _range_of(factor: Factor) -> _Range | None:
     if not isinstance(ref, AttributeRef) or ref.type.kind is Kind.TEXT or term.nulls or len(term.intervals) != 1:
         return None
     return _Range(factor, ref.index, term.intervals[0])
+
+
+def _share(own: _Range, zones: Mapping[int, Zone]) -> float:
+    """The part of a chunk's rows that a range seems to let pass, if the values are spread evenly."""
+    zone = zones.get(own.column)
+    if zone is None or not isinstance(zone.least, int) or not isinstance(zone.greatest, int):
+        return 1.0
+    low, high = own.interval.low, own.interval.high
+    first = zone.least if low is None else max(int(low), zone.least)
+    last = zone.greatest if high is None else min(int(high) - 1, zone.greatest)
+    return (last - first + 1) / (zone.greatest - zone.least + 1)
 
 
 def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int) -> tuple[int, int]:

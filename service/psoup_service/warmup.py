@@ -17,6 +17,7 @@ from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.matching import new_tuples, search
 from psoup_service.clock import SystemClock
+from psoup_storage.formats import pages
 
 _STREAM = (
     "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"
@@ -77,6 +78,7 @@ def _run_everything() -> int:
     search.compile_kernels()
     ordering.compile_kernels()
     keys.compile_kernels()
+    pages.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]

@@ -68,6 +68,7 @@ SCRATCH = {
     "runs.busy_slots": (4,),
     "runs.keys_to_rows": (0,),
     "group.merge_runs": (0, 1),
+    "deltas.unpack_deltas": (4,),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
@@ -97,6 +98,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return np.sort(arguments[-1][:returned])
     if name == "group.merge_runs":
         return [own[:returned] for own in arguments[:2]]
+    if name == "deltas.unpack_deltas":
+        return arguments[4] if returned else None
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
     kept = {

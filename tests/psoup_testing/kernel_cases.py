@@ -25,6 +25,7 @@ from psoup_testing import (
     grouping,
     keying,
     naming,
+    paging,
     pairing,
     piecing,
     searching,
@@ -344,6 +345,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
         rng.integers(0, 5, 40).astype(np.int32), rng.integers(0, 2, 5).astype(np.uint8), np.zeros(40, np.uint8),
     ),
     **keying.CASES,
+    **paging.CASES,
     "tally.tally_work": lambda rng: (
         rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
         np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,

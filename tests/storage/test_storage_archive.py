@@ -269,7 +269,8 @@ def test_a_damaged_archived_chunk_is_found_when_it_is_read(soup: RestartingPSoup
         soup.restart()  # the others can be read
 
 
-def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup) -> None:
+@pytest.mark.parametrize("places", [{}, {"x": 0}], ids=["by the library", "by pages"])
+def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup, places: dict[str, int]) -> None:
     """Parquet's checksums are of what is in a page; how many values that is stands before it."""
     make_archive(soup)
     entry = soup.engine.snapshot().by_id[1].chunks[4].data
@@ -283,9 +284,8 @@ def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(content)
         content[place // 8] ^= 1 << place % 8
-        source = StoredColumns(
-            path, len(whole), known.nbytes, known._footer, known._ranges, ColumnCache(0), 0, False, Covers(soup.path)
-        )
+        facts = (path, len(whole), known.nbytes, known._footer, known._ranges)
+        source = StoredColumns(*facts, places, ColumnCache(0), 0, False, Covers(soup.path))
         try:
             assert source.column(attribute).values.tolist() == whole, f"bit {place}: a silent wrong value"
             outcomes[True] += 1

@@ -1,7 +1,8 @@
 """Columns of stored chunks, read when a reader asks for them: the disk's side of `psoup.data.archived`.
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
-    take(a, k)  the row groups that hold the rows k, if they are few; their columns are not cached
+    take(a, k)  the row groups that hold the rows k, if they are few; the values of these rows alone are cached
+    within(…)   all pages of a column of whole numbers, in memory that the next column overwrites; the rows are cached
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
 The cache is bounded in bytes and shared by all readers; the least recently used columns go. Any thread; no lock is held
@@ -15,8 +16,9 @@ import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -27,12 +29,14 @@ import pyarrow.parquet as pq
 from psoup.columns import Array, Column, column_from_arrow
 from psoup.data.widening import absent_column
 from psoup.errors import Internal, PSoupError
-from psoup.kinds import arrow_type
+from psoup.kernels.select import range_mask
+from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.formats.chunk_file import DAMAGED, GROUP_ROWS, damaged
 from psoup_storage.formats.matches import NOTHING, SUFFIX, Index, read_index, read_matches
+from psoup_storage.formats.pages import Pages, has_pages
 
 
 class _Sized(Protocol):
@@ -42,10 +46,16 @@ class _Sized(Protocol):
 
 T = TypeVar("T", bound=_Sized)
 
+_ENTRY = 200
+_FEW = 8
+"""One in so many rows of a chunk at most: their values are kept, not the column."""
+_Key = tuple[str | int, ...]
+
 
 class ColumnCache:
-    """Columns by (file, name), indexes of matches by (file, ""): at most `limit` bytes. Two threads may read the same
-    column.
+    """Columns by (file, name), indexes of matches by (file, ""), and by longer keys what was read of a column in part.
+
+    At most `limit` bytes. Two threads may read the same column.
     """
 
     def __init__(self, limit: int) -> None:
@@ -53,10 +63,11 @@ class ColumnCache:
         self.bytes = 0
         self.reads = 0
         """Columns, or parts of them, that were read from files."""
-        self._columns: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self.pages = Pages()
+        self._columns: OrderedDict[_Key, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(self, key: tuple[str, str]) -> Any:
+    def known(self, key: _Key) -> Any:
         """The column if it is in the cache."""
         with self._lock:
             column = self._columns.get(key)
@@ -64,16 +75,17 @@ class ColumnCache:
                 self._columns.move_to_end(key)
             return column
 
-    def get(self, key: tuple[str, str], read: Callable[[], T]) -> T:
+    def get(self, key: _Key, read: Callable[[], T]) -> T:
         """The column, read if it is not in the cache."""
         cached: T | None = self.known(key)
         if cached is not None:
             return cached
         column = read()
-        self._put(key, column)
+        self.put(key, column)
         return column
 
-    def _put(self, key: tuple[str, str], column: _Sized) -> None:
+    def put(self, key: _Key, column: _Sized) -> None:
+        """Keep a column, in the place of what has its key."""
         with self._lock:
             before = self._columns.pop(key, None)
             self.bytes += column.nbytes - (0 if before is None else before.nbytes)
@@ -82,13 +94,47 @@ class ColumnCache:
                 self.bytes -= self._columns.popitem(last=False)[1].nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """The values of a column in some rows: int64, ascending."""
+
+    rows: Array
+    column: Column
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return self.rows.nbytes + self.column.nbytes
+
+    def take(self, rows: Array) -> Column | None:
+        """The values in rows that are among them; None if some are not."""
+        if len(rows) == len(self.rows):
+            return self.column if np.array_equal(rows, self.rows) else None
+        places = np.searchsorted(self.rows, rows)
+        inside = len(rows) < len(self.rows) and int(places[-1]) < len(self.rows)
+        return self.column.take(places) if inside and np.array_equal(self.rows[places], rows) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows with certain values: int64, ascending."""
+
+    rows: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, and of the entry, as there may be none."""
+        return self.rows.nbytes + _ENTRY
+
+
 class StoredColumns:
     """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad
     file.
 
     `nbytes`: of the file; `footer`: the number of bytes at its end that describe it, and their checksum. `ranges`:
-    uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `crc`: of all
-    bytes. `attached`: the file may have matches beside it. `covers`: they may have more matches.
+    uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `places`: of
+    columns that are surely in the form of `psoup_storage.formats.pages`, by name. `crc`: of all bytes. `attached`: the
+    file may have matches beside it. `covers`: they may have more matches.
     """
 
     def __init__(
@@ -98,6 +144,7 @@ class StoredColumns:
         nbytes: int,
         footer: tuple[int, int],
         ranges: Array,
+        places: Mapping[str, int],
         cache: ColumnCache,
         crc: int,
         attached: bool,
@@ -108,25 +155,49 @@ class StoredColumns:
         self.crc = crc
         self._rows = rows
         self._footer = footer
-        self._ranges = ranges
+        self._ranges, self._places = ranges, places
         self._attached = attached
         self._covers = covers
         self._cache = cache
 
     def column(self, attribute: Attribute) -> Column:
         """All values of an attribute."""
-        return self._cache.get((self.path.name, attribute.name), lambda: self._read([attribute], None)[0])
+        return self._cache.get((self.path.name, attribute.name), lambda: self._whole(attribute))
+
+    def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
+        """The rows (int64, ascending) whose order keys are in [low, last], if they are found sooner than by `column`.
+
+        None: ask for that.
+        """
+        key = (self.path.name, attribute.name, low, last)
+        found: _Rows | None = self._cache.known(key)
+        if found is not None:
+            return found.rows
+        if self._cache.known(key[:2]) is not None or (values := self._numbers(attribute, None)) is None:
+            return None
+        mask: Array = np.empty(len(values), np.uint8)
+        range_mask(values, low, last, mask)
+        rows = np.flatnonzero(mask.view(np.bool_))
+        if len(rows) * _FEW <= self._rows:
+            self._cache.put(key, _Rows(rows))
+            self._keep_some(attribute, rows, values.take(rows))
+        return rows
 
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
         """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
+        taken = {attribute: self._known(attribute, rows) for attribute in attributes}
         groups = np.unique(rows // GROUP_ROWS)
-        cached = [self._cache.known((self.path.name, attribute.name)) for attribute in attributes]
-        if 2 * len(groups) * GROUP_ROWS > self._rows:
-            return [(self.column(a) if c is None else c).take(rows) for a, c in zip(attributes, cached, strict=True)]
-        missing = [attribute for attribute, column in zip(attributes, cached, strict=True) if column is None]
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
-        read = iter(self._read(missing, [int(group) for group in groups]) if missing else [])
-        return [next(read).take(inside) if column is None else column.take(rows) for column in cached]
+        for attribute in [attribute for attribute, column in taken.items() if column is None]:
+            if len(rows) * _FEW <= self._rows and (values := self._numbers(attribute, groups)) is not None:
+                taken[attribute] = self._keep_some(attribute, rows, values.take(inside))
+            elif 2 * len(groups) * GROUP_ROWS > self._rows:
+                taken[attribute] = self.column(attribute).take(rows)
+        missing = [attribute for attribute, column in taken.items() if column is None]
+        if missing:
+            read = self._read(missing, [int(group) for group in groups])
+            taken |= {attribute: column.take(inside) for attribute, column in zip(missing, read, strict=True)}
+        return [column for attribute in attributes if (column := taken[attribute]) is not None]
 
     def evaluated(self) -> Array:
         """The queries whose matches are beside the file or in covers, int64[r, 2]."""
@@ -159,20 +230,76 @@ class StoredColumns:
         name = "" if path is None else f"/{path.parent.name}"
         return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc, self._rows))
 
-    def expect(self, places: Sequence[int], rows: Array | None) -> None:
-        """Tell the system which columns, by their places in the file, are read soon. `column` reports failures."""
-        columns = self._ranges[[place for place in places if place < len(self._ranges)]]
-        if not columns.size:
+    def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
+        """Tell the system which columns, with their places in the file, are read soon, if they are not in the cache.
+
+        `column` reports failures.
+        """
+        places = [place for attribute, place in columns if not self._is_known(attribute, rows)]
+        ranges = self._ranges[[place for place in places if place < len(self._ranges)]]
+        if not ranges.size:
             return
         if rows is not None:
-            columns = columns[:, np.unique(rows // GROUP_ROWS)]
+            ranges = ranges[:, np.unique(rows // GROUP_ROWS)]
         with suppress(OSError):
             handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                for start, size in [*columns.reshape(-1, 2).tolist(), (self.nbytes - self._footer[0], 0)]:
+                for start, size in [*ranges.reshape(-1, 2).tolist(), (self.nbytes - self._footer[0], 0)]:
                     os.posix_fadvise(handle, start, size, os.POSIX_FADV_WILLNEED)
             finally:
                 os.close(handle)
+
+    def _known(self, attribute: Attribute, rows: Array) -> Column | None:
+        """The values at positions `rows` if they are in the cache."""
+        column = self._cache.known((self.path.name, attribute.name))
+        if column is None:
+            some = self._cache.known((self.path.name, attribute.name, "some"))
+            return None if some is None or not len(rows) else some.take(rows)
+        taken: Column = column.take(rows)
+        return taken
+
+    def _is_known(self, attribute: Attribute, rows: Array | None) -> bool:
+        """Whether the values are in the cache: all, or those of some rows."""
+        if rows is not None:
+            return self._known(attribute, rows) is not None
+        return self._cache.known((self.path.name, attribute.name)) is not None
+
+    def _keep_some(self, attribute: Attribute, rows: Array, values: Array) -> Column:
+        """Keep the values of some rows, and return them."""
+        column = Column(attribute.type, values.astype(TYPES[attribute.type.kind].dtype, copy=False))
+        if len(rows):
+            self._cache.put((self.path.name, attribute.name, "some"), _Some(rows, column))
+        return column
+
+    def _whole(self, attribute: Attribute) -> Column:
+        values = self._numbers(attribute, None)
+        if values is None:
+            return self._read([attribute], None)[0]
+        return Column(attribute.type, values.astype(TYPES[attribute.type.kind].dtype))
+
+    def _numbers(self, attribute: Attribute, groups: Array | None) -> Array | None:
+        """The values in some row groups, None: all, as whole numbers; they stay until the thread reads others.
+
+        None if they are not such, or cannot be read like that: damage is for `_read` to report.
+        """
+        place = self._places.get(attribute.name, -1)
+        if place < 0 or not has_pages(attribute.type):
+            return None
+        ranges, rows = self._ranges[place], self._rows
+        if groups is not None:
+            ranges, rows = ranges[groups], sum(min(GROUP_ROWS, rows - GROUP_ROWS * g) for g in groups.tolist())
+        with suppress(OSError):
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                size, checksum = self._footer
+                if zlib.crc32(os.pread(handle, size, self.nbytes - size)) == checksum:
+                    nullable = attribute.nullable
+                    values = self._cache.pages.numbers(handle, ranges.tolist(), rows, attribute.type, nullable)
+                    self._cache.reads += values is not None
+                    return values
+            finally:
+                os.close(handle)
+        return None
 
     def _read(self, attributes: Sequence[Attribute], groups: list[int] | None) -> list[Column]:
         self._cache.reads += len(attributes)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary, finalize
@@ -29,7 +30,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.stored import StoredChunk
 from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
-from psoup.model import StreamSpec
+from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.wording import counted
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
@@ -124,7 +125,16 @@ class ChunkFolder:
         ranges = np.array(facts.pop("ranges", []), np.uint32)
         path = self.path / row.file
         source = self._in_use[row.file] = StoredColumns(
-            path, row.rows, row.bytes, footer, ranges, self.cache, row.crc, row.attached, self.covers
+            path,
+            row.rows,
+            row.bytes,
+            footer,
+            ranges,
+            {} if row.attached else _places(spec, len(ranges)),
+            self.cache,
+            row.crc,
+            row.attached,
+            self.covers,
         )
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
@@ -170,6 +180,14 @@ class ChunkFolder:
         orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
         self.remove(orphans, read=read)
         return orphans
+
+
+@lru_cache(1_024)
+def _places(spec: StreamSpec, columns: int) -> Mapping[str, int]:
+    """The places of the columns of a file that the service wrote, of which there are some: see `encode_chunk`."""
+    own = columns if spec.event_time else columns - 1
+    named = {attribute.name: place for place, attribute in enumerate(spec.schema.attributes[: max(own, 0)])}
+    return named if spec.event_time or own < 0 else named | {TIME_COLUMN: own}
 
 
 def _ties(times: Array, before: ChunkRow | None) -> int:

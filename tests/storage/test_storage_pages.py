@@ -1,0 +1,117 @@
+"""Columns that are read from their pages have the values that the library reads, or are left to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.columns import Array, Column, columns_from_arrow
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk import ChunkView
+from psoup.model import Kind, StreamSpec
+from psoup.sql import create_stream
+from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.folder import ChunkFolder
+
+CREATE = (
+    "CREATE STREAM s (a BIGINT, n BIGINT, d DECIMAL(9, 2), e DECIMAL(18, 0), t TIMESTAMP NOT NULL, y DATE, w TEXT,"
+    " f DOUBLE) TIMESTAMP BY t"
+    " RETENTION 20 ROWS ARCHIVE 1000000 ROWS"
+)
+ROWS = 40_000
+WIDE = {"a": 2**62, "d": 10**9 - 1, "e": 10**17, "y": 10**6}
+
+
+def columns(rng: np.random.Generator) -> dict[str, Array]:
+    """Values of all sizes, from row group to row group others; NULLs in one column."""
+    sizes = np.repeat([1, 900, 2**40], [16_384, 16_384, ROWS - 2 * 16_384])
+    out = {name: rng.integers(-most, most, ROWS) % np.minimum(sizes, most) for name, most in WIDE.items()}
+    return out | {"t": np.sort(rng.integers(0, 10**15, ROWS))}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[ArchivedChunk, tuple[Column, ...], ColumnCache]:
+    """A chunk on disk, its columns as they were, and the cache of its columns."""
+    path: Path = tmp_path_factory.mktemp("pages")
+    rng, spec = np.random.default_rng(5), create_stream(CREATE)
+    values = columns(rng)
+    table = pa.table(
+        {
+            "a": values["a"],
+            "n": pa.array(values["a"], mask=np.arange(ROWS) == 7),
+            "d": decimals(values["d"], 9, 2),
+            "e": decimals(values["e"], 18, 0),
+            "t": pa.array(values["t"]).cast(pa.timestamp("us")),
+            "y": pa.array((values["y"] % 30_000).astype(np.int32)).cast(pa.date32()),
+            "w": [f"w{n}" for n in range(ROWS)],
+            "f": rng.random(ROWS),
+        }
+    )
+    own, cache = columns_from_arrow(spec.schema, table), ColumnCache(1 << 30)
+    chunk = ChunkView(0, 0, own[4].values, own, 100 * ROWS)
+    return archived(path, spec, chunk, cache), own, cache
+
+
+def decimals(values: Array, precision: int, scale: int) -> pa.Array:
+    """Whole numbers as decimals, each in units of the last digit."""
+    words = np.stack([values, values >> 63], axis=1).tobytes()
+    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(values), [None, pa.py_buffer(words)])
+
+
+def archived(path: Path, spec: StreamSpec, chunk: ChunkView, cache: ColumnCache) -> ArchivedChunk:
+    folder = ChunkFolder(path, cache, Covers(path))
+    return folder.archived(spec, folder.write(1, spec, chunk, None))
+
+
+def test_columns_are_read_by_pages_where_they_can_be(
+    stored: tuple[ArchivedChunk, tuple[Column, ...], ColumnCache],
+) -> None:
+    chunk, own, _ = stored
+    assert isinstance(chunk.source, StoredColumns)
+    by_pages = set()
+    for attribute, column in zip(chunk.spec.schema.attributes, own, strict=True):
+        numbers = chunk.source._numbers(attribute, None)
+        if numbers is not None:
+            by_pages.add(attribute.name)
+            assert np.array_equal(numbers, column.order_keys()), attribute.name
+        whole = chunk.source.column(attribute)
+        assert np.array_equal(whole.values, column.values), attribute.name
+        assert whole.values.dtype == column.values.dtype
+    assert by_pages == {"a", "d", "e", "t", "y"}, "not what has NULLs, texts and doubles"
+
+
+@pytest.mark.parametrize("rows", [[0], [16_383, 16_384], [5, 20_000, 39_999], list(range(30_000, 30_100))])
+def test_some_rows_and_their_values_are_found_and_kept(
+    stored: tuple[ArchivedChunk, tuple[Column, ...], ColumnCache], rows: list[int]
+) -> None:
+    chunk, own, cache = stored
+    cache._columns.clear()
+    attributes = chunk.spec.schema.attributes
+    for _ in range(2):
+        taken = chunk.source.take(attributes, np.array(rows))
+        for attribute, column, wanted in zip(attributes, taken, own, strict=True):
+            assert column.to_list() == wanted.take(np.array(rows)).to_list(), attribute.name
+    reads = cache.reads
+    chunk.source.take([a for a in attributes if a.type.kind is Kind.BIGINT and a.name == "a"], np.array(rows[:1]))
+    assert cache.reads == reads, "fewer rows of those that are kept need no reading"
+
+
+def test_rows_of_a_range_are_those_of_the_values(
+    stored: tuple[ArchivedChunk, tuple[Column, ...], ColumnCache],
+) -> None:
+    chunk, own, cache = stored
+    cache._columns.clear()
+    for attribute, column in zip(chunk.spec.schema.attributes, own, strict=True):
+        if attribute.name in {"n", "w", "f"}:
+            continue
+        keys = column.order_keys()
+        for low, last in ((int(keys[9]), int(keys[9])), (-5, 5), (-(2**63), 2**63 - 1), (7, 6)):
+            for _ in range(2):
+                rows = chunk.source.within(attribute, low, last)
+                assert rows is not None
+                assert np.array_equal(rows, np.flatnonzero((keys >= low) & (keys <= last)))
+    assert cache.bytes > 0
