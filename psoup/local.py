@@ -29,6 +29,7 @@ from psoup.answer.by_tuple import matches, matches_between, matches_many
 from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.packed import check_packs
 from psoup.answer.reasons import Row, Why, why
 from psoup.answer.reused import check_folds
 from psoup.answer.table import Table, invoke_table
@@ -386,6 +387,7 @@ class LocalPSoup:
         """Check every invariant of every structure."""
         self.engine.check()
         check_folds(self.engine.snapshot())
+        check_packs(self.engine.snapshot())
         self.admission.check()
 
 

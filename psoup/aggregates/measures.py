@@ -83,6 +83,28 @@ def folding_of(measure: Measure) -> Folding:
     return folding
 
 
+Name = tuple[Folding, tuple[object, ...], object]
+
+
+def state_of(measure: Measure) -> Name:
+    """The name of the state that a measure is made of: those of an equal name are made of the same."""
+    return folding_of(measure), measure.args, measure.condition
+
+
+def counts_rows(measure: Measure) -> bool:
+    """Whether a measure is COUNT(*) without FILTER: there is no need of a state where rows are counted anyway."""
+    return measure.function == "count" and not measure.args and measure.condition is None
+
+
+def states_for(measures: Sequence[Measure]) -> dict[Name, Measure]:
+    """The states that measures are made of beside the number of rows, and the first measure of each."""
+    names = dict[Name, Measure]()
+    for measure in measures:
+        if not counts_rows(measure):
+            names.setdefault(state_of(measure), measure)
+    return names
+
+
 def rows_for(
     measure: Measure, args: Sequence[Column], condition: Column | None, codes: Array | None, rows: int
 ) -> Rows:

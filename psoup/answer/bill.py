@@ -5,6 +5,7 @@
     search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
     folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
+    fold packs            states of many clauses          pack       can be given up: made again by the next tables
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
     predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
     query catalog         blocks; records by a sample     query      an estimate: Python's own objects
@@ -71,6 +72,7 @@ def memory_bill(snapshot: Snapshot) -> Bill:
         _codes(views),
         _keys(views),
         _folds(views),
+        _packs(views),
         *_results(views),
         _index(views),
         _catalog(snapshot),
@@ -125,6 +127,13 @@ def _folds(views: list[StreamView]) -> Item:
     rooms = {id(view.folds): view.folds for view in views}.values()
     size = sum(room.held for room in rooms)
     return Item("folds", size, size, sum(room.spans for room in rooms), "span")
+
+
+def _packs(views: list[StreamView]) -> Item:
+    """Bytes of the folds of many clauses; all streams have one room for them."""
+    rooms = {id(view.packs): view.packs for view in views}.values()
+    size = sum(room.held for room in rooms)
+    return Item("fold packs", size, size, sum(room.spans for room in rooms), "pack")
 
 
 def _results(views: list[StreamView]) -> tuple[Item, Item]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from psoup.aggregates.measures import folding_of, rows_for
+from psoup.aggregates.measures import Name, counts_rows, folding_of, rows_for, state_of, states_for
+from psoup.aggregates.packs import FoldPack, pack_of, taken
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.outputs import shown
 from psoup.answer.shaped import Shown, count_errors
 from psoup.answer.source_rows import Reading
-from psoup.answer.together import Found, Together
+from psoup.answer.together import Found, Part, Together, Told
 from psoup.columns import Array, Column, concat_columns
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
@@ -42,15 +44,6 @@ class Folds:
     having: Expr | None
     outputs: tuple[Expr, ...]
 
-    @property
-    def counts(self) -> bool:
-        """Whether nothing but rows is counted."""
-        return all(name_of(measure) == ROWS_COUNTED for measure in self.node.measures)
-
-
-ROWS_COUNTED = ("count", (), None)
-"""The name of count(*) without FILTER."""
-
 
 def can_be_folded(measure: Measure) -> bool:
     """Whether a measure has a state of fixed size for each group, which is exact."""
@@ -71,33 +64,32 @@ def folds_of(plan: Node) -> Folds | None:
     return Folds(node, having, tuple(output.expr for output in plan.schema))
 
 
-def folded(folds: Folds, together: Together, low: int, high: int, most: int, reading: Reading) -> Folded:
-    """The aggregates of all clauses over the tuples with IDs in [low, high). Raises as `Together.found`."""
-    made = Folded(folds, reading, len(together.ids))
-    if folds.counts:
-        made.rows, errors = together.counted(low, high, most)
-        made.errors += errors
-        return made
-    for found in together.found(low, high, most):
-        made.add(found)
-    return made
-
-
 class Folded:
     """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have."""
 
-    def __init__(self, folds: Folds, reading: Reading, clauses: int) -> None:
-        self._folds, self._reading, self._clauses = folds, reading, clauses
+    def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
+        self._measures, self._reading, self._clauses = measures, reading, clauses
         self.errors: Array = np.zeros(clauses, np.int64)
         self.rows: Array = np.zeros(clauses, np.int64)
-        self._states: dict[object, tuple[Measure, Folding, State]] = {}
-        for measure in folds.node.measures:
-            if name_of(measure) != ROWS_COUNTED:
-                folding = folding_of(measure)
-                self._states.setdefault(state_of(measure), (measure, folding, folding.empty(clauses)))
-        read = [expr for measure in folds.node.measures for expr in read_by(measure)]
+        self._states: dict[Name, tuple[Measure, Folding, State]] = {}
+        for name, measure in states_for(measures).items():
+            folding = folding_of(measure)
+            self._states[name] = measure, folding, folding.empty(clauses)
+        read = [expr for measure in measures for expr in read_by(measure)]
         self._wanted: list[Expr] = list(dict.fromkeys(read))
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
+
+    def read(self, together: Together, parts: Sequence[Part], most: int, told: Told) -> None:
+        """Fold the matches of all clauses in some parts of chunks, in their order. Raises TooManyPairs."""
+        for part in parts:
+            self._reading.budget.check()
+            if self._states:
+                self.add(together.in_chunk(*part, most, told))
+                continue
+            counts, errors = together.counted(part, most, told)
+            self.rows += counts
+            if errors is not None:
+                self.errors += errors
 
     def add(self, found: Found) -> None:
         """Fold the matches of a chunk, in the order of its tuples: files are read in that order."""
@@ -124,28 +116,50 @@ class Folded:
             state = folding.add(state, rows_for(measure, args, condition, codes, len(codes)))
             self._states[name] = measure, folding, state
 
+    def join(self, pack: FoldPack, rows: Array | None, places: Array) -> None:
+        """Add a pack of later rows: the clauses at `rows` among its own (None: all), whose places are `places`."""
+        if pack.errors is not None:
+            self.errors[places] += pack.errors if rows is None else pack.errors[rows]
+        lines, places = pack.lines(rows, places)
+        self.rows[places] += pack.matched if lines is None else pack.matched[lines]
+        for which, (name, (measure, folding, state)) in enumerate(self._states.items()):
+            state = folding.combine(state, pack.state(which, folding, lines), places)
+            self._states[name] = measure, folding, state
+
+    def packed(self, ids: Array) -> FoldPack:
+        """The states as a pack of the clauses with some IDs: those at the same places here."""
+        some = np.flatnonzero(self.rows)
+        at = some if 3 * len(some) < 2 * len(ids) else None
+        states = [taken(folding, state, at) for _, folding, state in self._states.values()]
+        return pack_of(ids, at, self.rows if at is None else self.rows[at], self.errors, states)
+
+    def plain(self) -> list[Any]:
+        """All of it as lists: rows, errors, and the values of each state."""
+        values = [folding.finish(state, measure, self._clauses) for measure, folding, state in self._states.values()]
+        return [self.rows.tolist(), self.errors.tolist(), *[column.to_arrow().to_pylist() for column in values]]
+
     @property
     def nbytes(self) -> int:
         """Bytes of the states."""
         return self.rows.nbytes + sum(size_of(state) for _, _, state in self._states.values())
 
-    def shown(self) -> Shown:
+    def shown(self, folds: Folds) -> Shown:
         """The clauses that satisfy HAVING, a row each, and the columns that these show."""
         whole: dict[int, Column] = {}
-        for place, measure in enumerate(self._folds.node.measures):
-            if name_of(measure) == ROWS_COUNTED:
+        for place, measure in enumerate(self._measures):
+            if counts_rows(measure):
                 whole[place] = Column(BIGINT, self.rows)
             else:
                 _, folding, state = self._states[state_of(measure)]
                 whole[place] = folding.finish(state, measure, self._clauses)
         rows, hidden = np.arange(self._clauses), np.zeros(self._clauses, np.int64)
-        if self._folds.having is not None:
-            (condition,) = computed([self._folds.having], whole, self._reading)
+        if folds.having is not None:
+            (condition,) = computed([folds.having], whole, self._reading)
             count_errors([condition], rows, hidden)
             passed = condition.values if condition.valid is None else condition.values & condition.valid
             rows = np.flatnonzero(passed)
             whole = {place: column.take(rows) for place, column in whole.items()}
-        columns = computed(self._folds.outputs, whole, self._reading)
+        columns = computed(folds.outputs, whole, self._reading)
         return Shown(rows, None, columns, self.errors, hidden)
 
 
@@ -174,13 +188,3 @@ def _computed(
 def read_by(measure: Measure) -> list[Expr]:
     """The expressions over tuples that a measure reads."""
     return [*measure.args, *([] if measure.condition is None else [measure.condition])]
-
-
-def name_of(measure: Measure) -> object:
-    """What a measure is made of: measures of an equal name are equal."""
-    return measure.function, measure.args, measure.condition
-
-
-def state_of(measure: Measure) -> object:
-    """Measures of an equal name are made of the same state."""
-    return folding_of(measure), measure.args, measure.condition

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.measures import folding_of, rows_for
+from psoup.aggregates.measures import counts_rows, folding_of, rows_for, state_of
 from psoup.aggregates.state import State
-from psoup.answer.folded import ROWS_COUNTED, can_be_folded, computed, name_of, read_by, state_of
+from psoup.answer.folded import can_be_folded, computed, read_by
 from psoup.answer.shaped import Gathered, Shape, Shown, count_errors, refuse_many
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
@@ -99,7 +99,7 @@ def _measures(node: Aggregate, columns: dict[Expr, Column], rows: Array, counts:
     """The measures of all groups; rows: int64[m], the matches, group after group; counts: how many each group has."""
     states, groups = dict[object, State](), np.zeros(0, np.int32)
     for measure in node.measures:
-        if name_of(measure) == ROWS_COUNTED:
+        if counts_rows(measure):
             yield Column(BIGINT, counts)
             continue
         if not len(groups):

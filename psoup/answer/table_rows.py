@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from psoup.answer.asked import Alike, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.folded import Folds, folded, folds_of
+from psoup.answer.folded import Folds, folds_of
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
+from psoup.answer.packed import folded
 from psoup.answer.ranked import can_be_ranked, ranked, read_of
 from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
@@ -172,9 +173,10 @@ class Asking:
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         if made.folds is not None:
-            states = folded(made.folds, together, part.range.low, part.range.high, most, self._reading(made))
+            reading, measures = self._reading(made), made.folds.node.measures
+            states = folded(measures, together, part.range.low, part.range.high, most, reading)
             with self.held(states.nbytes):
-                return self._of_each(made, places, states.shown(), back, most, [])
+                return self._of_each(made, places, states.shown(made.folds), back, most, [])
         assert made.shape is not None
         gathered = self._gathered(made, made.shape, together, most)
         with self.held(gathered.nbytes):

@@ -10,6 +10,7 @@ What comes is what `matches_in` finds for each clause, whatever is covered.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,12 @@ from psoup.results.sets import Pairs, Wanted, all_evaluated, evaluated, joined, 
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
+
+Part = tuple[ChunkEntry, int, int]
+"""A chunk, and the rows of it from where to where."""
+
+Told = Callable[[int], None] | None
+"""Is told of tuples on disk that are done."""
 
 
 @dataclass(slots=True)
@@ -82,34 +89,24 @@ class Together:
         Raises TooManyPairs if a chunk has more than `most`, ResourceExhausted if too much is to be read from the disk.
         """
         parts = list(parts_of(self.view, low, high))
-        told = self._refuse_or_begin(parts)
-        for entry, start, stop in parts:
+        told = self.begin(parts)
+        for part in parts:
             self.budget.check()
-            found = self._in_chunk(entry, start, stop, most, told)
+            found = self.in_chunk(*part, most, told)
             if len(found.pairs.which) or found.errors is not None:
                 yield found
 
-    def counted(self, low: int, high: int, most: int) -> tuple[Array, Array]:
-        """How many matches with IDs in [low, high) each clause has, and its errors: int64[k]. Raises as `found`."""
-        counts: Array = np.zeros(len(self.ids), np.int64)
-        errors: Array = np.zeros(len(self.ids), np.int64)
-        parts = list(parts_of(self.view, low, high))
-        told = self._refuse_or_begin(parts)
-        for entry, start, stop in parts:
-            self.budget.check()
-            if all_evaluated(entry.results, self.ids):
-                counts += kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
-                kept = self._errors_kept(entry.results)
-                errors += 0 if kept is None else kept
-                continue
-            found = self._in_chunk(entry, start, stop, most, told)
-            counts += np.bincount(found.pairs.which, minlength=len(self.ids))
-            errors += 0 if found.errors is None else found.errors
-        return counts, errors
+    def counted(self, part: Part, most: int, told: Told) -> tuple[Array, Array | None]:
+        """How many matches each clause has in a part of a chunk, int64[k], and its errors, as `in_chunk`."""
+        entry, start, stop = part
+        if all_evaluated(entry.results, self.ids):
+            counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
+            return counts, self._errors_kept(entry.results)
+        found = self.in_chunk(entry, start, stop, most, told)
+        return np.bincount(found.pairs.which, minlength=len(self.ids)), found.errors
 
-    def _in_chunk(
-        self, entry: ChunkEntry, start: int, stop: int, most: int, told: Callable[[int], None] | None
-    ) -> Found:
+    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, most: int, told: Told) -> Found:
+        """The matches in a part of a chunk. `told`: what `begin` returned. Raises TooManyPairs."""
         results = entry.results
         errors = self._errors_kept(results)
         if all_evaluated(results, self.ids):
@@ -171,7 +168,7 @@ class Together:
         pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, 2**62)
         return Pairs(places[pairs.which], pairs.offsets)
 
-    def _refuse_or_begin(self, parts: list[tuple[ChunkEntry, int, int]]) -> Callable[[int], None] | None:
+    def begin(self, parts: Sequence[Part]) -> Told:
         """Refuse what would take too long on disk; the result, if there is one, is told of tuples that are done."""
         on_disk = [
             stop - start
@@ -226,13 +223,13 @@ class Together:
         return errors if errors.any() else None
 
 
-def parts_of(view: StreamView, low: int, high: int) -> Iterator[tuple[ChunkEntry, int, int]]:
-    """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where."""
+def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
+    """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where. O(parts)."""
     if low >= high:
         return
-    first = int(np.searchsorted([entry.data.first_id for entry in view.chunks], low, "right")) - 1
-    for entry in view.chunks[max(first, 0) :]:
-        data = entry.data
+    first = bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1
+    for at in range(max(first, 0), len(view.chunks)):
+        entry, data = view.chunks[at], view.chunks[at].data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break

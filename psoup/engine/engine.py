@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
@@ -54,6 +55,9 @@ from psoup.runner import Runner, serial
 BY_HAND = "taken out by the operator"
 _FOLDS_SHARE = 64
 """The share of the memory that folds may take: a 64th. What they save is worth more than results of its size."""
+
+_PACKS_SHARE = 16
+"""The share of the memory that folds of many clauses at once may take; they leave it before results do."""
 
 _NAMED = 8
 """How many query IDs a piece of news names."""
@@ -101,6 +105,7 @@ class Engine:
         room = min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE
         self._keys = KeyRoom(max(room, 0), config.shape.key_probes, config.shape.keys_at_once)
         self._folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan)
+        self._packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan)
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -283,7 +288,7 @@ class Engine:
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
         attention = Attention(event.stream_id, self._board)
-        rooms = self._keys, self._folds
+        rooms = self._keys, self._folds, self._packs
         state = StreamState(event, self.config, attention, self._registry.next_sqc, *rooms, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
@@ -293,6 +298,7 @@ class Engine:
         self._board.forget(stream_id)
         self._verification.drop(stream_id)
         self._archiving.pop(stream_id, None)
+        self._packs.drop(stream_id)
         view = self._views.pop(stream_id, None)
         if view is not None:
             del self._named[_name(view)]
@@ -331,11 +337,12 @@ class Engine:
     def _keep_budget(self) -> None:
         """Give up search codes, then key indexes, then the oldest sealed results, while they are over what is left.
 
-        Key indexes may take what the results do not, and never the last eighth; folds have a small share of their own.
+        Key indexes may take what the results do not, and never the last eighth; folds have a small share of their own,
+        and those of many clauses leave it for results.
         """
         states = list(self._streams.values())
         budget = self.config.memory_bytes
-        left = budget - self._taken() - self._folds.held
+        left = budget - self._taken() - self._folds.held - self._packs.held
         left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
         free = left - sum(state.results_bytes for state in states)
         self._keys.bound(max(free - budget // RESULTS_SHARE, 0))
@@ -344,6 +351,8 @@ class Engine:
             for state in states:
                 state.shelf.forget_search_codes()
         over -= self._keys.give_up(over)
+        if over > 0:
+            over -= self._packs.give_up(over)
         for state in states:
             if over <= 0:
                 return

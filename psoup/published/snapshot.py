@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 
 from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
 from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
@@ -101,6 +102,8 @@ class StreamView:
     """The room of the key indexes that readers make, of all streams."""
     folds: FoldRoom
     """The room of what readers have folded, of all streams."""
+    packs: PackRoom
+    """The room of what is folded of many clauses at once, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
 

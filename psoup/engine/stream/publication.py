@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
 from psoup.data.data_stem import DataSteM
 from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.clauses import StreamClauses
@@ -24,10 +25,10 @@ from psoup.results.open import OpenResults, OpenView
 class Publication:
     """The identity of a stream, and how its parts are shown to readers."""
 
-    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom) -> None:
+    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom, packs: PackRoom) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
-        self._room, self._keys, self._folds = MatchRoom(), keys, folds
+        self._room, self._keys, self._folds, self._packs = MatchRoom(), keys, folds, packs
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -73,6 +74,7 @@ class Publication:
             room=self._room,
             keys=self._keys,
             folds=self._folds,
+            packs=self._packs,
             outside=clauses.quarantine.outside,
         )
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
@@ -54,6 +55,7 @@ class StreamState:
         next_sqc: int,
         keys: KeyRoom,
         folds: FoldRoom,
+        packs: PackRoom,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
@@ -66,7 +68,7 @@ class StreamState:
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
-        self._publication = Publication(event, keys, folds)
+        self._publication = Publication(event, keys, folds, packs)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)

@@ -1,0 +1,230 @@
+"""Fold packs: the states of many clauses in a span of closed chunks, as columns, kept for the next invocation.
+
+    ids      5   7   9  12     SQC IDs, ascending: all of these are folded, and no other clause is
+    at           1       3     places among `ids` of those that have a match; None: there is a state for each
+    states      16      40     columns, in as few bytes as hold them
+
+Spans are those of `psoup.aggregates.folds`: a chunk, or 16 of them, 256, … A span may have several packs, made at
+different times for different clauses. A clause that is in none of them is not folded, which is not "no match". Packs
+never change, and all of them may be dropped at any time. The order of the stream is that of the spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.aggregates.folds import Span
+from psoup.aggregates.measures import Name, states_for
+from psoup.aggregates.state import Folding, State, size_of
+from psoup.aggregates.sums import DoubleSum
+from psoup.columns import Array, Column
+from psoup.plan.nodes import Measure
+
+_NARROW = (np.int8, np.int16, np.int32)
+_PACK_BYTES = 1_000
+"""Bytes of the objects of a pack, beside arrays: about."""
+_SMALL = 1 << 16
+"""Bytes up to which the pack of a narrower span stays when a wider one has its states."""
+_ROSTERS = 8
+_COUNTED_ANEW = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldPack:
+    """The states of clauses; see the module. `matched`: tuples, of each clause that has a state. `errors`: of WHERE
+    and of arguments, of each clause, int64[k], or None: there are none."""
+
+    ids: Array
+    at: Array | None
+    matched: Array
+    errors: Array | None
+    states: tuple[State, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes but those of `ids`, which many packs share."""
+        arrays = [self.at, self.matched, self.errors]
+        held = sum(array.nbytes for array in arrays if array is not None)
+        return _PACK_BYTES + held + sum(map(size_of, self.states))
+
+    def lines(self, rows: Array | None, places: Array) -> tuple[Array | None, Array]:
+        """The lines of the states of some clauses (None: of all), and their places; clauses without a match have none.
+
+        `rows`: int64, where the clauses are among `ids`, ascending; `places`: int64, what each is called. O(rows).
+        """
+        if self.at is None:
+            return rows, places
+        if rows is None:
+            return None, places[self.at]
+        if not len(self.at):
+            return rows[:0], places[:0]
+        line = np.minimum(np.searchsorted(self.at, rows), len(self.at) - 1)
+        some = np.flatnonzero(self.at[line] == rows)
+        return line[some], places[some]
+
+    def state(self, which: int, folding: Folding, lines: Array | None) -> State:
+        """One of the states, of some lines or of all, as `combine` takes it. O(lines)."""
+        return tuple([_widened(part) for part in taken(folding, self.states[which], lines)])
+
+
+def pack_of(ids: Array, at: Array | None, matched: Array, errors: Array | None, states: Sequence[State]) -> FoldPack:
+    """Pack states of some of the clauses `ids`: those at some places, or None, of all. O(clauses)."""
+    kept = tuple([tuple([_narrowed(part) for part in state]) for state in states])
+    found = None if errors is None or not errors.any() else errors
+    return FoldPack(ids, None if at is None else at.astype(np.int32), _narrow(matched), found, kept)
+
+
+def taken(folding: Folding, state: State, groups: Array | None) -> State:
+    """The state of some of its groups, int64; None: of all."""
+    if groups is None:
+        return state
+    if isinstance(folding, DoubleSum):
+        counts, sums, scale, odd = state
+        return counts.take(groups), _rows(sums, groups), scale, _rows(odd, groups) if len(odd) else odd
+    return tuple([_rows(part, groups) for part in state])
+
+
+def _rows(part: Array | Column, groups: Array) -> Array | Column:
+    return part.take(groups, 0) if isinstance(part, np.ndarray) else part.take(groups)
+
+
+def _narrow(array: Array) -> Array:
+    """The integers in as few bytes as hold them all."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    for kind in _NARROW:
+        info = np.iinfo(kind)
+        if info.min <= low and high <= info.max:
+            return array.astype(kind)
+    return array
+
+
+def _narrowed(part: Array | Column) -> Array | Column:
+    """Integers of 64 bits in fewer; of those that have two words but need one, one."""
+    if not isinstance(part, np.ndarray) or part.dtype != np.int64:
+        return part
+    if part.ndim == 2 and part.shape[1] == 2 and bool((part[:, 0] >> 63 == part[:, 1]).all()):
+        return _narrow(part[:, :1])
+    return _narrow(part)
+
+
+def _widened(part: Array | Column) -> Array | Column:
+    """What was narrowed, as it was."""
+    if not isinstance(part, np.ndarray) or part.dtype.kind != "i":
+        return part
+    if part.ndim == 2 and part.shape[1] == 1:
+        words = np.empty((len(part), 2), np.int64)
+        words[:, 0] = part[:, 0]
+        np.right_shift(words[:, 0], 63, out=words[:, 1])
+        return words
+    return part.astype(np.int64, copy=False)
+
+
+@dataclass(slots=True, eq=False)
+class Packs:
+    """The packs of one stream for some states. Any thread: spans come and go in single steps."""
+
+    measures: tuple[Measure, ...]
+    """One for each state."""
+    spans: dict[Span, tuple[FoldPack, ...]] = field(default_factory=dict)
+    rosters: list[Array] = field(default_factory=list)
+    """The latest `ids`, so that packs of the same clauses share them."""
+    nbytes: int = 0
+    used: bool = True
+    oldest: int | None = None
+
+    def shared(self, ids: Array) -> Array:
+        """Equal IDs that packs have already, or these. O(ids)."""
+        for other in self.rosters:
+            if other is ids or (len(other) == len(ids) and other[-1] == ids[-1] and np.array_equal(other, ids)):
+                return other
+        self.rosters = [ids, *self.rosters[: _ROSTERS - 1]]
+        self.nbytes += ids.nbytes
+        return ids
+
+    def put(self, span: Span, pack: FoldPack, fan: int) -> None:
+        """Keep a pack; large ones of its chunks go if it has all of their clauses. O(fan)."""
+        self.spans[span] = (*self.spans.get(span, ()), pack)
+        level, number = span
+        for child in range(number * fan, (number + 1) * fan) if level else ():
+            packs = self.spans.get((level - 1, child), ())
+            left = tuple([own for own in packs if own.ids is not pack.ids or own.nbytes <= _SMALL])
+            if len(left) < len(packs):
+                self.spans[level - 1, child] = left
+        self.count()
+
+    def forget(self, oldest: int, fan: int) -> None:
+        """Drop spans all of whose chunks have a number below `oldest`. O(spans) if chunks have gone."""
+        if oldest != self.oldest:
+            self.oldest = oldest
+            for level, number in list(self.spans):
+                if (number + 1) * fan**level <= oldest:
+                    self.spans.pop((level, number), None)
+            self.count()
+
+    def count(self) -> None:
+        """Count the bytes anew. O(spans)."""
+        packs = [pack for span in list(self.spans.values()) for pack in span]
+        rosters = {id(ids): ids.nbytes for ids in [*self.rosters, *(pack.ids for pack in packs)]}
+        self.nbytes = sum(pack.nbytes for pack in packs) + sum(rosters.values())
+
+
+class PackRoom:
+    """The packs of all streams. Any thread: counts may be a little behind. `limit`: bytes.
+
+    `fan`: how many spans make a wider one; 1: nothing is folded by chunks.
+    """
+
+    def __init__(self, limit: int, fan: int) -> None:
+        self.limit, self.fan = limit, fan
+        self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept. O(what was asked for)."""
+        return sum([packs.nbytes for packs in list(self._kept.values())])
+
+    @property
+    def spans(self) -> int:
+        """How many packs are kept. O(spans)."""
+        return sum(len(span) for packs in list(self._kept.values()) for span in list(packs.spans.values()))
+
+    def kept(self) -> list[tuple[int, Packs]]:
+        """All packs, after the ID of their stream."""
+        return [(stream_id, packs) for (stream_id, _), packs in self._kept.copy().items()]
+
+    def known(self, stream_id: int, measures: Sequence[Measure]) -> Packs | None:
+        """The packs for what measures are made of; None if nobody has asked for the like before, which is noted."""
+        names = states_for(measures)
+        packs = self._kept.get((stream_id, tuple(names)))
+        if packs is None:
+            self._kept[stream_id, tuple(names)] = Packs(tuple(names.values()))
+        else:
+            packs.used = True
+        return packs
+
+    def put(self, packs: Packs, span: Span, pack: FoldPack) -> None:
+        """Keep a pack, as far as there is room."""
+        packs.put(span, pack, self.fan)
+        if self.held > self.limit:
+            self.give_up(self.held - self.limit + self.limit // 8)
+
+    def give_up(self, wanted: int) -> int:
+        """Drop packs until `wanted` bytes are free, of what was not used of late first; returns the bytes freed."""
+        freed, every = 0, list(self._kept.items())
+        for name, packs in sorted(every, key=lambda item: item[1].used):
+            if freed >= wanted:
+                break
+            if self._kept.pop(name, None) is not None:
+                freed += packs.nbytes
+        for packs in list(self._kept.values()):
+            packs.used = False
+        return freed
+
+    def drop(self, stream_id: int) -> None:
+        """Drop all packs of a stream that is gone."""
+        for name in list(self._kept):
+            if name[0] == stream_id:
+                self._kept.pop(name, None)

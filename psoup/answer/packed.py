@@ -1,0 +1,214 @@
+"""Aggregates of many queries over a window: its inner chunks come from fold packs, and only its two ends are read.
+
+    window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
+                  └ end    └ spans: 16 chunks, or one: packs       └ end: the open chunk at the latest
+
+The first call for some measures reads all of its window, and is noted; from the second one on whole chunks are folded
+once (`psoup.aggregates.packs`). Clauses that a span's packs lack are folded there, from its matches or from narrower
+spans, and kept for the next call. Spans come in the order of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.aggregates.folds import Span, cover
+from psoup.aggregates.packs import FoldPack, Packs
+from psoup.answer.folded import Folded
+from psoup.answer.reused import inner_of
+from psoup.answer.source_rows import Reading
+from psoup.answer.together import Part, Together, Told, parts_of
+from psoup.columns import Array
+from psoup.invariants import ensure
+from psoup.plan.nodes import Measure
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+
+_EVERY: Array = np.zeros(0, np.int64)
+
+_MOST_PACKS = 6
+"""Packs of a span: more become one."""
+
+
+def folded(measures: Sequence[Measure], together: Together, low: int, high: int, most: int, reading: Reading) -> Folded:
+    """The aggregates of all clauses over the tuples with IDs in [low, high). Raises as `Together.found`."""
+    made, view = Folded(measures, reading, len(together.ids)), together.view
+    inner = inner_of(view, low, high) if view.packs.fan > 1 else None
+    packs = None if inner is None else view.packs.known(view.stream_id, measures)
+    if inner is None or packs is None:
+        parts = list(parts_of(view, low, high))
+        made.read(together, parts, most, together.begin(parts))
+        return made
+    packs.forget(view.chunks[0].data.number, view.packs.fan)
+    first = view.chunks[inner.first].data.number
+    spans = Spans(measures, packs, together, reading, most)
+    left, right = list(parts_of(view, low, inner.low)), list(parts_of(view, inner.high, high))
+    inside = list(cover(first, first + inner.stop - inner.first, view.packs.fan))
+    spans.told = together.begin([*left, *spans.missing(inside), *right])
+    made.read(together, left, most, spans.told)
+    for span in inside:
+        spans.add(made, span)
+    made.read(together, right, most, spans.told)
+    return made
+
+
+class _Use(NamedTuple):
+    """Where the clauses of a pack are: among its own, int64, or None: all of these; and among those asked for."""
+
+    pack: int
+    rows: Array | None
+    places: Array
+
+
+class _Uses(NamedTuple):
+    """Which packs of a span are used, each clause once, and the places of clauses that none of them has."""
+
+    uses: list[_Use]
+    lacking: Array
+
+
+@dataclass(slots=True)
+class Spans:
+    """The states of the clauses of `together` in spans of closed chunks, from packs, which are made where they lack."""
+
+    measures: Sequence[Measure]
+    packs: Packs
+    together: Together
+    reading: Reading
+    most: int
+    told: Told = None
+    _known: dict[tuple[int, ...], _Uses] = field(default_factory=dict)
+    _rosters: list[Array] = field(default_factory=list)
+    """Keeps the arrays whose addresses are names in `_known`."""
+    _parts: dict[bytes, Spans] = field(default_factory=dict)
+    _ids: Array | None = None
+
+    def add(self, into: Folded, span: Span) -> None:
+        """Add the states of all clauses in a span, which is later than what `into` has."""
+        packs = self.packs.spans.get(span, ())
+        uses, lacking = self._uses(packs)
+        for use in uses:
+            into.join(packs[use.pack], use.rows, use.places)
+        if len(lacking):
+            part = self._part(lacking)
+            into.join(part.made(span), None, lacking)
+
+    def made(self, span: Span) -> FoldPack:
+        """Fold all clauses in a span anew, and keep that."""
+        (level, number), fan = span, self.together.view.packs.fan
+        fresh = Folded(self.measures, self.reading, len(self.together.ids))
+        if level:
+            for child in range(number * fan, (number + 1) * fan):
+                self.add(fresh, (level - 1, child))
+        else:
+            fresh.read(self.together, [self._chunk(number)], self.most, self.told)
+        if self._ids is None:
+            self._ids = self.packs.shared(self.together.ids)
+        pack = fresh.packed(self._ids)
+        self._keep(span, pack)
+        return pack
+
+    def _keep(self, span: Span, pack: FoldPack) -> None:
+        """Keep a pack of a span; of many one is made."""
+        packs, room = (*self.packs.spans.get(span, ()), pack), self.together.view.packs
+        if len(packs) > _MOST_PACKS:
+            ids = self.packs.shared(np.unique(np.concatenate([own.ids for own in packs])))
+            whole = Folded(self.measures, self.reading, len(ids))
+            for use in _found(ids, packs).uses:
+                whole.join(packs[use.pack], use.rows, use.places)
+            self.packs.spans.pop(span, None)
+            pack = whole.packed(ids)
+        room.put(self.packs, span, pack)
+
+    def missing(self, spans: Sequence[Span]) -> Iterator[Part]:
+        """The chunks in some spans that have to be read, as some clause is in no pack of them."""
+        fan = self.together.view.packs.fan
+        for level, number in spans:
+            if len(self._uses(self.packs.spans.get((level, number), ())).lacking):
+                if level:
+                    yield from self.missing([(level - 1, child) for child in range(number * fan, (number + 1) * fan)])
+                else:
+                    yield self._chunk(number)
+
+    def _chunk(self, number: int) -> Part:
+        chunks = self.together.view.chunks
+        entry = chunks[number - chunks[0].data.number]
+        return entry, 0, len(entry.data)
+
+    def _part(self, lacking: Array) -> Spans:
+        """The same of some of the clauses."""
+        if len(lacking) == len(self.together.ids):
+            return self
+        part = self._parts.get(lacking.tobytes())
+        if part is None:
+            whole = self.together
+            some = Together(whole.snapshot, whole.view, whole.ids[lacking], whole.budget)
+            part = Spans(self.measures, self.packs, some, self.reading, self.most, self.told)
+            self._parts[lacking.tobytes()] = part
+        return part
+
+    def _uses(self, packs: Sequence[FoldPack]) -> _Uses:
+        """Which of some packs are used for which clauses. O(1) for packs of clauses that were met before."""
+        key = tuple([id(pack.ids) for pack in packs])
+        known = self._known.get(key)
+        if known is None:
+            self._rosters += [pack.ids for pack in packs]
+            known = self._known[key] = _found(self.together.ids, packs)
+        return known
+
+
+def _found(ids: Array, packs: Sequence[FoldPack]) -> _Uses:
+    """Where some clauses are among those of packs; two packs may have one clause, if two readers made them at once."""
+    uses, lacking = list[_Use](), np.arange(len(ids))
+    for at, pack in enumerate(packs):
+        own, wanted = pack.ids, ids if len(lacking) == len(ids) else ids[lacking]
+        if not len(wanted) or own[-1] < wanted[0] or wanted[-1] < own[0]:
+            continue
+        if len(own) == len(wanted) and np.array_equal(own, wanted):
+            uses.append(_Use(at, None, lacking))
+            lacking = _EVERY
+            continue
+        rows = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
+        have = own[rows] == wanted
+        if have.any():
+            rows = rows[have]
+            uses.append(_Use(at, None if len(rows) == len(own) else rows, lacking[have]))
+            lacking = lacking[~have]
+    return _Uses(uses, lacking)
+
+
+def check_packs(snapshot: Snapshot) -> None:
+    """Check that every pack which is kept is what its chunks come to now. O(matches in these chunks)."""
+    rooms = {id(view.packs): view.packs for view in snapshot.by_id.values()}
+    for room in rooms.values():
+        for stream_id, packs in room.kept():
+            for (level, number), own in packs.spans.items():
+                first, stop = number * room.fan**level, (number + 1) * room.fan**level
+                for pack in own:
+                    _check_pack(snapshot, snapshot.by_id[stream_id], packs.measures, pack, range(first, stop))
+
+
+def _check_pack(
+    snapshot: Snapshot, view: StreamView, measures: Sequence[Measure], pack: FoldPack, numbers: range
+) -> None:
+    base = view.chunks[0].data.number
+    ensure((np.diff(pack.ids) > 0).all(), pack, "SQC IDs are not ascending", span=numbers)
+    if numbers[0] < base or numbers[-1] >= base + len(view.chunks) - 1:
+        ensure(numbers[0] < base, pack, "a pack has the open chunk", span=numbers)
+        return
+    rows = np.array([row for row, sqc_id in enumerate(pack.ids.tolist()) if snapshot.clauses.get(sqc_id)], np.int64)
+    if len(rows):
+        reading = Reading([], None, snapshot.config.texts, ReadBudget(), 0)
+        together = Together(snapshot, view, pack.ids[rows], reading.budget)
+        kept, anew = (Folded(measures, reading, len(rows)) for _ in range(2))
+        kept.join(pack, rows, np.arange(len(rows)))
+        parts = [(entry, 0, len(entry.data)) for entry in view.chunks[numbers[0] - base : numbers[-1] - base + 1]]
+        anew.read(together, parts, 2**62, together.begin(parts))
+        shown = [repr(states.plain()) for states in (kept, anew)]
+        ensure(
+            shown[0] == shown[1], pack, "a pack is not that of its chunks", span=numbers, kept=shown[0], anew=shown[1]
+        )
