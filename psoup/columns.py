@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.errors import InvalidBatch
+from psoup.invariants import ensure
 from psoup.kernels.gather import take_texts
 from psoup.kinds import TYPES, accepts, arrow_type, memory_type
 from psoup.model import DataType, Kind, Schema, positions
@@ -40,6 +41,12 @@ def new_array(size: int, dtype: npt.DTypeLike) -> Array:
     whole: Array = np.empty(size * np.dtype(dtype).itemsize + _LINE, np.uint8)
     first = -whole.ctypes.data % _LINE
     return whole[first : len(whole) - _LINE + first].view(dtype)
+
+
+def address_of(array: Array) -> int:
+    """Where an array lies in memory, for kernels; it must be one piece, and be kept alive."""
+    ensure(array.flags.c_contiguous, "columns", "an array is not one piece of memory")
+    return int(array.__array_interface__["data"][0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.joined_message import joined_form
-from psoup.answer.matches import Matches, matches_in, packed, sides_of_join
+from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
+from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
@@ -92,7 +93,7 @@ class Answer:
     def chunks(self) -> list[tuple[int, list[Chunk]]]:
         """The chunks that the answer holds as long as it exists, after the ID of the stream of each source."""
         sources = zip(self._streams, self._reading.matches, strict=True)
-        return [(stream_id, [match.data for match in matches]) for stream_id, matches in sources]
+        return [(stream_id, chunks_of(matches)) for stream_id, matches in sources]
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,7 +111,7 @@ class Answer:
     def matched(self) -> int:
         """Tuples of the windows that satisfy WHERE: of one stream the rows before GROUP BY, DISTINCT and LIMIT."""
         between = self._reading.between
-        ends = sum([match.count for matches in self._reading.matches for match in matches])
+        ends = sum([count_of(matches) for matches in self._reading.matches])
         return ends + (0 if between is None or between.fold is None else between.fold.matched)
 
     @property
@@ -119,7 +120,7 @@ class Answer:
 
         At one NOW tuples only join the matches of a source behind the last one, or leave them before the first.
         """
-        return ", ".join([f"{_ends(matches)}/{sum([m.count for m in matches])}" for matches in self._reading.matches])
+        return ", ".join([f"{_ends(matches)}/{count_of(matches)}" for matches in self._reading.matches])
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
@@ -282,8 +283,8 @@ def join_answer(
     budget.window = sum(part.range.high - part.range.low for part in seen)
     budget.check()
     wanted = [(*side, part.range.low, part.range.high) for side, part in zip(sides, seen, strict=True)]
-    found = sides_of_join(wanted, snapshot.run, config.archive_rows, budget, config.texts)
-    errors = sum(match.errors for matches in found for match in matches)
+    found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    errors = sum([errors_of(matches) for matches in found])
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
     limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys)
     reading = Reading(found, seen[0].now, config.texts, budget, *limits)

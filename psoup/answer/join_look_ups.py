@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.answer.join_sides import MatchedSide
+from psoup.answer.located import count_of
 from psoup.answer.matches import KeptBits, Matches, Packed
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
@@ -53,7 +54,7 @@ def cut_down(node: Join, reading: Reading) -> Sides:
     """The matches of all sides, of large ones those that may have a partner. O(chunks + look-ups), O(sides) the first
     time. Raises what the read's budget raises."""
     sides = list(reading.matches)
-    counts = [sum([match.count for match in side]) for side in sides]
+    counts = [count_of(side) for side in sides]
     least, most = min(counts), max(counts)
     if reading.keys is None or not least or most < max(_LARGE, _RATIO * least):
         return sides
@@ -67,7 +68,7 @@ def cut_down(node: Join, reading: Reading) -> Sides:
         numbers = _numbers(look_up.operand, MatchedSide(sides[look_up.source], reading.texts, reading.budget))
         cut = _cut(sides[look_up.large], look_up.column, numbers, reading.keys, reading)
         sides[look_up.large] = cut
-        counts[look_up.large] = sum([match.count for match in cut])
+        counts[look_up.large] = count_of(cut)
 
 
 def _is_worth(small: int, large: int) -> bool:

@@ -13,11 +13,13 @@ A side lives as long as one reading of an answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 
-from psoup.answer.joined_message import SideMemory
+from psoup.answer.joined_message import SideMemory, side_memory
+from psoup.answer.located import Located, count_of
 from psoup.answer.matches import Matches
 from psoup.answer.outputs import Group, computed, gathered, shown
 from psoup.columns import Array, Column, concat_columns, empty_column
@@ -52,20 +54,29 @@ class MatchedSide:
         run: Runner = serial,
     ) -> None:
         """`most`: bytes of all columns that `columns` computes at once; `run`: threads that may read the disk."""
-        self._group: Group = [(match.data, match.offsets) for match in matches if match.count]
-        self.rows = sum([len(offsets) for _, offsets in self._group])
-        self.in_memory = all(data.in_memory for data, _ in self._group)
+        self._matches = matches
+        self.rows = count_of(matches)
+        self.in_memory = isinstance(matches, Located) or all(match.data.in_memory for match in matches if match.count)
         self._memory: SideMemory | None = None
         self._texts, self._budget, self._most, self._run = texts, budget, most, run
         self._whole: dict[int, Column | None] = {}
         """Columns that are kept; None: too large for that."""
         self._held = 0
 
+    @cached_property
+    def _group(self) -> Group:
+        """The chunks that have rows, and these."""
+        return [(match.data, match.offsets) for match in self._matches if match.count]
+
     @property
     def memory(self) -> SideMemory:
         """All rows by address; there must be some, all in memory. O(rows), once."""
         if self._memory is None:
-            self._memory = SideMemory(self._group)
+            found = self._matches
+            if isinstance(found, Located):
+                self._memory = SideMemory(found.chunks, found.rows, found.stops)
+            else:
+                self._memory = side_memory(self._group)
         return self._memory
 
     def keys(self, column: int, kind: int) -> SideKeys:

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from psoup.answer.message import Form, Message, addressed, form_of
+from psoup.answer.message import Form, Message, form_of, tabled
 from psoup.answer.outputs import Group
 from psoup.columns import Array, new_array
 from psoup.data.chunk import ChunkView
@@ -34,7 +34,7 @@ MESSAGES = 8
 _LINE = 64
 """The multiple of bytes at which each begins."""
 _REMEMBERED = 4_096
-_NO_ROWS = np.zeros(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,19 @@ class SideMemory:
 
     __slots__ = ("_chunks", "known", "rows", "sources", "stops", "stride")
 
-    def __init__(self, group: Group) -> None:
-        """`group`: at least one chunk, all in memory."""
-        self._chunks = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
-        self.sources, self.stride, self.rows, self.stops = addressed(self._chunks)
+    def __init__(self, chunks: Sequence[ChunkView], rows: Array, stops: Array) -> None:
+        """`chunks`: at least one; `rows`: int32, chunk after chunk, up to the `stops` (int64) of each."""
+        self._chunks, self.rows, self.stops = chunks, rows, stops
+        self.sources, self.stride = tabled(chunks)
         self.known: dict[int, Array] = {}
         """Columns without NULL that were gathered before, of 8 bytes a value: int64 by position."""
+
+
+def side_memory(group: Group) -> SideMemory:
+    """The matches of one side, in at least one chunk, all of them in memory. O(rows)."""
+    chunks = [data for data, _ in group if isinstance(data, ChunkView)]
+    rows = np.concatenate([offsets for _, offsets in group], dtype=np.int32, casting="same_kind")
+    return SideMemory(chunks, rows, np.cumsum([len(offsets) for _, offsets in group]))
 
 
 class SideColumns:

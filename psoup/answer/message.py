@@ -22,7 +22,7 @@ from psoup.answer.flat import Flat
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.expressions.tree import ID_INDEX, AttributeRef
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType
@@ -60,18 +60,32 @@ class Form:
     buffers: int
 
 
+def tabled(chunks: Sequence[ChunkView]) -> tuple[Array, int]:
+    """Some chunks, at least one, as kernels want them: sources and stride of `kernels.gather`. O(chunks * columns).
+
+    The caller keeps the chunks alive.
+    """
+    sources = [data.addresses() for data in chunks]
+    if len(chunks) == 1:  # nearly always: nothing is put together
+        return sources[0], len(sources[0])
+    table, stride = np.concatenate(sources), len(sources[0])
+    if len(table) != stride * len(chunks):
+        raise corrupt(
+            "message", "chunks of one stream have other columns than its schema", widths=set(map(len, sources))
+        )
+    return table, stride
+
+
 def addressed(parts: Sequence[Part]) -> tuple[Array, int, Array, Array]:
     """Some rows of chunks, at least one, as kernels want them: sources, stride, rows and stops of `kernels.gather`.
 
     The caller keeps the chunks alive. O(rows) for several chunks.
     """
-    sources = [data.addresses() for data, _ in parts]
-    if len(parts) == 1:  # nearly always: nothing is put together
-        return sources[0], len(sources[0]), parts[0][1], np.array([len(parts[0][1])], np.int64)
-    widths = {len(addresses) for addresses in sources}
-    ensure(len(widths) == 1, "message", "chunks of one stream have other columns than its schema", widths=widths)
+    sources, stride = tabled([data for data, _ in parts])
+    if len(parts) == 1:
+        return sources, stride, parts[0][1], np.array([len(parts[0][1])], np.int64)
     stops = np.array(list(accumulate([len(offsets) for _, offsets in parts])), np.int64)
-    return np.concatenate(sources), len(sources[0]), np.concatenate([offsets for _, offsets in parts]), stops
+    return sources, stride, np.concatenate([offsets for _, offsets in parts]), stops
 
 
 class Message:

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, Batch, Column
+from psoup.columns import Array, Batch, Column, address_of
 from psoup.data.archived import ArchivedChunk, Zone
 from psoup.data.coded import Coded
 from psoup.data.keyed import Keyed
 from psoup.data.narrow import Narrow
 from psoup.expressions.tree import TIME_INDEX
-from psoup.invariants import ensure
 from psoup.kinds import TYPES
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 
@@ -111,20 +110,15 @@ def _places(chunk: ChunkView) -> Places:
     narrow_forms = dict(chunk.narrow)
     addresses, arrays = list[int](), list[Array]()
     for index, column in enumerate(chunk.columns):
-        addresses += [_address(column.values), 0 if column.valid is None else _address(column.valid)]
+        addresses += [address_of(column.values), 0 if column.valid is None else address_of(column.valid)]
         narrow = narrow_forms.get(index)
         third = column.data
         if narrow is not None and narrow.shift == narrow.first == 0 and column.type.kind in _DECODED:
-            third = np.array([_address(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
+            third = np.array([address_of(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
             arrays += [third, narrow.codes]
-        addresses.append(0 if third is None else _address(third))
-    addresses += [_address(chunk.times), 0, 0, chunk.first_id, 0, 0]
+        addresses.append(0 if third is None else address_of(third))
+    addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
     return Places(np.array(addresses, np.int64), len(narrow_forms), arrays)
-
-
-def _address(array: Array) -> int:
-    ensure(array.flags.c_contiguous, "ChunkView", "a column is not one piece of memory")
-    return int(array.__array_interface__["data"][0])
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]

@@ -4,7 +4,6 @@
     grouped                             8 | 9 9 | 2 14 2 | 3 15 3    a bucket after the other, each in the order it had
 
 A *block* is some pairs that were grouped together, a *bucket* the pairs in it whose slots end in the same bits, of
-which there are BUCKETS: as many as the first cache holds lines to write to. To put each pair into its bucket takes two
 which there are BUCKETS: as many as the first cache holds lines to write to. Putting each pair into its bucket takes two
 passes and no comparison; finding those of one slot takes a look through a bucket of each block. A bucket of more than
 MANY pairs is in order of its slots. The pairs of one slot always keep their order.
@@ -18,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.inner import inner
 from psoup.kernels.rows import _set_bit
 
 _BITS = 8
@@ -145,6 +145,24 @@ def split_keys(keys, bits, start, first, out_slots, out_offsets):
         out_offsets[i] = start + np.int64(keys[i] & mask)
 
 
+@inner
+def _bucket(slots, starts, wanted):
+    """The part of a slot's bucket in one block where its pairs are, from where to where; a small bucket whole."""
+    bucket = np.int64(wanted) & _LAST
+    low, high = starts[bucket], starts[bucket + 1]
+    if high - low > MANY:  # in order: the first of the slot is found by halves
+        end = high
+        while low < high:
+            middle = (low + high) >> 1
+            if slots[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        while high < end and slots[high] == wanted:
+            high += 1
+    return low, high
+
+
 @njit(cache=True, nogil=True)
 def find_pairs(slots, offsets, starts, slot, start, stop, out):
     """Find the offsets of one slot in [start, stop), block after block, each ascending; returns how many.
@@ -152,24 +170,26 @@ def find_pairs(slots, offsets, starts, slot, start, stop, out):
     slots: uint32[k], offsets: uint16[k], starts: int64[blocks, BUCKETS + 1]: see `group_pairs`. Read. out: int64, as
     long as there are such offsets, written. O(blocks * pairs of a bucket).
     """
-    count, bucket, wanted = 0, slot & _LAST, np.uint32(slot)
+    count, wanted = 0, np.uint32(slot)
     for block in range(starts.shape[0]):
-        low, high = starts[block, bucket], starts[block, bucket + 1]
-        if high - low > MANY:  # in order: the first of the slot is found by halves
-            end = high
-            while low < high:
-                middle = (low + high) >> 1
-                if slots[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            while high < end and slots[high] == wanted:
-                high += 1
+        low, high = _bucket(slots, starts[block], wanted)
         for i in range(low, high):
             if slots[i] == wanted and start <= offsets[i] and offsets[i] < stop:
                 out[count] = offsets[i]
                 count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def mark_pairs(slots, offsets, starts, slot, start, stop, words):
+    """Set the bits of what `find_pairs` finds. words: uint64[w], 64 * w >= stop, written in place."""
+    wanted = np.uint32(slot)
+    for block in range(starts.shape[0]):
+        low, high = _bucket(slots, starts[block], wanted)
+        for i in range(low, high):
+            if slots[i] == wanted and start <= offsets[i] and offsets[i] < stop:
+                bit = np.uint64(offsets[i])
+                words[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
 @njit(cache=True, nogil=True)

@@ -22,6 +22,7 @@ from psoup.invariants import ensure
 from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
+from psoup.results.places import Places, places_of
 from psoup.results.sealed import Pack, merge_packs
 
 ALL = 2**62
@@ -51,6 +52,14 @@ class ChunkResults:
     """Bytes of the open form; 0 once sealed."""
     gaps: Gaps = NO_GAPS
     """Exceptions of what is covered."""
+    _places: list[Places] = field(init=False, default_factory=list, compare=False, repr=False)
+
+    @property
+    def places(self) -> Places:
+        """Where the arrays lie, for kernels, valid as long as the results live. O(packs + runs) once."""
+        if not self._places:
+            self._places.append(places_of(self.open, self.packs, self.covered_before))
+        return self._places[0]
 
     @property
     def closed(self) -> bool:

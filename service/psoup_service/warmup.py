@@ -83,6 +83,7 @@ def _run_everything() -> int:
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
     queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(192)]
+    queries.append(soup.register(_JOINED[0]))  # before its tuples: they meet its sides as they come
     start = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     for number in range(3):
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))

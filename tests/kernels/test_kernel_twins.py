@@ -52,6 +52,8 @@ SCRATCH = {
     "automaton.search_texts": (10, 11),
     "order.order_keys": (2,),
     "buckets.keep_marked": (5,),
+    "located.locate": (0, 5),
+    "located.write_rows": (0, 1),
     "joined.gather_keys": (2, 7),
     "joined.probe_buckets": (11, 12),
     "joined.probe_ranges": (11, 12),
@@ -92,6 +94,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[7][: returned[0]] if returned[0] < len(arguments[7]) else None
     if name in ("joined.probe_buckets", "joined.probe_ranges"):
         return [own[: returned[2]] for own in arguments[11:]]
+    if name == "located.locate":
+        return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
     if name == "pairs.keep_pairs":
         return [own[:returned] for own in arguments[3:5]]
     if name in ("named.place_by_offset", "named.place_bits"):

@@ -83,6 +83,11 @@ def find_pairs(rng: Rng) -> Arguments:
     return slots, offsets, starts, slot, low, high, np.zeros(len(slots), np.int64)
 
 
+def mark_pairs(rng: Rng) -> Arguments:
+    *asked, stop, out = find_pairs(rng)
+    return *asked, stop, np.full(len(out) % 3 + (stop + 63) // 64, 1 << 63, np.uint64)
+
+
 def count_pairs(rng: Rng) -> Arguments:
     slots, _, starts, capacity = _blocks(rng)
     return slots, starts, int(rng.integers(0, 2 * capacity))

@@ -30,6 +30,7 @@ from psoup_testing import (
     piecing,
     searching,
 )
+from psoup_testing.locating import LOCATING
 from psoup_testing.showing import SHOWING
 
 Rng = np.random.Generator
@@ -370,6 +371,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "runs.group_keys": grouping.group_keys,
     "runs.name_slots": grouping.name_slots,
     "runs.find_pairs": grouping.find_pairs,
+    "runs.mark_pairs": grouping.mark_pairs,
     "runs.count_pairs": grouping.count_pairs,
     "runs.put_together": grouping.put_together,
     "runs.busy_slots": grouping.busy_slots,
@@ -380,6 +382,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "buckets.mark_keys": pairing.mark_keys,
     "buckets.keep_marked": pairing.keep_marked,
     **SHOWING,
+    **LOCATING,
     "pairs.narrow_ranges": pairing.narrow_ranges,
     "pairs.emit_pairs": pairing.emit_pairs,
     "pairs.keep_pairs": pairing.keep_pairs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.columns import offsets_to_bits
 from psoup.kernels.plain.rows import set_bits
 from psoup.kernels.runs import BUCKETS, MANY
 
@@ -51,6 +52,12 @@ def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: in
     matches = matches[(matches >= start) & (matches < stop)]
     out[: len(matches)] = matches
     return len(matches)
+
+
+def mark_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, words: Array) -> None:
+    """See the kernel."""
+    found = np.zeros(len(slots), offsets.dtype)
+    offsets_to_bits(found[: find_pairs(slots, offsets, starts, slot, start, stop, found)], words)
 
 
 def count_pairs(slots: Array, starts: Array, slot: int) -> int:

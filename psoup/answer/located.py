@@ -1,0 +1,137 @@
+"""The matches of one side of a join whose chunks are all in memory and evaluated: found by two calls for all chunks.
+
+    locate      at once: how many they are, and in which form each chunk keeps them
+    rows        when they are wanted: offsets, chunk after chunk, side by side
+    as others   chunk by chunk, for whoever asks so: `psoup.answer.matches`
+
+Nearly all sides are so. To look a chunk up and to make an object of what it has takes 15 us, and a window has many.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+
+from psoup.answer.matches import Known, Matches, Side, sides_of_join
+from psoup.columns import Array
+from psoup.config import TextLimits
+from psoup.data.archived import Chunk
+from psoup.data.chunk import ChunkView
+from psoup.invariants import ensure
+from psoup.kernels.located import locate, write_rows
+from psoup.published.snapshot import ChunkEntry
+from psoup.reading import ReadBudget
+from psoup.results.failures import NO_FAILURES
+from psoup.runner import Runner
+
+_MOST = 4_096
+"""Chunks of a side that are located: a longer call would not see that its caller has gone."""
+
+
+class Located(Sequence[Known]):
+    """The matches of a side, `size` of them, in `chunks`; as a sequence, as `psoup.answer.matches` has them."""
+
+    __slots__ = ("_found", "_known", "_rows", "_side", "chunks", "size", "stops")
+
+    def __init__(self, side: Side, chunks: list[ChunkView], size: int, found: tuple[Array, Array]) -> None:
+        """`found`: what the kernel was asked, and what it located."""
+        self._side, self.chunks, self.size, self._found = side, chunks, size, found
+        self._rows: Array | None = None
+        self._known: list[Known] | None = None
+        self.stops: Array = np.empty(len(chunks), np.int64)
+        """Where the rows of each chunk end, int64; written with `rows`."""
+
+    @property
+    def rows(self) -> Array:
+        """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
+        if self._rows is None:
+            (asked, located), rows = self._found, np.empty(self.size, np.int32)
+            written = write_rows(located, asked, self._side[1].slot, rows, self.stops)
+            ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
+            self._rows = rows
+        return self._rows
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tuple of the window matches, as there is no condition."""
+        return not self._side[1].factors
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Known: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Known]: ...
+    def __getitem__(self, at: int | slice) -> Known | Sequence[Known]:
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(self._all())
+
+    def _all(self) -> list[Known]:
+        if self._known is None:
+            (self._known,) = sides_of_join([self._side])
+        return self._known
+
+
+def located(side: Side) -> Located | None:
+    """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
+    view, clause, low, high = side
+    entries = _entries(view.chunks, low, high)
+    if not entries or len(entries) > _MOST:
+        return None
+    searched, numbers, chunks = bool(clause.factors), list[int](), list[ChunkView]()
+    for entry in entries:
+        data, results = entry.data, entry.results
+        if not isinstance(data, ChunkView):
+            return None
+        address = size = 0
+        if searched:
+            if results.errors or results.failures is not NO_FAILURES or results.gaps.ids.size:
+                return None
+            _, address, size = results.places
+        numbers += (address, size, data.first_id, len(data.times))
+        chunks.append(data)
+    asked = np.array(numbers, np.int64).reshape(-1, 4)
+    found = np.empty((len(chunks), 5), np.int64)
+    count = locate(asked, low, high, clause.sqc_id, clause.slot, found)
+    return None if count < 0 else Located(side, chunks, count, (asked, found))
+
+
+def _entries(chunks: Sequence[ChunkEntry], low: int, high: int) -> Sequence[ChunkEntry]:
+    """The chunks with tuples in [low, high)."""
+    first = max(bisect_right(chunks, low, key=_first_id) - 1, 0)
+    return chunks[first : bisect_right(chunks, high - 1, first, key=_first_id)]
+
+
+def _first_id(entry: ChunkEntry) -> int:
+    return entry.data.first_id
+
+
+def found_sides(
+    sides: Sequence[Side], run: Runner, archive_rows: int, budget: ReadBudget, texts: TextLimits
+) -> list[Sequence[Known]]:
+    """The matches of the sides of a join. Raises as `matches_together`."""
+    found: list[Sequence[Known] | None] = [located(side) for side in sides]
+    left = [side for side, own in zip(sides, found, strict=True) if own is None]
+    others = iter(sides_of_join(left, run, archive_rows, budget, texts) if left else ())
+    return [next(others) if own is None else own for own in found]
+
+
+def count_of(matches: Sequence[Matches]) -> int:
+    """How many rows match."""
+    return matches.size if isinstance(matches, Located) else sum([match.count for match in matches])
+
+
+def errors_of(matches: Sequence[Known]) -> int:
+    """How many tuples a value that could not be computed kept out; of a side that is located none."""
+    return 0 if isinstance(matches, Located) else sum([match.errors for match in matches])
+
+
+def chunks_of(matches: Sequence[Matches]) -> list[Chunk]:
+    """The chunks that have matches; of a side that is located, those of its window."""
+    return list(matches.chunks) if isinstance(matches, Located) else [match.data for match in matches]

@@ -1,0 +1,41 @@
+"""Where the arrays of one chunk's results lie, as numbers for `psoup.kernels.located`.
+
+sealed   [PACKED, covered before, packs]   [ids, how many, counts, place, lists, bitmaps, words] …
+open     [OPEN, covered before, runs]      [row_of_slot, …, rows in use]   [slots, offsets, starts, blocks] …
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array, address_of
+from psoup.kernels.located import OPEN, PACKED
+from psoup.results.open import OpenView
+from psoup.results.sealed import Pack
+
+
+class Places(NamedTuple):
+    """The numbers of one chunk, int64[size], and their address. Whoever uses them keeps the results alive."""
+
+    numbers: Array
+    address: int
+    size: int
+
+
+def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: int) -> Places:
+    """The places of a chunk's results. O(packs + runs)."""
+    if view is None:
+        numbers = [PACKED, covered_before, len(packs)]
+        for pack in packs:
+            numbers += [address_of(pack.ids), len(pack.ids)]
+            numbers += map(address_of, (pack.counts, pack.place, pack.lists, pack.bitmaps))
+            numbers.append(pack.bitmaps.shape[1])
+    else:
+        numbers = [OPEN, covered_before, len(view.runs), address_of(view.row_of_slot), len(view.row_of_slot)]
+        numbers += [address_of(view.rows), *view.rows.shape, view.count]
+        for run in view.runs:
+            numbers += [*map(address_of, run), len(run.starts)]
+    held = np.array(numbers, np.int64)
+    return Places(held, address_of(held), len(held))
