@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -152,6 +153,11 @@ class Folds:
     used: bool = True
     oldest: int | None = None
     """The number of the first chunk that the stream had when spans were dropped."""
+    stream: int = -1
+    name: bytes | None = None
+    """The name by which spans are known on disk; None: they stay in memory."""
+    shelved: set[Span] = field(default_factory=set)
+    """Spans that are on disk, or found no room there."""
 
     def of(self, first: int, stop: int, fan: int, leaf: Leaf) -> tuple[Fold, int]:
         """The fold of the chunks [first, stop), and the bytes that are kept now and were not. O(spans)."""
@@ -183,8 +189,21 @@ class Folds:
         for level, number in list(self.spans):
             if (number + 1) * fan**level <= oldest and (fold := self.spans.pop((level, number), None)) is not None:
                 freed += fold.nbytes
+            self.shelved.discard((level, number))
         self.nbytes -= freed
         return freed
+
+
+class Shelf(Protocol):
+    """Folds of chunks that are not in memory (`psoup.aggregates.shelved`)."""
+
+    def fetch(self, folds: Folds, first: int, stop: int, fan: int) -> int:
+        """Take the spans that make up the chunks [first, stop) and are not kept; returns their bytes."""
+        ...
+
+    def shelve(self, kept: Iterable[Folds], fan: int) -> None:
+        """Take spans that are kept, and are not there."""
+        ...
 
 
 class FoldRoom:
@@ -225,17 +244,20 @@ class FoldRoom:
         folds = self._kept.get((sqc_id, recipe))
         return {} if folds is None else dict(folds.spans)
 
-    def fold(self, folds: Folds, first: int, stop: int, oldest: int, leaf: Leaf) -> Fold:
+    def fold(self, folds: Folds, first: int, stop: int, oldest: int, leaf: Leaf, shelf: Shelf | None = None) -> Fold:
         """The fold of the chunks [first, stop), kept as far as there is room. `oldest`: the stream's first chunk.
 
-        `leaf` is called if chunks are in no span that is kept. O(1) for a window whose inner chunks are those of
-        another one before.
+        `leaf` is called if chunks are in no span that is kept, or lies on the `shelf`. O(1) for a window whose inner
+        chunks are those of another one before.
         """
         folds.used = True
         fold = folds.inner.get((first, stop))
         if fold is None:
+            found = 0 if shelf is None else shelf.fetch(folds, first, stop, self.fan)
             fold, size = folds.of(first, stop, self.fan, leaf)
-            self._grow(size - folds.forget(oldest, self.fan))
+            self._grow(found + size - folds.forget(oldest, self.fan))
+            if shelf is not None:
+                shelf.shelve([folds], self.fan)
         return fold
 
     def give_up(self, wanted: int) -> int:

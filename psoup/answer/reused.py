@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from psoup.aggregates.folds import Between, Fold, Folds, Recipe, cover, lacking, recipe_of
+from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.answer.grouped import Folder, parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
 from psoup.answer.source_rows import Arrivals, Reading
@@ -77,6 +78,11 @@ def between_ends(
     config = snapshot.config
     inner = inner_of(view, low, high) if clause.sqc_id < ALL else None
     folds = None if inner is None else view.folds.known(clause.sqc_id, recipe)
+    shelf = (
+        None if inner is None or inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
+    )
+    if folds is None and shelf is not None:
+        folds = view.folds.known(clause.sqc_id, recipe)  # what is on disk is folded at once: to read it takes longer
     if inner is None or folds is None:
         all_of_it = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, config.texts)
         return Ends(all_of_it, Between(recipe))
@@ -94,7 +100,10 @@ def between_ends(
 
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
-    fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf)
+    if folds.stream < 0 and (view.archived or view.spec.retention.archive):
+        folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
+        folds.stream = view.stream_id
+    fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf, shelf)
     between, matches = Between(recipe, fold, inner.low), None if found else _known_ends(view, clause, low, high, inner)
     if matches is not None:
         return Ends(matches, between)

@@ -16,6 +16,7 @@ from typing import Protocol, overload
 import numpy as np
 
 from psoup.columns import Array, Column
+from psoup.data.sidecars import Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
 from psoup.plan.factors import Key
@@ -43,6 +44,16 @@ class ChunkSource(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes on disk."""
+        ...
+
+    @property
+    def checksum(self) -> int:
+        """The checksum of all these bytes."""
+        ...
+
+    @property
+    def sidecars(self) -> Sidecars | None:
+        """What may lie beside the chunks of the same store; None if it keeps nothing beside them."""
         ...
 
     def column(self, attribute: Attribute) -> Column:

@@ -7,7 +7,7 @@
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
-twice, a stream dropped alone and with its queries, joins alone and in a block.
+twice, a stream dropped alone and with its queries, joins alone and in a block, and folds of chunks on disk.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ JOINS = (
     "SELECT k.x, r.word FROM kept AS k [RANGE 300 SECONDS], readings AS r [ROWS 20] WHERE k.x <= r.n AND r.ok",
 )
 """Statements of the tenth format."""
+COUNTED = "SELECT count(*) AS n, sum(x) AS s FROM kept BEGIN (START)"
+"""A statement of the eleventh format, of which folds lie beside chunks."""
+WINDOWS = ("BEGIN (START)", "BEGIN (NOW - 300 SECONDS)")
 TAGS = TagColumns(
     3,
     pa.array(["row 0", "row 1", "row 2"]),
@@ -160,9 +163,7 @@ def tell(soup: Soup) -> None:
     soup.unregister(soup.query("row 1"))
     for text in QUERIES[:3]:
         soup.register(text, key="moved", replace=True)
-    joined = soup.register_many(JOINS)
-    soup.unregister(joined[1])
-    soup.register(JOINS[0], key="joined")
+    join_and_count(soup)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -174,6 +175,15 @@ def come_and_go(soup: Soup) -> None:
     soup.drop_stream("brief", cascade=True)
     for query_id in block[:2]:
         soup.unregister(query_id)
+
+
+def join_and_count(soup: Soup) -> None:
+    """Joins, and an aggregate that is asked while chunks are on disk."""
+    joined = soup.register_many(JOINS)
+    soup.unregister(joined[1])
+    soup.register(JOINS[0], key="joined")
+    soup.register(COUNTED, key="counted")
+    _counted(soup)
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
@@ -193,7 +203,7 @@ def ask(soup: Soup) -> list[Any]:
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup)]
+    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -208,6 +218,14 @@ def _joined(soup: Soup) -> Any:
     answers = [soup.invoke(join.query_id, accept_truncation=True).to_table().to_pylist() for join in joins]
     rows = [[[str(value) for value in row.values()] for row in answer] for answer in answers]
     return [[*parts, shown] for parts, shown in zip(sides, rows, strict=True)]
+
+
+def _counted(soup: Soup) -> Any:
+    """What was folded of chunks on disk, and the rest."""
+    try:
+        return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
+    except NotFound as problem:
+        return type(problem).__name__
 
 
 def _tagged(soup: Soup) -> Any:

@@ -26,6 +26,7 @@ from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_testing.gate import rows
 from psoup_testing.recording import RecordingPSoup
 from psoup_testing.restarting import RestartingPSoup
@@ -285,7 +286,7 @@ def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup
         path.write_bytes(content)
         content[place // 8] ^= 1 << place % 8
         facts = (path, len(whole), known.nbytes, known._footer, known._ranges)
-        source = StoredColumns(*facts, places, ColumnCache(0), 0, False, Covers(soup.path))
+        source = StoredColumns(*facts, places, ColumnCache(0), 0, False, Covers(soup.path), SidecarFolder(soup.path))
         try:
             assert source.column(attribute).values.tolist() == whole, f"bit {place}: a silent wrong value"
             outcomes[True] += 1

@@ -2,6 +2,7 @@
 
     seal     the open results of a full chunk become a pack, and its columns are made ready to be searched
     store    a closed chunk goes to the store, through a port; from then on the log may forget its tuples
+    leave    what was folded of chunks that left the memory goes to the disk
     merge    the recent clauses' index goes into the main one
     tidy     the open results forget clauses that are gone, and their slots become free
     cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
@@ -13,7 +14,7 @@ The first rule of `RULES` that finds work wins. Each is a file here, with its ta
 
 from __future__ import annotations
 
-from psoup.engine.maintenance import compact, cover, merge, seal, store, tally, tidy
+from psoup.engine.maintenance import compact, cover, leave, merge, seal, store, tally, tidy
 from psoup.engine.maintenance.task import Begin, Rule, Task
 from psoup.engine.stream.state import StreamState
 
@@ -28,6 +29,7 @@ def seal_or_store(state: StreamState, everything: bool) -> Begin | None:
 
 RULES: tuple[Rule, ...] = (
     seal_or_store,
+    leave.due,
     merge.due,
     tidy.due,
     cover.due,

@@ -53,6 +53,8 @@ class Shelf:
         self.entries: list[Shelved] = []
         self.archived = 0
         """How many of the oldest chunks are on disk alone."""
+        self.folds_since: int | None = None
+        """The number of the first chunk that has left the memory, and whose folds may be there alone; None: no such."""
         self.next_to_store = 0
         """The number of the first chunk that is not stored; 0 if none are ever stored."""
         self.dropped_time: int | None = None
@@ -161,10 +163,16 @@ class Shelf:
         entry = self.entries[self.archived]
         assert entry.file is not None
         self.entries[self.archived] = Shelved(entry.file, UNCOVERED)
+        self.folds_since = entry.data.number if self.folds_since is None else self.folds_since
         self.archived += 1
         self.disk_bytes += entry.file.source.nbytes
         self._leave_memory([entry])
         return entry.data.nbytes
+
+    def folds_left(self, stop: int) -> None:
+        """Note that the folds of chunks with a number below `stop` are on disk."""
+        on_disk = self.first_number + self.archived
+        self.folds_since = stop if stop < on_disk else None
 
     def _leave_memory(self, entries: Sequence[Shelved]) -> None:
         """Settle the accounts of entries that leave the shelf, or stay on it in another form."""

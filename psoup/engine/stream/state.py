@@ -62,6 +62,7 @@ class StreamState:
         self.stream_id = event.stream_id
         self.config = config
         self.keep = keep
+        self.folds = folds
         self.feed = Feed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, held)

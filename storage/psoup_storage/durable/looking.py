@@ -16,6 +16,7 @@ from psoup_storage.durable.chunks.archive import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder
 from psoup_storage.durable.chunks.restoring import Restoring
+from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.sqlite.database import FORMAT, Database
 from psoup_storage.durable.sqlite.structure import open_to_look
@@ -42,7 +43,8 @@ class LookingStore(DurableStore):
                 )
             ((self.incarnation,),) = rows.query("SELECT value FROM meta WHERE name = 'incarnation'")
             self._notes = Notes(self._directory.path)
-            self._chunks = ChunkFolder(self._directory.path, ColumnCache(CACHE_BYTES), Covers(self._directory.path))
+            at = self._directory.path
+            self._chunks = ChunkFolder(at, ColumnCache(CACHE_BYTES), Covers(at), SidecarFolder(at))
             self._restoring = Restoring(self._database.query, self._chunks, 2**62)
             self._stored = {row.stream: row for row in self._manifest("ORDER BY stream, number") if not row.attached}
             opened.pop_all()

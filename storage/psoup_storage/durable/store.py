@@ -32,6 +32,7 @@ from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
+from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder, LogRow, encode
@@ -104,7 +105,8 @@ class DurableStore:
                 self._notes = Notes(self._directory.path)
                 self.incarnation = self._database.meta("incarnation")
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
-                self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes), Covers(self._directory.path))
+                at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)
+                self._chunks = ChunkFolder(at, ColumnCache(cache_bytes), Covers(at), sidecars)
                 self._clean()
             except OSError as problem:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
@@ -180,6 +182,8 @@ class DurableStore:
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             files += [file for stream in dropped for file in forget_stream(connection, stream)]
+        for stream in dropped:
+            self._chunks.sidecars.forget(stream)
         self._last = last
         for event in events:
             self._ready.pop(event.sequence, None)
@@ -213,6 +217,8 @@ class DurableStore:
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
         self._remove(files)
+        if files:
+            self._chunks.sidecars.forget(stream, oldest)
         with suppress(ResourceExhausted):
             while start is not None:
                 with self._pause(), self._database.transaction() as connection:
@@ -299,7 +305,7 @@ class DurableStore:
     def files(self, chunks: Sequence[ArchivedChunk]) -> list[StoredFile]:
         """The files of chunks on disk, with the facts that identify them."""
         pairs = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
-        return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in pairs]
+        return [StoredFile(str(source.path), len(chunk), source.checksum, chunk.first_id) for chunk, source in pairs]
 
     def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> TakenCover:
         """Take in a job's matches in some of the `chunks`, of queries with IDs below `known`. O(chunks); any thread.
@@ -353,6 +359,7 @@ class DurableStore:
             _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
         files = {row.file for row in rows}
         self._chunks.covers.load(self.incarnation, files)
+        self._chunks.sidecars.load(numbers_of((row.stream, row.number) for row in rows))
         orphans = self._chunks.remove_orphans(files)
         if orphans:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})

@@ -34,6 +34,7 @@ from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import DAMAGED, GROUP_ROWS, damaged
 from psoup_storage.formats.matches import NOTHING, SUFFIX, Index, read_index, read_matches
 from psoup_storage.formats.pages import Pages, has_pages
@@ -134,7 +135,7 @@ class StoredColumns:
     `nbytes`: of the file; `footer`: the number of bytes at its end that describe it, and their checksum. `ranges`:
     uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `places`: of
     columns that are surely in the form of `psoup_storage.formats.pages`, by name. `crc`: of all bytes. `attached`: the
-    file may have matches beside it. `covers`: they may have more matches.
+    file may have matches beside it. `covers`: they may have more matches. `sidecars`: of all chunks.
     """
 
     def __init__(
@@ -149,10 +150,12 @@ class StoredColumns:
         crc: int,
         attached: bool,
         covers: Covers,
+        sidecars: SidecarFolder,
     ) -> None:
         self.path = path
         self.nbytes = nbytes
-        self.crc = crc
+        self.checksum = crc
+        self.sidecars = sidecars
         self._rows = rows
         self._footer = footer
         self._ranges, self._places = ranges, places
@@ -228,7 +231,7 @@ class StoredColumns:
             return NOTHING
         place = self._beside if path is None else path
         name = "" if path is None else f"/{path.parent.name}"
-        return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc, self._rows))
+        return self._cache.get((self.path.name, name), lambda: read_index(place, self.checksum, self._rows))
 
     def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
         """Tell the system which columns, with their places in the file, are read soon, if they are not in the cache.

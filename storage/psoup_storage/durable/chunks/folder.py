@@ -34,6 +34,7 @@ from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.wording import counted
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.matches import SUFFIX
@@ -75,13 +76,15 @@ class ChunkRow(NamedTuple):
 class ChunkFolder:
     """The files of all chunks of a data directory.
 
-    `cache`: of columns that were read from archived chunks; `covers`: matches that jobs found in chunks.
+    `cache`: of columns that were read from archived chunks; `covers`: matches that jobs found in chunks; `sidecars`:
+    what was folded of them.
     """
 
-    def __init__(self, directory: Path, cache: ColumnCache, covers: Covers) -> None:
+    def __init__(self, directory: Path, cache: ColumnCache, covers: Covers, sidecars: SidecarFolder) -> None:
         self.path = directory / FOLDER
         self.cache = cache
         self.covers = covers
+        self.sidecars = sidecars
         self._in_use: WeakValueDictionary[str, StoredColumns] = WeakValueDictionary()
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
@@ -135,6 +138,7 @@ class ChunkFolder:
             row.crc,
             row.attached,
             self.covers,
+            self.sidecars,
         )
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)

@@ -35,7 +35,7 @@ from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 10
+FORMAT = 11
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -114,10 +114,11 @@ _UPGRADES = {
     7: "",
     8: "",
     9: "",
+    10: "",
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
 forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
-the tenth joins, and pushes that count the rows of their producers."""
+the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that create a database of this format."""
 

@@ -4,7 +4,7 @@
     database    write-ahead log, pages, schema, format                          see `structure`
     log         every row: its checksum, its statement still binds, its tuples decode; producers' numbers
     manifest    every stream's chunks follow each other, up to where the log goes on
-    files       every chunk: size, checksum, rows, times, schema; files that the manifest does not name
+    files       every chunk: size, checksum, rows, times, schema; files that the manifest does not name; folds
 
 The examination goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing;
 with `repair` it removes files that are not needed.
@@ -32,6 +32,8 @@ from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
+from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
+from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
 from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
@@ -53,7 +55,7 @@ from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses,
 from psoup_storage.formats.chunk_file import changed, decode_chunk
 from psoup_storage.formats.matches import SUFFIX
 
-_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, CACHE, "lost+found"}
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, FOLDS, CACHE, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 _OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
@@ -129,6 +131,7 @@ class Examination:
         for stream in sorted(self._chunks):
             yield from self._look_at_chunks(stream, self._chunks[stream])
         yield from self._look_for_orphans()
+        yield from self._look_at_sidecars()
 
     def advise(self) -> None:
         """Name --set-aside in the findings of damage, if all that is damaged can be taken out."""
@@ -325,6 +328,15 @@ class Examination:
                 entry.unlink()
             what = "is not in the manifest: a crash left it, and its tuples are in the log or have expired"
             repair = "--repair removes it, and so does the next start of the service"
+            yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
+
+    def _look_at_sidecars(self) -> Iterator[Finding]:
+        """Find folds that are of no use: damaged ones, and those of chunks that are gone or others by now."""
+        checksums = {(row.stream, row.number): row.crc for rows in self._chunks.values() for row in rows}
+        for place, what in useless_sidecars(self._path, checksums):
+            if self._repair:
+                (self._path / place).unlink()
+            repair = "it is computed again when it is needed; --repair removes it"
             yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
 
     # Inside ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,216 @@
+"""Folds on disk: what was folded of chunks that have left the memory lies beside them, and they need not be read again.
+
+    name     128 bits of (stream, WHERE, what states are made of)      a clause's number begins anew with each start
+    bytes    matched, errors, failed | parts of states: kind, shape, values
+    fetch    disk ─> spans that a window needs and that are not kept, the widest first
+    shelve   kept spans all of whose chunks are on disk ─> disk
+
+A fold belongs to all queries of equal WHERE and equal measures, of this start and of later ones. What is not found was
+not folded: that is not zero. Folds that call the operator's functions stay in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from psoup.aggregates.folds import Fold, Folds, Recipe, Span, cover
+from psoup.aggregates.state import State
+from psoup.columns import Array, Column
+from psoup.data.archived import ArchivedChunk, Chunk, ChunkSource
+from psoup.data.sidecars import ChunkSpan, OnDisk
+from psoup.expressions.supplied import calls_supplied
+from psoup.limbs import LIMBS
+from psoup.plan.canonical import expr_text, factor_text
+from psoup.plan.factors import Factor
+
+_VERSION = 1
+"""Raised when states come to mean something else: folds of before are not found then."""
+_DTYPES = {kind: np.dtype(kind.decode()) for kind in (b"<i8", b"<f8", b"|u1", b"|b1", b"<i4", b"<u8")} | {
+    b"wide": LIMBS
+}
+_HEAD, _COUNT, _PART = struct.Struct("<qqq"), struct.Struct("<I"), struct.Struct("<4sI")
+_ALIGNED = 8
+
+
+def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int) -> bytes | None:
+    """The name of the folds of a clause; None if they must not outlive the process.
+
+    `longest`: bytes of the longest text that an expression may make, on which errors depend.
+    """
+    exprs = [term.attribute for factor in factors for term in factor.terms]
+    texts = [str(_VERSION), str(stream), str(longest)]
+    texts += ["WHERE", *sorted(factor_text(factor) for factor in factors)]
+    for folding, measure in zip(recipe.foldings, recipe.firsts, strict=True):
+        read = [*measure.args, *([] if measure.condition is None else [measure.condition])]
+        texts += ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read]]
+        exprs += read
+    if any(map(calls_supplied, exprs)):
+        return None
+    content = b"".join(struct.pack("<I", len(data)) + data for data in (_utf8(text) for text in texts))
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+# Bytes -------------------------------------------------------------------------------------------------------
+
+
+def encoded(fold: Fold) -> bytes:
+    """The bytes of a fold. O(states)."""
+    out = bytearray(_HEAD.pack(fold.matched, fold.errors, fold.failed))
+    for state in fold.states:
+        out += _COUNT.pack(len(state))
+        for part in state:
+            for array in [part] if isinstance(part, np.ndarray) else _arrays(part):
+                _put(out, array)
+    return bytes(out)
+
+
+def _arrays(column: Column) -> list[Array | None]:
+    compact = column.take(np.arange(len(column)))
+    return [compact.values, compact.valid, compact.data]
+
+
+def _put(out: bytearray, array: Array | None) -> None:
+    if array is None:
+        out += _PART.pack(b"", 0)
+        return
+    kind = b"wide" if array.dtype.names else array.dtype.str.encode()
+    out += _PART.pack(kind, array.ndim) + struct.pack(f"<{array.ndim}I", *array.shape)
+    out += bytes(-len(out) % _ALIGNED) + array.tobytes()
+
+
+def decoded(recipe: Recipe, content: bytes) -> Fold:
+    """The fold of a recipe that has these bytes. O(states)."""
+    reader = _Reader(bytearray(content))
+    matched, errors, failed = reader.take(_HEAD)
+    states = list[State]()
+    for folding in recipe.foldings:
+        parts, (count,) = folding.empty(1), reader.take(_COUNT)
+        states.append(tuple([reader.part(parts[place] if place < len(parts) else None) for place in range(count)]))
+    return Fold(matched, errors, failed, tuple(states))
+
+
+class _Reader:
+    """The parts of some bytes, one after the other. Arrays can be written to, as all others: kernels know one kind."""
+
+    def __init__(self, content: bytearray) -> None:
+        self._content, self._at = content, 0
+
+    def take(self, form: struct.Struct) -> tuple[Any, ...]:
+        """The next numbers."""
+        values = form.unpack_from(self._content, self._at)
+        self._at += form.size
+        return values
+
+    def part(self, like: Array | Column | None) -> Array | Column:
+        """The next part of a state, of the kind of another."""
+        values = self._array()
+        if isinstance(like, Column):
+            return Column(like.type, values, self._array(), self._array())
+        return values
+
+    def _array(self) -> Any:
+        kind, dimensions = self.take(_PART)
+        if not kind.strip(b"\0"):
+            return None
+        shape = self.take(struct.Struct(f"<{dimensions}I"))
+        self._at += -self._at % _ALIGNED
+        dtype = _DTYPES[kind.strip(b"\0")]
+        array = np.frombuffer(self._content, dtype, math.prod(shape), self._at).reshape(shape)
+        self._at += array.nbytes
+        return array
+
+
+# From and to the disk -----------------------------------------------------------------------------------------
+
+
+class Entry(Protocol):
+    """A chunk of a stream, in memory or not."""
+
+    @property
+    def data(self) -> Chunk:
+        """Its tuples."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfOnDisk:
+    """The folds beside some chunks on disk."""
+
+    disk: OnDisk
+
+    def fetch(self, folds: Folds, first: int, stop: int, fan: int) -> int:
+        """Take from the disk what makes up the chunks [first, stop) and is not kept; returns bytes. O(spans)."""
+        name, disk = folds.name, self.disk
+        if name is None:
+            return 0
+
+        def taken(level: int, number: int) -> int:
+            size = fan**level
+            if (level, number) in folds.spans or number * size >= disk.stop:
+                return 0
+            content = disk.find(number * size, (number + 1) * size, name)
+            if content is not None:
+                fold = folds.spans[level, number] = decoded(folds.recipe, content)
+                folds.shelved.add((level, number))
+                return fold.nbytes
+            return sum(taken(level - 1, child) for child in range(number * fan, (number + 1) * fan)) if level else 0
+
+        size = sum(taken(*span) for span in cover(first, stop, fan))
+        folds.nbytes += size
+        return size
+
+    def shelve(self, kept: Iterable[Folds], fan: int, since: int | None = None) -> None:
+        """Put spans of some clauses on the disk that are not there. O(spans).
+
+        `since`: only those that end with a chunk of that number or a later one. O(clauses).
+        """
+        recent = None if since is None else list(self._ended(since, fan))
+        together = defaultdict[ChunkSpan, dict[bytes, bytes]](dict)
+        for folds in kept:
+            if folds.name is None:
+                continue
+            for place in list(folds.spans) if recent is None else recent:
+                fold = folds.spans.get(place)
+                if fold is None or place in folds.shelved:
+                    continue
+                size = fan ** place[0]
+                span = self.disk.span(place[1] * size, (place[1] + 1) * size)
+                if span is not None:
+                    folds.shelved.add(place)
+                    together[span][folds.name] = encoded(fold)
+        for span, contents in together.items():
+            self.disk.sidecars.put(span, contents)
+
+    def _ended(self, since: int, fan: int) -> Iterator[Span]:
+        """The spans of any level, all on disk, whose last chunk has the number `since` or a later one."""
+        level, size = 0, 1
+        while size <= self.disk.stop - self.disk.first:
+            yield from ((level, number) for number in range(since // size, self.disk.stop // size))
+            level, size = level + 1, size * fan
+
+
+def shelf_of(stream: int, entries: Sequence[Entry], archived: int) -> ShelfOnDisk | None:
+    """The folds beside the chunks on disk of a stream, the oldest `archived` of its `entries`; None if nothing is kept
+    there. O(1): the entries are looked at when spans are."""
+    if not archived or not isinstance(oldest := entries[0].data, ArchivedChunk):
+        return None
+    sidecars, base = oldest.source.sidecars, oldest.number
+
+    def source_of(number: int) -> ChunkSource:
+        chunk = entries[number - base].data
+        assert isinstance(chunk, ArchivedChunk)
+        return chunk.source
+
+    return None if sidecars is None else ShelfOnDisk(OnDisk(stream, base, base + archived, sidecars, source_of))

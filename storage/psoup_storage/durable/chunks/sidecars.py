@@ -1,0 +1,259 @@
+"""The sidecars of the data directory: what was computed from chunks on disk, so that these need not be read for it.
+
+    folds/3.16.31.folds      of stream 3, of the chunks 16 to 31; one chunk: 3.16.16.folds
+      head     magic, checksum of the index, checksum of the chunks, how many            int64
+      index    names, 16 bytes each, the oldest first; ends int64[k], checksums int64[k]
+      bytes    of each name
+
+A sidecar takes a tenth of the bytes of its chunks, or a block: the newest names stay. It is not an event, nothing
+depends on it, and it is written without waiting for the disk: one that is lost, damaged or of other chunks is computed
+again. Backups do without. A start reads the names of the files alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.data.sidecars import ChunkSpan, checksum_of
+from psoup.errors import ResourceExhausted
+
+FOLDER = "folds"
+SHARE, _LEAST = 10, 4_096
+"""A sidecar takes a tenth of the bytes of its chunks, or a block of the disk if that is more."""
+_NEW = ".new"
+_NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
+_MAGIC = 0x31646C6F46505350
+_HEAD, _NAMED = 32, 16
+_ENTRY = _NAMED + 16
+"""Bytes of a name in the index."""
+
+_log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """The chunks [first, stop) of a stream."""
+
+    stream: int
+    first: int
+    stop: int
+
+    @property
+    def file(self) -> str:
+        """The name of the sidecar."""
+        return f"{self.stream}.{self.first}.{self.stop - 1}.folds"
+
+
+def place_of(file: str) -> Place | None:
+    """The place of a sidecar by its name; None if it has another form."""
+    found = _NAME.fullmatch(file)
+    if found is None:
+        return None
+    stream, first, last = map(int, found.groups())
+    place = Place(stream, first, last + 1)
+    return place if place.file == file and first <= last else None
+
+
+class Index(NamedTuple):
+    """The index of a sidecar: names, then where the bytes of each end (after `base`), and their checksums."""
+
+    names: list[bytes]
+    ends: list[int]
+    checksums: list[int]
+    base: int
+
+    def bytes_of(self, at: int) -> tuple[int, int]:
+        """The place in the file of the bytes of a name, and how many they are."""
+        start = self.ends[at - 1] if at else 0
+        return self.base + start, self.ends[at] - start
+
+
+class SidecarFolder:
+    """All sidecars of a directory (`psoup.data.sidecars.Sidecars`). `check_room`: raises ResourceExhausted without."""
+
+    def __init__(self, directory: Path, check_room: Callable[[int], None] = lambda size: None) -> None:
+        self._path = directory / FOLDER
+        self._check_room = check_room
+        self._places: set[Place] = set()
+        self._lock = threading.Lock()
+        self._refused = False
+
+    def load(self, chunks: Mapping[int, tuple[int, int]]) -> None:
+        """Note the sidecars there are at a start, by the numbers [first, stop) of the chunks that each stream has.
+
+        What is of other chunks is removed. O(files), by their names.
+        """
+        for file in os.listdir(self._path) if self._path.is_dir() else ():
+            place = place_of(file)
+            if place is not None and is_of(place, chunks):
+                self._places.add(place)
+            else:
+                with suppress(OSError):
+                    (self._path / file).unlink()
+
+    def has(self, stream: int, first: int, stop: int) -> bool:
+        """See `Sidecars`."""
+        return (stream, first, stop) in self._places
+
+    def find(self, span: ChunkSpan, name: bytes) -> bytes | None:
+        """See `Sidecars`."""
+        try:
+            with open(self._path / Place(*span[:3]).file, "rb") as file:
+                found = read_index(file.fileno(), span.checksum)
+                if found is None or name not in found.names:
+                    return None
+                at = found.names.index(name)
+                return _content(file.fileno(), found, at)
+        except OSError:
+            return None
+
+    def put(self, span: ChunkSpan, contents: Mapping[bytes, bytes]) -> None:
+        """See `Sidecars`."""
+        place = Place(*span[:3])
+        with self._lock:
+            try:
+                entries = {**self._entries(place, span.checksum), **contents}
+                kept = dict(_newest(entries, max(span.nbytes // SHARE, _LEAST)))
+                if kept:
+                    self._write(place, span.checksum, dict(reversed(kept.items())))
+            except ResourceExhausted:
+                return
+            except OSError as problem:
+                if not self._refused:
+                    _log.warning("what was folded is not kept on disk", extra={"why": problem.strerror})
+                self._refused = True
+
+    def forget(self, stream: int, oldest: int | None = None) -> None:
+        """Remove what is of chunks with a number below `oldest`, or of a stream that is gone. O(sidecars)."""
+        with self._lock:
+            gone = [p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)]
+            self._places = self._places.difference(gone)
+            for place in gone:
+                with suppress(OSError):
+                    (self._path / place.file).unlink()
+
+    def _entries(self, place: Place, checksum: int) -> dict[bytes, bytes]:
+        """What a sidecar has now, the oldest first."""
+        if place not in self._places:
+            return {}
+        with suppress(OSError), open(self._path / place.file, "rb") as file:
+            return dict(entries_of(file.fileno(), checksum))
+        return {}
+
+    def _write(self, place: Place, checksum: int, entries: Mapping[bytes, bytes]) -> None:
+        content = written(checksum, entries)
+        self._check_room(len(content))
+        self._path.mkdir(mode=0o700, exist_ok=True)
+        target = self._path / place.file
+        new = target.with_name(target.name + _NEW)
+        try:
+            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.rename(new, target)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
+        self._places = self._places | {place}
+
+
+def numbers_of(chunks: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """The numbers [first, stop) of the chunks of each stream, from (stream, number) of all."""
+    numbers = dict[int, tuple[int, int]]()
+    for stream, number in chunks:
+        first, stop = numbers.get(stream, (number, number))
+        numbers[stream] = min(first, number), max(stop, number + 1)
+    return numbers
+
+
+def is_of(place: Place, chunks: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether a stream has the chunks of a sidecar; `chunks`: the numbers [first, stop) of each stream."""
+    first, stop = chunks.get(place.stream, (0, 0))
+    return first <= place.first and place.stop <= stop
+
+
+def written(checksum: int, entries: Mapping[bytes, bytes]) -> bytes:
+    """The bytes of a sidecar."""
+    contents = list(entries.values())
+    ends = np.cumsum([len(content) for content in contents], dtype="<i8")
+    checksums = np.array([zlib.crc32(content) for content in contents], "<i8")
+    index = b"".join([*entries, ends.tobytes(), checksums.tobytes()])
+    head = np.array([_MAGIC, zlib.crc32(index), checksum, len(contents)], "<i8").tobytes()
+    return b"".join([head, index, *contents])
+
+
+def read_index(handle: int, checksum: int) -> Index | None:
+    """The index of an open sidecar of chunks with a checksum; None if it is damaged, or of others. Raises OSError."""
+    head = os.pread(handle, _HEAD, 0)
+    if len(head) < _HEAD:
+        return None
+    magic, crc, chunks, count = np.frombuffer(head, "<i8").tolist()
+    if magic != _MAGIC or chunks != checksum or not 0 <= count * _ENTRY <= os.fstat(handle).st_size:
+        return None
+    index = os.pread(handle, count * _ENTRY, _HEAD)
+    if len(index) != count * _ENTRY or zlib.crc32(index) != crc:
+        return None
+    names = [index[at : at + _NAMED] for at in range(0, _NAMED * count, _NAMED)]
+    numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count).tolist()
+    return Index(names, numbers[:count], numbers[count:], _HEAD + len(index))
+
+
+def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
+    """The names of an open sidecar and their bytes, as far as they are sound. Raises OSError."""
+    index = read_index(handle, checksum)
+    for at, name in enumerate(() if index is None else index.names):
+        assert index is not None
+        content = _content(handle, index, at)
+        if content is not None:
+            yield name, content
+
+
+def _content(handle: int, index: Index, at: int) -> bytes | None:
+    start, size = index.bytes_of(at)
+    content = os.pread(handle, size, start)
+    return content if zlib.crc32(content) == index.checksums[at] else None
+
+
+def _newest(entries: Mapping[bytes, bytes], room: int) -> Iterator[tuple[bytes, bytes]]:
+    """The entries that fit, the newest first."""
+    room -= _HEAD
+    for name, content in reversed(list(entries.items())):
+        if len(content) + _ENTRY <= room:
+            room -= len(content) + _ENTRY
+            yield name, content
+
+
+def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterator[tuple[str, str]]:
+    """The sidecars that nothing can be found in, each with the reason. O(their bytes).
+
+    `checksums`: of the files of all chunks, by stream and number.
+    """
+    for path in sorted((directory / FOLDER).iterdir()) if (directory / FOLDER).is_dir() else ():
+        place = place_of(path.name)
+        numbers = () if place is None else range(place.first, place.stop)
+        known = [] if place is None else [checksums.get((place.stream, number)) for number in numbers]
+        chunks = [checksum for checksum in known if checksum is not None]
+        if place is None or len(chunks) < len(known):
+            yield f"{FOLDER}/{path.name}", "was computed from chunks that are gone, or a crash left it"
+        elif (wrong := _wrong_with(path, checksum_of(chunks))) is not None:
+            yield f"{FOLDER}/{path.name}", wrong
+
+
+def _wrong_with(path: Path, checksum: int) -> str | None:
+    """What is wrong with a sidecar, in words; None if all of it can be read and is of chunks with that checksum."""
+    try:
+        with open(path, "rb") as file:
+            index = read_index(file.fileno(), checksum)
+            sound = len(dict(entries_of(file.fileno(), checksum)))
+    except OSError as problem:
+        return f"cannot be read: {problem.strerror}"
+    return None if index is not None and sound == len(index.names) else "is damaged, or was computed from other chunks"
