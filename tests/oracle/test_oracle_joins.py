@@ -15,10 +15,10 @@ from psoup_testing.join_duel import JoinDuel
 
 def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> None:
     budget = Budget("joins", cases=250)
-    histories = nonempty = 0
+    histories = nonempty = grouped = 0
 
     def case(draw: Any) -> int:
-        nonlocal histories, nonempty
+        nonlocal histories, nonempty, grouped
         seed = draw(st.integers(0, 2**48))
         note(f"seed {seed}")
         histories += 1
@@ -28,10 +28,12 @@ def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> No
         finally:
             duel.close()
         nonempty += duel.nonempty
+        grouped += duel.grouped
         return duel.compared
 
     run_cases(budget, case)
     assert nonempty > budget.cases // 4, f"only {nonempty} answers had rows"
+    assert grouped > budget.cases // 25, f"only {grouped} answers had several groups"
 
 
 @pytest.mark.parametrize("what", ["idle", "jobs"])

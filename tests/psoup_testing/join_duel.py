@@ -20,6 +20,7 @@ from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
 from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.join_groups import GroupedJoin, draw_groups
 from psoup_testing.join_past import attach_history, cover_sides
 from psoup_testing.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
 from psoup_testing.model import Declaration, ModelStream, Range
@@ -58,7 +59,7 @@ class JoinDuel:
         self.history: list[int] = []
         """Tuples of each stream that were attached: they have the IDs below zero."""
         self.standing: dict[int, JoinQuery] = {}
-        self.compared = self.nonempty = self.idled = self.attached = self.covered = 0
+        self.compared = self.nonempty = self.grouped = self.idled = self.attached = self.covered = 0
         self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("PRAGMA disable_optimizer")
         for number in range(make.pick((1, 2, 2, 3, 4))):
@@ -152,6 +153,8 @@ class JoinDuel:
 
     def _register(self) -> None:
         query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
+        if self.make.likely(30):
+            query = draw_groups(self.make, query)
         try:
             query_id = self.soup.register(query.sql())
         except PSoupError as problem:
@@ -267,6 +270,7 @@ class JoinDuel:
         self._check_told(said, ranges, query, about)
         self.compared += 1
         self.nonempty += bool(expected)
+        self.grouped += isinstance(query, GroupedJoin) and len(expected) > 1
 
     def _check_told(self, answer: Answer, ranges: list[Range], query: JoinQuery, about: str) -> None:
         """The completeness of an answer."""

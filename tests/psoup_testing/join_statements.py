@@ -80,9 +80,9 @@ class JoinQuery:
             conditions = [c for c in self.on if f"{ALIASES[place]}." in c and _of(c) <= set(range(place + 1))]
             origin += f" JOIN {item} ON {' AND '.join(conditions)}" if conditions else f", {item}"
         where = [c for c in self.conditions if c not in self._used()]
-        text = f"SELECT {'DISTINCT ' * self.distinct}{self._select()} FROM {origin}"
+        text = f"SELECT {'DISTINCT ' * self.distinct}{self.selected()} FROM {origin}"
         text += f" WHERE {' AND '.join(where)}" if where else ""
-        text += f" ORDER BY {', '.join(self.keys)}" if self.keys else ""
+        text += self.after_where()
         text += "" if self.limit is None else f" LIMIT {self.limit}"
         text += f" OFFSET {self.skip}" if self.skip else ""
         return text if self.bracketed else f"{text} {self.windows[0].sql()}"
@@ -94,21 +94,29 @@ class JoinQuery:
             used |= {c for c in self.on if f"{ALIASES[place]}." in c and _of(c) <= set(range(place + 1))}
         return used
 
-    def _select(self) -> str:
+    def after_where(self) -> str:
+        """ORDER BY."""
+        return f" ORDER BY {', '.join(self.keys)}" if self.keys else ""
+
+    def selected(self) -> str:
+        """The SELECT list."""
         return ", ".join(f"{output} AS o{number}" for number, output in enumerate(self.outputs))
 
-    def duck_sql(self, ranges: Sequence[tuple[int, int]]) -> str:
-        """The statement for DuckDB, over positions [first, stop) of each table."""
-        tables = ", ".join(
+    def tables(self, ranges: Sequence[tuple[int, int]]) -> str:
+        """The sources for DuckDB."""
+        return ", ".join(
             f"(SELECT * FROM s{stream} WHERE _pos >= {first} AND _pos < {stop}) AS {alias}"
             for stream, alias, (first, stop) in zip(self.streams, self.aliases, ranges, strict=True)
         )
+
+    def duck_sql(self, ranges: Sequence[tuple[int, int]]) -> str:
+        """The statement for DuckDB, over positions [first, stop) of each table."""
         where = f" WHERE {' AND '.join(f'({c})' for c in self.conditions)}" if self.conditions else ""
         places = ", ".join(f"{alias}._pos AS p_{alias}" for alias in self.aliases)
         order = ", ".join(f"p_{alias}" for alias in self.aliases)
         names = ", ".join(f"o{number}" for number in range(len(self.outputs)))
         keys = [f"{key.split()[0]} AS q{n}" for n, key in enumerate(self.keys) if "." in key]
-        inner = f"SELECT {', '.join([self._select(), places, *keys])} FROM {tables}{where}"
+        inner = f"SELECT {', '.join([self.selected(), places, *keys])} FROM {self.tables(ranges)}{where}"
         if self.distinct:
             inner = f"SELECT * FROM ({inner}) QUALIFY row_number() OVER (PARTITION BY {names} ORDER BY {order}) = 1"
         sort = []
