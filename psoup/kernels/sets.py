@@ -70,6 +70,49 @@ def lists_to_pairs(lists, places, counts, names, which, offsets):
 
 
 @njit(cache=True, nogil=True)
+def named_size(names, counts, places, least, table):
+    """How many offsets the lists of wanted names have, and how many of the wanted have no list.
+
+    names: int64[n]; counts: int32[n], at least 1; places: int64[n], below 0 for a name without a list; table: int32[t],
+    the number of name least + i, or -1 if it is not wanted; read. O(n).
+    """
+    size, others = np.int64(0), np.int64(0)
+    for i in range(names.shape[0]):
+        place = names[i] - least
+        if 0 <= place < table.shape[0] and table[place] >= 0:
+            size += np.int64(counts[i]) if places[i] >= 0 else np.int64(0)
+            others += np.int64(places[i] < 0)
+    return size, others
+
+
+@njit(cache=True, nogil=True)
+def named_to_pairs(lists, names, counts, places, least, table, start, stop, which, offsets):
+    """Write the offsets in [start, stop) of the lists of wanted names, list after list, beside the number of each name.
+
+    lists: uint16[m]; the others as for `named_size`. which, offsets: int64[size], the first ones written. Returns how
+    many. O(n + size).
+    """
+    at, whole = np.int64(0), start == 0 and stop > 65_535
+    for i in range(names.shape[0]):
+        place, first = names[i] - least, places[i]
+        if first < 0 or place < 0 or place >= table.shape[0] or table[place] < 0:
+            continue
+        number = table[place]
+        if whole:
+            which[at], offsets[at] = number, lists[first]  # most lists are of one: a loop would be guessed wrong
+            at += 1
+            for k in range(first + 1, first + counts[i]):
+                which[at], offsets[at] = number, lists[k]
+                at += 1
+            continue
+        for k in range(first, first + counts[i]):
+            if start <= lists[k] < stop:
+                which[at], offsets[at] = number, lists[k]
+                at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
 def count_within(bitmaps, which, start, stop, counts):
     """How many bits of some bitmaps lie in [start, stop).
 

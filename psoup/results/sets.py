@@ -22,6 +22,8 @@ from psoup.kernels.sets import (
     count_within,
     lists_to_pairs,
     lists_within,
+    named_size,
+    named_to_pairs,
     runs_to_pairs,
 )
 from psoup.results.chunk_results import ChunkResults
@@ -124,10 +126,10 @@ def joined(parts: list[Pairs]) -> Pairs:
     parts = [part for part in parts if len(part.which)]
     if not parts:
         return NO_PAIRS
+    if len(parts) == 1 and bool((parts[0].which[1:] >= parts[0].which[:-1]).all()):
+        return parts[0]
     which = np.concatenate([part.which for part in parts])
     offsets = np.concatenate([part.offsets for part in parts])
-    if len(parts) == 1 and bool((which[1:] >= which[:-1]).all()):
-        return parts[0]
     order = order_of(which)
     return Pairs(which[order], offsets[order])
 
@@ -161,11 +163,22 @@ def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, mo
 
 def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Iterator[Pairs]:
     """The pairs of a pack: those of lists, then those of bitmaps."""
+    in_one_pass = False
+    if wanted.table is not None:
+        known = pack.ids, pack.counts, pack.place, wanted.least, wanted.table
+        size, bitmaps = named_size(*known)
+        in_one_pass = size <= most  # of a part of the chunk there may be fewer than `size`
+        if in_one_pass:
+            out = _room(size, most)
+            size = named_to_pairs(pack.lists, *known, start, stop, *out)
+            yield Pairs(out.which[:size], out.offsets[:size])
+            if not bitmaps:
+                return
     names, at = _in_both(wanted, pack.ids)
     places, counts = pack.place[at], pack.counts[at].astype(np.int64)
     are_lists = places >= 0
     listed = np.flatnonzero(are_lists)
-    if len(listed):
+    if len(listed) and not in_one_pass:
         begins, lengths = places[listed], counts[listed]
         if start > 0 or stop < WHOLE:
             lists_within(pack.lists, start, stop, begins, lengths)

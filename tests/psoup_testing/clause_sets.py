@@ -69,7 +69,31 @@ def _add_named(rng: Rng) -> Arguments:
     return names, rng.integers(1, 9, len(names)).astype(np.int32), least, table, rng.integers(0, 9, 5)
 
 
+def _named_size(rng: Rng) -> Arguments:
+    _, names, counts, places, least, table = _named(rng)
+    return names, counts, places, least, table
+
+
+def _named_to_pairs(rng: Rng) -> Arguments:
+    lists, *known = _named(rng)
+    room = [np.zeros(len(lists), np.int64) for _ in range(2)]
+    span = (0, 1 << 40) if rng.random() < 0.3 else _span(rng, 90)
+    return lists, *known, *span, *room
+
+
+def _named(rng: Rng) -> tuple[Any, ...]:
+    """Lists, and their names of which some are wanted; some have no list."""
+    every = [np.sort(rng.permutation(90)[: int(rng.integers(1, 9))]) for _ in range(12)]
+    counts = np.array([len(some) for some in every], np.int32)
+    places = np.where(rng.random(12) < 0.2, -1 - np.arange(12), np.cumsum(counts) - counts)
+    names, least = np.sort(rng.permutation(30)[:12]) + (1 << 40), (1 << 40) + int(rng.integers(9))
+    table = rng.integers(-1, 9, int(rng.integers(1, 30))).astype(np.int32)
+    return np.concatenate(every).astype(np.uint16), names, counts, places, least, table
+
+
 CASES = {
+    "sets.named_size": _named_size,
+    "sets.named_to_pairs": _named_to_pairs,
     "sets.add_named": _add_named,
     "sets.lists_within": _lists_within,
     "sets.lists_to_pairs": _lists_to_pairs,

@@ -28,6 +28,42 @@ def lists_to_pairs(lists: Array, places: Array, counts: Array, names: Array, whi
     offsets[:] = np.concatenate([np.zeros(0, np.int64), *spans])
 
 
+def _numbers(names: Array, least: int, table: Array) -> Array:
+    """The number of each name, -1 if it is not wanted."""
+    inside = (names >= least) & (names < least + len(table))
+    return np.where(inside, np.append(table, -1)[np.where(inside, names - least, -1)], -1)
+
+
+def named_size(names: Array, counts: Array, places: Array, least: int, table: Array) -> tuple[int, int]:
+    """See the kernel."""
+    wanted = _numbers(names, least, table) >= 0
+    return int(counts[wanted & (places >= 0)].sum()), int((wanted & (places < 0)).sum())
+
+
+def named_to_pairs(
+    lists: Array,
+    names: Array,
+    counts: Array,
+    places: Array,
+    least: int,
+    table: Array,
+    start: int,
+    stop: int,
+    which: Array,
+    offsets: Array,
+) -> int:
+    """See the kernel."""
+    pairs = [
+        (number, offset)
+        for number, place, count in zip(_numbers(names, least, table), places, counts, strict=True)
+        if number >= 0 and place >= 0
+        for offset in lists[place : place + count]
+        if start <= offset < stop
+    ]
+    which[: len(pairs)], offsets[: len(pairs)] = np.array(pairs, np.int64).reshape(len(pairs), 2).T
+    return len(pairs)
+
+
 def _bits(bitmaps: Array, which: Array, start: int, stop: int) -> Array:
     """bool[k, tuples]: the bits of some bitmaps, without those outside [start, stop)."""
     bits: Array = np.unpackbits(bitmaps[which].view(np.uint8), axis=1, bitorder="little").astype(np.bool_)
