@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from psoup_client.answer import rows_of
 from psoup_client.errors import InvalidData, PSoupError, from_failure
+from psoup_client.json_columns import from_json
 from psoup_client.session import Session
 from psoup_client.times import from_proto
 from psoup_client.wording import counted
@@ -289,7 +290,7 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
         form = change.form
         schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
     assert schema is not None and form is not None
-    new = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(raw), schema) for raw in change.batches], schema)
+    new = from_json(change.columns_json, schema, 0 if form.whole else _HIDDEN)
     if kept is not None:
         ends = np.fromiter(accumulate(change.keep), np.int64, len(change.keep))
         kept = kept.filter(pa.array(np.searchsorted(ends, kept.column(0).to_numpy(), "right") % 2 == 1))

@@ -21,6 +21,26 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Encoding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EncodingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Encoding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ENCODING_UNSPECIFIED: _Encoding.ValueType  # 0
+    """As columns in JSON, `Change.columns_json`: the smallest once compressed, from one row to ten thousand."""
+    ENCODING_ARROW: _Encoding.ValueType  # 1
+    """As Arrow, `Change.batches`: the fastest for many rows and for programs that read Arrow."""
+
+class Encoding(_Encoding, metaclass=_EncodingEnumTypeWrapper):
+    """How rows are written."""
+
+ENCODING_UNSPECIFIED: Encoding.ValueType  # 0
+"""As columns in JSON, `Change.columns_json`: the smallest once compressed, from one row to ten thousand."""
+ENCODING_ARROW: Encoding.ValueType  # 1
+"""As Arrow, `Change.batches`: the fastest for many rows and for programs that read Arrow."""
+Global___Encoding: _TypeAlias = Encoding  # noqa: Y015
+
 class _Compression:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -95,6 +115,7 @@ class SyncRequest(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     COMPRESSION_FIELD_NUMBER: _builtins.int
+    ENCODING_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
     """Bytes of rows in the reply at most, before compression; 0: 1 MiB, and more than 3 MiB means 3 MiB. A reply has one
     row at least, if there is one.
@@ -103,6 +124,8 @@ class SyncRequest(_message.Message):
     """Wait, within the deadline, until this event is applied: read your own writes. 0: do not wait."""
     compression: Global___Compression.ValueType
     """How `body` of the reply may be compressed."""
+    encoding: Global___Encoding.ValueType
+    """How rows are written."""
     @_builtins.property
     def wants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Want]:
         """1 to 1,000 queries; a query may come twice."""
@@ -114,10 +137,11 @@ class SyncRequest(_message.Message):
         max_bytes: _builtins.int = ...,
         min_sequence: _builtins.int = ...,
         compression: Global___Compression.ValueType = ...,
+        encoding: Global___Encoding.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "encoding", b"encoding", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -331,6 +355,7 @@ class Change(_message.Message):
     FINAL_FIELD_NUMBER: _builtins.int
     FORM_FIELD_NUMBER: _builtins.int
     QUERY_ID_FIELD_NUMBER: _builtins.int
+    COLUMNS_JSON_FIELD_NUMBER: _builtins.int
     reset: Global___Reset.ValueType
     """Whether, and why, the client forgets what it has."""
     token: _builtins.bytes
@@ -347,6 +372,12 @@ class Change(_message.Message):
     """No tuple can join this window any more."""
     query_id: _builtins.str
     """If it was asked for by a key, with a reset: the query."""
+    columns_json: _builtins.bytes
+    """The new rows, in JSON: an array of columns, each an array of values, in the order of the schema. A BIGINT is a number
+    up to 2^53, else a text; a DECIMAL is a text, as are NaN, Infinity and -Infinity; a TIMESTAMP is its microseconds, a
+    DATE its days since 1970, as a BIGINT is; NULL is null. Of `_id` and `_time`, the first two columns if the copy is not
+    `whole`, the values are the differences to the one before, the first to 0.
+    """
     @_builtins.property
     def keep(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tuple IDs of the rows that stay: the first and the one behind the last of each interval, ascending; each number
@@ -356,7 +387,7 @@ class Change(_message.Message):
 
     @_builtins.property
     def batches(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """The new rows: an Arrow record batch message each, without the schema. Of a client that keeps rows none is among them."""
+        """The new rows, in the encoding ARROW: some in each, as Arrow record batch messages without the schema."""
 
     @_builtins.property
     def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -381,10 +412,11 @@ class Change(_message.Message):
         final: _builtins.bool = ...,
         form: Global___CopyForm | None = ...,
         query_id: _builtins.str = ...,
+        columns_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["form", b"form"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "query_id", b"query_id", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "query_id", b"query_id", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

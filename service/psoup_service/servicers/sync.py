@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import time
 
-import pyarrow as pa
-
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2, sync_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.invocation import MANY_S, most_bytes, one_window
-from psoup_service.sync.changes import Copies
+from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.tokens import MOST_BYTES, Tokens
 from psoup_service.wire import convert
 
 _WANTS = 1_000
-_CODEC = pa.Codec("zstd", compression_level=3)
-_WORTH = 512
-"""Bytes from which on compression is tried."""
 
 
 class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
@@ -48,33 +43,30 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         tenant, now = self._backend.tenant(context), self._backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
-            copies = Copies(snapshot, self._tokens, tenant, now, budget)
-            body = self._some(request, copies, most)
-            body.sequence = snapshot.sequence
-            body.streams.extend(copies.streams.values())
-            return _packed(body, request.compression)
+            copies = Copies(snapshot, self._tokens, tenant, now, budget, request.encoding)
+            return packed(copies, self._some(request, copies, most), request.compression)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
         return response
 
-    def _some(self, request: sync_pb2.SyncRequest, copies: Copies, most: int) -> sync_pb2.SyncBody:
+    def _some(self, request: sync_pb2.SyncRequest, copies: Copies, most: int) -> list[sync_pb2.SyncOutcome]:
         """The outcomes of the first wants, at least of one: as many as fit `most` bytes and a fraction of a second."""
-        body, room, end = sync_pb2.SyncBody(), most, time.perf_counter() + MANY_S
+        outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
         for want in request.wants:
             try:
                 change = self._change(want, copies, room, most)
             except Internal:
                 raise
             except PSoupError as error:
-                body.outcomes.add(failure=convert.failure(error))
+                outcomes.append(sync_pb2.SyncOutcome(failure=convert.failure(error)))
             else:
                 if change is None:
                     break
-                body.outcomes.add(change=change)
-                room -= sum(map(len, change.batches))
+                outcomes.append(sync_pb2.SyncOutcome(change=change))
+                room -= change.ByteSize()
             if room <= 0 or time.perf_counter() > end:
                 break
-        return body
+        return outcomes
 
     def _change(self, want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
         """The change for one want; errors name the query as the client did."""
@@ -93,13 +85,3 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         if change is not None and change.reset and want.key and query_id is not None:
             change.query_id = ids.query(query_id)
         return change
-
-
-def _packed(body: sync_pb2.SyncBody, compression: sync_pb2.Compression.ValueType) -> sync_pb2.SyncResponse:
-    """The reply: compressed, if the client takes that and it is worth it."""
-    raw = body.SerializeToString()
-    if compression == sync_pb2.COMPRESSION_ZSTD and len(raw) > _WORTH:
-        packed = _CODEC.compress(raw, asbytes=True)
-        if len(packed) < len(raw):
-            return sync_pb2.SyncResponse(body=packed, compression=sync_pb2.COMPRESSION_ZSTD, size=len(raw))
-    return sync_pb2.SyncResponse(body=raw, size=len(raw))

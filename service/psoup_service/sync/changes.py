@@ -8,16 +8,16 @@ A change that changes nothing has no token: the client keeps its own, and fifty 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from psoup.answer.completeness import Completeness
 from psoup.answer.intervals import Intervals
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.message import Message, row_bytes
+from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, ranged, since
 from psoup.answer.window import WindowChoice
 from psoup.errors import InvalidInput, ResourceExhausted
@@ -25,13 +25,37 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
 from psoup_service.wire import convert
 
 MOST_TUPLES = 4 * 1024 * 1024
 """Tuples of a window that one change looks at: a copy of more comes in several calls."""
+_NUMBERS = 2
+"""Columns of a copy that grow from row to row: `_id` and `_time`."""
 _BEHIND = 65_536
 """Tuples up to which a copy may be behind, if none of them is in the answer, before it is given a new token."""
+
+_CODEC = pa.Codec("zstd")
+_WORTH = 512
+"""Bytes from which on compression is tried."""
+
+Part: TypeAlias = Message | pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A want, read: what is asked of a query, and what the client holds. `room`: bytes of rows in this reply, which has
+    `most_bytes` at the most; `reset`: why the client begins anew, if it does.
+    """
+
+    record: QueryRecord
+    want: sync_pb2.Want
+    window: WindowChoice | None
+    held: Held
+    reset: sync_pb2.Reset.ValueType
+    room: int
+    most_bytes: int
 
 
 @dataclass(slots=True)
@@ -43,6 +67,7 @@ class Copies:
     tenant: str
     now: int
     budget: ReadBudget
+    encoding: sync_pb2.Encoding.ValueType
     streams: dict[int, sync_pb2.StreamTime] = field(default_factory=dict)
 
     def change(
@@ -54,119 +79,111 @@ class Copies:
         a token of another query, or one that was damaged; ResourceExhausted if an answer that is sent whole has more
         than `most_bytes`.
         """
+        held, reset = self._held(query_id, want)
+        record = self.snapshot.query(held.query_id, self.tenant)
+        how = ranged(record.query.plan) if record.sqc_id != NO_CLAUSE else None
+        asked = Asked(record, want, window, held, reset, room, most_bytes)
+        return self._whole(asked) if how is None else self._since(asked, how)
+
+    def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
+        """What a client holds of which query; nothing if it begins anew, and why."""
         asked_for = digest_of_window(want.window, want.accept_truncation)
-        reset, held = sync_pb2.RESET_UNSPECIFIED, Held(0, asked_for)
         try:
             held = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)
         except Again as again:
-            reset = again.reset
-            query_id = again.query_id if query_id is None else query_id
-        else:
-            if query_id is not None and held.query_id != query_id:
-                raise InvalidInput("the token is that of another query", reason="TOKEN_QUERY", field="token")
-            query_id = held.query_id
-            if held.window != asked_for:
-                reset, held = sync_pb2.RESET_WINDOW, Held(query_id, asked_for)
-        if query_id is None:
-            raise InvalidInput("give a query_id, a key, or the token of a copy", field="query_id")
-        record = self.snapshot.query(query_id, self.tenant)
-        how = ranged(record.query.plan) if record.sqc_id != NO_CLAUSE else None
-        if how is None:
-            return self._whole(record, want, window, reset, held, room, most_bytes)
-        return self._since(record, how, want, window, reset, held, room, most_bytes)
+            named = again.query_id if query_id is None else query_id
+            if named is None:
+                raise InvalidInput("give a query_id, a key, or the token of a copy", field="query_id") from None
+            return Held(named, asked_for), again.reset
+        if query_id is not None and held.query_id != query_id:
+            raise InvalidInput("the token is that of another query", reason="TOKEN_QUERY", field="token")
+        if held.window != asked_for:
+            return Held(held.query_id, asked_for), sync_pb2.RESET_WINDOW
+        return held, sync_pb2.RESET_UNSPECIFIED
 
-    def _since(
-        self,
-        record: QueryRecord,
-        how: Ranged,
-        want: sync_pb2.Want,
-        window: WindowChoice | None,
-        reset: sync_pb2.Reset.ValueType,
-        held: Held,
-        room: int,
-        most_bytes: int,
-    ) -> sync_pb2.Change | None:
+    def _since(self, asked: Asked, how: Ranged) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of some intervals."""
-        rows = max(room // row_bytes(how.plan.schema), 1)
-        if want.max_rows:
-            rows = min(rows, want.max_rows)
+        want, held = asked.want, asked.held
+        rows = max(asked.room // row_bytes(how.plan.schema), 1)
+        rows = min(rows, want.max_rows) if want.max_rows else rows
         while True:
             found = since(
                 self.snapshot,
-                record,
+                asked.record,
                 how,
                 held.intervals,
                 Most(rows, MOST_TUPLES),
                 now=self.now,
-                window=window,
+                window=asked.window,
                 accept_truncation=want.accept_truncation,
                 oldest_first=want.oldest_first,
                 budget=self.budget,
             )
-            batches = _batches(found.answer)
-            if sum(map(len, batches)) <= room or found.rows <= 1:
+            written = self._written([*found.answer.messages()], found.answer, _NUMBERS)
+            if found.rows <= 1 or written.size <= asked.room:
                 break
             rows = found.rows // 2
-        if batches and sum(map(len, batches)) > room and room < most_bytes:
+        if found.rows and written.size > asked.room and asked.room < asked.most_bytes:
             return None
-        change = sync_pb2.Change(reset=reset, rows=found.rows, complete=found.complete, rows_left=found.left)
-        self._tell(change, record, found.answer.completeness, found.answer)
-        if reset:
+        change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
+        self._tell(change, asked.record, found.answer)
+        if asked.reset:
             change.form.schema_ipc = found.answer.schema_message
             change.form.sort_keys.extend(
                 sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in how.order
             )
-        if reset or _moved(found, held.intervals):
-            change.batches.extend(batches)
+        if asked.reset or _moved(found):
+            written.put(change)
             change.keep.extend(_differences(found.keep))
-            own = Held(record.query_id, held.window, found.have)
-            change.token = self.tokens.write(own, self.tenant, self.snapshot.sequence)
+            change.token = self._token(Held(held.query_id, held.window, found.have))
         return change
 
-    def _whole(
-        self,
-        record: QueryRecord,
-        want: sync_pb2.Want,
-        window: WindowChoice | None,
-        reset: sync_pb2.Reset.ValueType,
-        held: Held,
-        room: int,
-        most_bytes: int,
-    ) -> sync_pb2.Change | None:
+    def _whole(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy that is sent whole whenever it is another one."""
         answer = invoke(
             self.snapshot,
-            record.query_id,
+            asked.record.query_id,
             tenant=self.tenant,
             now=self.now,
-            window=window,
-            accept_truncation=want.accept_truncation,
+            window=asked.window,
+            accept_truncation=asked.want.accept_truncation,
             budget=self.budget,
         )
-        batches, size, rows = list[bytes](), 0, 0
-        for part in answer.messages(max_bytes=most_bytes):
-            rows += part.rows if isinstance(part, Message) else part.num_rows
-            batches.append(_raw(part))
-            size += len(batches[-1])
-            if size > most_bytes:
-                raise _too_large(size, most_bytes)
-        if size > room and room < most_bytes:
-            return None
-        seen = digest(b"".join(batches))
-        change = sync_pb2.Change(reset=reset, complete=True)
-        self._tell(change, record, answer.completeness, answer)
-        if reset or seen != held.digest:
-            change.reset, change.rows = reset or sync_pb2.RESET_WHOLE, rows
-            change.batches.extend(batches)
+        parts, size = list[Part](), 0
+        for part in answer.messages():
+            parts.append(part)
+            size += part.size if isinstance(part, Message) else part.nbytes
+            if size > asked.most_bytes:
+                raise _too_large(size, asked.most_bytes)
+        seen = digest(b"".join(map(_raw, parts)))
+        change = sync_pb2.Change(reset=asked.reset, complete=True)
+        self._tell(change, asked.record, answer)
+        if asked.reset or seen != asked.held.digest:
+            written = self._written(parts, answer, 0)
+            if written.size > asked.most_bytes:
+                raise _too_large(written.size, asked.most_bytes)
+            if written.size > asked.room:
+                return None
+            written.put(change)
+            change.reset = asked.reset or sync_pb2.RESET_WHOLE
+            change.rows = sum(part.rows if isinstance(part, Message) else part.num_rows for part in parts)
             change.form.schema_ipc, change.form.whole = answer.schema_message, True
-            change.token = self.tokens.write(
-                Held(record.query_id, held.window, digest=seen), self.tenant, self.snapshot.sequence
-            )
+            change.token = self._token(Held(asked.held.query_id, asked.held.window, digest=seen))
         return change
 
-    def _tell(self, change: sync_pb2.Change, record: QueryRecord, told: Completeness, answer: Answer) -> None:
+    def _token(self, held: Held) -> bytes:
+        return self.tokens.write(held, self.tenant, self.snapshot.sequence)
+
+    def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> Written:
+        """Rows in the encoding of the reply; of the first columns, `differences` of them, the differences."""
+        if self.encoding == sync_pb2.ENCODING_ARROW:
+            return Written(batches=[*map(_raw, parts)])
+        rows = [read(part.gathered(), answer.schema) if isinstance(part, Message) else part for part in parts]
+        return Written(columns=to_json(rows, differences) if rows else b"")
+
+    def _tell(self, change: sync_pb2.Change, record: QueryRecord, answer: Answer) -> None:
         """Put in what a change says beside its rows."""
-        change.final, change.select_errors = told.final, answer.select_errors
+        change.final, change.select_errors = answer.completeness.final, answer.select_errors
         sides = self.snapshot.sides_of(record) if record.sqc_id == NO_CLAUSE else [record]
         for stream_id in dict.fromkeys(side.stream_id for side in sides):
             change.streams.append(self._place(stream_id))
@@ -186,7 +203,38 @@ class Copies:
         return list(self.streams).index(stream_id)
 
 
-def _moved(found: Since, held: Intervals) -> bool:
+def packed(
+    copies: Copies, outcomes: Sequence[sync_pb2.SyncOutcome], compression: sync_pb2.Compression.ValueType
+) -> sync_pb2.SyncResponse:
+    """The reply with some outcomes: compressed, if the client takes that and it is worth it."""
+    body = sync_pb2.SyncBody(outcomes=outcomes, sequence=copies.snapshot.sequence, streams=copies.streams.values())
+    raw = body.SerializeToString()
+    if compression == sync_pb2.COMPRESSION_ZSTD and len(raw) > _WORTH:
+        small = _CODEC.compress(raw, asbytes=True)
+        if len(small) < len(raw):
+            return sync_pb2.SyncResponse(body=small, compression=sync_pb2.COMPRESSION_ZSTD, size=len(raw))
+    return sync_pb2.SyncResponse(body=raw, size=len(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows as they are sent, in one of two encodings."""
+
+    batches: Sequence[bytes] = ()
+    columns: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes, before compression."""
+        return sum(map(len, self.batches)) + len(self.columns)
+
+    def put(self, change: sync_pb2.Change) -> None:
+        """Put them into a change."""
+        change.batches.extend(self.batches)
+        change.columns_json = self.columns
+
+
+def _moved(found: Since) -> bool:
     """Whether a client must be told more than that nothing has changed."""
     behind = sum(high - low for low, high in found.have) - sum(high - low for low, high in found.keep)
     return bool(found.rows) or found.leaving or not found.complete or behind > _BEHIND
@@ -198,11 +246,7 @@ def _differences(keep: Intervals) -> Iterator[int]:
     return (end - before for before, end in pairwise(ends))
 
 
-def _batches(answer: Answer) -> list[bytes]:
-    return [_raw(part) for part in answer.messages()]
-
-
-def _raw(part: Message | pa.RecordBatch) -> bytes:
+def _raw(part: Part) -> bytes:
     return bytes(part.gathered()) if isinstance(part, Message) else part.serialize().to_pybytes()
 
 

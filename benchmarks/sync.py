@@ -1,0 +1,149 @@
+"""Rows `sync.*`: a client that comes back and asks what has changed in an answer of 10,000 flights, 13 columns.
+
+    sync.first, sync.back.1, .10    bytes of a reply: all rows, then what has come in the window after 1 % and 10 %
+    sync.idle50                     bytes of a reply about fifty copies of which nothing has changed
+    sync.delta.10, .100, .1000      the time that a service takes for so many new rows, from the token to the reply
+    sync.delta.10.w2^18             the same for ten rows of a window of 262,144
+
+Beside each is a poll: the whole answer again, as Arrow in one Zstandard frame. The copy is checked against the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.measure import Row, Sample, Target, seconds
+from benchmarks.run import Run
+from psoup.clock import VirtualClock
+from psoup.local import LocalPSoup
+from psoup.model import SECOND
+from psoup.reading import ReadBudget
+from psoup_cli.flights.dataset import create_statement, load
+from psoup_client.json_columns import from_json
+from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.changes import Copies, packed
+from psoup_service.sync.tokens import Tokens
+from psoup_storage import MemoryStore
+
+WINDOW, IDLE = 10_000, 50
+NOW = 1_400_000_000 * SECOND
+"""In May 2014, after all flights."""
+ROOM = 3 * 1024 * 1024
+CODEC = pa.Codec("zstd")
+POLL = "the whole answer again, Arrow in Zstandard"
+BYTES = {"1": Target(value_at_most=4_000), "10": Target(value_at_most=30_000)}
+TIMES = {10: Target(value_at_most=150), 100: Target(value_at_most=800), 1_000: Target(value_at_most=4_000)}
+
+
+def rows(run: Run) -> Iterator[Row]:
+    """Rows of bytes, and of times."""
+    names = ["sync.first", "sync.back.1", "sync.back.10", "sync.idle50"]
+    yield from run.part(partial(_bytes, run.of(WINDOW, WINDOW, 1_000)), *names)
+    for window, name in run.of(((WINDOW, ""), (262_144, ".w2^18")), ((WINDOW, ""),), ((1_000, ""), (2_000, ".w2^18"))):
+        wanted = {f"sync.delta.{count}{name}": count for count in (TIMES if not name else (10,))}
+        yield from run.part(partial(_times, wanted, window, run.of(51, 21, 1)), *wanted)
+
+
+class Side:
+    """The service's side, in this process: flights in a window, and replies to wants."""
+
+    def __init__(self, window: int) -> None:
+        self.soup, self.at = LocalPSoup(clock=VirtualClock(NOW)), 0
+        self.tokens = Tokens(MemoryStore(), "00000001")
+        self.soup.execute(create_statement("flights"))
+        self.flights = load().slice(0, window + 20_000)
+        self.query = self.soup.register(f"SELECT * FROM flights BEGIN (NOW - {window} ROWS)")
+        self.push(window + 5_000)
+
+    def push(self, count: int) -> None:
+        """Let so many flights depart."""
+        self.soup.push("flights", self.flights.slice(self.at, count))
+        self.at += count
+
+    def reply(self, token: bytes, encoding: sync_pb2.Encoding.ValueType, wants: int = 1) -> sync_pb2.SyncResponse:
+        """The reply to a client with a token, compressed."""
+        soup = self.soup
+        now = soup.clock.now()
+        copies = Copies(soup.engine.snapshot(), self.tokens, soup.tenant, now, ReadBudget(), encoding)
+        want = sync_pb2.Want(token=token)
+        changes = [copies.change(None if token else self.query, want, None, ROOM, ROOM) for _ in range(wants)]
+        outcomes = [sync_pb2.SyncOutcome(change=change) for change in changes]
+        return packed(copies, outcomes, sync_pb2.COMPRESSION_ZSTD)
+
+    def token(self) -> bytes:
+        """The token of a client that holds the whole answer."""
+        token, complete = b"", False
+        while not complete:
+            change = change_in(self.reply(token, sync_pb2.ENCODING_ARROW))
+            token, complete = change.token, change.complete
+        return token
+
+    def poll(self) -> bytes:
+        """The whole answer, compressed."""
+        sink = pa.BufferOutputStream()
+        table = self.soup.invoke(self.query).to_table()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return CODEC.compress(sink.getvalue(), asbytes=True)
+
+
+def change_in(reply: sync_pb2.SyncResponse) -> sync_pb2.Change:
+    """The first change of a reply."""
+    raw = CODEC.decompress(reply.body, reply.size, asbytes=True) if reply.compression else reply.body
+    return sync_pb2.SyncBody.FromString(raw).outcomes[0].change
+
+
+def _bytes(window: int) -> Iterator[Row]:
+    side = Side(window)
+    first = side.reply(b"", sync_pb2.ENCODING_UNSPECIFIED)
+    change = change_in(first)
+    schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
+    held = from_json(change.columns_json, schema, 2)
+    plain = side.soup.invoke(side.query).to_table().nbytes
+    poll = [(POLL, _one(len(side.poll()))), ("an invocation, Arrow", _one(plain))]
+    for peer, target in zip(poll, (Target(at_least=1.11), Target(at_least=4)), strict=True):
+        yield Row("sync.first", _one(first.ByteSize()), "bytes", *peer, target)
+    for share, target in BYTES.items():
+        side.push(window * int(share) // 100)
+        reply = side.reply(change.token, sync_pb2.ENCODING_UNSPECIFIED)
+        change = change_in(reply)
+        new = from_json(change.columns_json, schema, 2)
+        held = pa.concat_tables([held.slice(new.num_rows), new])
+        assert held.drop_columns(["_id", "_time"]).equals(side.soup.invoke(side.query).to_table()), "the copy differs"
+        yield Row(f"sync.back.{share}", _one(reply.ByteSize()), "bytes", POLL, _one(len(side.poll())), target)
+    idle = side.reply(change.token, sync_pb2.ENCODING_UNSPECIFIED, IDLE)
+    assert not change_in(idle).token
+    up = sync_pb2.SyncRequest(wants=[sync_pb2.Want(token=change.token)] * IDLE).ByteSize()
+    polls = _one(IDLE * len(side.poll()))
+    yield Row(
+        "sync.idle50", _one(idle.ByteSize()), "bytes", POLL, polls, Target(value_at_most=1_500), details={"up": up}
+    )
+
+
+def _times(wanted: dict[str, int], window: int, repeats: int) -> Iterator[Row]:
+    side = Side(window)
+    for name, count in wanted.items():
+        token = side.token()
+        side.push(count)
+        turns: dict[str, Callable[[], Any]] = {
+            "": partial(side.reply, token, sync_pb2.ENCODING_UNSPECIFIED),
+            "the same change as Arrow": partial(side.reply, token, sync_pb2.ENCODING_ARROW),
+            POLL: side.poll,
+        }
+        assert change_in(turns[""]()).rows == count
+        times: dict[str, list[float]] = {turn: [] for turn in turns}
+        for _ in range(repeats + 1):
+            for turn, call in turns.items():
+                times[turn].append(1e6 * seconds(call))
+        samples = {turn: Sample.of(values[1:]) for turn, values in times.items()}
+        ours = samples.pop("")
+        yield Row(name, ours, "us", POLL, samples.pop(POLL), TIMES[count])
+        yield Row(name, ours, "us", *samples.popitem())
+
+
+def _one(value: float) -> Sample:
+    return Sample.of([value])
