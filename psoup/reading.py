@@ -182,3 +182,20 @@ class ReadBudget:
 
 UNBOUNDED = ReadBudget()
 """The budget of reads without a waiting caller. Its counts mean nothing."""
+
+
+class GroupBytes:
+    """Bytes that one step of a read holds for groups, given back together."""
+
+    def __init__(self, budget: ReadBudget) -> None:
+        self._budget, self._held = budget, 0
+
+    def hold(self, size: int) -> None:
+        """Take `size` bytes. Raises as `ReadBudget.hold_grouped`."""
+        self._budget.hold_grouped(size)
+        self._held += size
+
+    def give_back(self) -> None:
+        """Return all that were taken."""
+        self._budget.give_back_grouped(self._held)
+        self._held = 0

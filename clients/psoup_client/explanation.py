@@ -40,9 +40,9 @@ class PlanNode(html.Facts):
 
     `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort` or `limit`. `figures` are counted
     or measured, `facts` are texts, by their names: a source has the tuples and the matches in its window, its stream
-    and its clause; an aggregate has its groups, and how many aggregates it makes of how many states; without GROUP BY,
-    how many folds of chunks (`leaves`) and of more chunks (`nodes`) an invocation combines, chunks that are `unfolded`
-    yet, and tuples at the two `ends` of the window.
+    and its clause; an aggregate has its groups, and how many aggregates it makes of how many states; over
+    one stream how many folds of chunks (`leaves`) and of more chunks (`nodes`) an invocation combines, chunks that are
+    `unfolded` yet, and tuples at the two `ends` of the window.
     """
 
     id: int

@@ -7,115 +7,36 @@
 A closed chunk never changes and the number of a clause is never given again: a fold stays true as long as it is kept.
 A span without a fold is not an empty one: the reader that misses it folds it. A node is made of all its chunks, and is
 used only for windows that hold all of them. All of it may be dropped at any time.
+
+With GROUP BY a fold that has more groups than half of its tuples saves nothing, and is not kept; but those of the
+latest windows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
+from psoup.aggregates.keys import Keys
+from psoup.aggregates.recipes import Fold, Recipe
 
-from psoup.aggregates.listed import Distinct, Gathered
-from psoup.aggregates.measures import folding_of
-from psoup.aggregates.state import Folding, State, size_of
-from psoup.columns import Array
-from psoup.expressions.tree import AttributeRef
-from psoup.plan.nodes import Measure
-
-_FIRST: Array = np.zeros(1, np.int64)
 _INNER = 4
 """Windows whose inner chunks are kept combined, of a clause and its measures."""
-_SPAN_BYTES, _FOLDS_BYTES = 400, 500
-"""Bytes of the objects of a fold, and of the folds of a clause, beside arrays: about."""
+_FOLDS_BYTES = 500
+"""Bytes of the objects of the folds of a clause, beside arrays: about."""
 _COUNTED_ANEW = 1_024
+_SHARE = 4
+"""The share of the room that the fold of one window may take: a fourth."""
 
 Span = tuple[int, int]
 """A level and a number: chunks number * fan ** level and so many on."""
 
-Leaf = Callable[[list[int]], Iterable[tuple[int, "Fold"]]]
-"""Folds chunks of some numbers, ascending, each by itself."""
+Leaf = Callable[[list[range]], list[Fold]]
+"""Folds runs of chunks, ascending, by their numbers: a fold for each run."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Recipe:
-    """The states that some measures are made of. Equal measures have one recipe as long as they are asked for."""
-
-    measures: tuple[Measure, ...]
-    foldings: tuple[Folding, ...]
-    places: tuple[int, ...]
-    """The place of the state that each measure is made of."""
-    firsts: tuple[Measure, ...]
-    """The first measure that each state is made for."""
-    plain: tuple[tuple[int, ...], ...] | None
-    """The columns of the stream that each state is made of; None if one of them takes more than values of columns."""
-
-    def joined(self, folds: Iterable[Fold]) -> Fold:
-        """The fold of neighbouring spans together, given in the order of the stream. O(folds)."""
-        matched = errors = failed = 0
-        states = [folding.empty(1) for folding in self.foldings]
-        for fold in folds:
-            matched, errors, failed = matched + fold.matched, errors + fold.errors, failed + fold.failed
-            states = self.combined(states, fold)
-        return Fold(matched, errors, failed, tuple(states))
-
-    def combined(self, states: Sequence[State], fold: Fold) -> list[State]:
-        """States with a fold of later rows; the states are used up, the fold stays as it is."""
-        parts = zip(self.foldings, states, fold.states, strict=True)
-        return [folding.combine(state, later, _FIRST) for folding, state, later in parts]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """`matched`: tuples, of one clause and span; `errors`: tuples for which WHERE could not be computed; `failed`:
-    values of arguments and FILTERs that could not be; `states`: those of the recipe, of one group."""
-
-    matched: int
-    errors: int
-    failed: int
-    states: tuple[State, ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes, about."""
-        return _SPAN_BYTES + sum(map(size_of, self.states))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Between:
-    """The `fold` of the tuples between two ends of a window, from the tuple ID `begins` on; None: there are none."""
-
-    recipe: Recipe
-    fold: Fold | None = None
-    begins: int = 0
-
-
-@lru_cache(4_096)
-def recipe_of(measures: tuple[Measure, ...]) -> Recipe | None:
-    """The recipe of measures that can be combined exactly from states of bounded size; None if one of them cannot."""
-    states: dict[object, tuple[Folding, Measure]] = {}
-    names = list[object]()
-    for measure in measures:
-        folding = folding_of(measure)
-        if not folding.exact or isinstance(folding, Distinct | Gathered):
-            return None
-        names.append((folding, measure.args, measure.condition))
-        states.setdefault(names[-1], (folding, measure))
-    order = list(states)
-    foldings, firsts = zip(*states.values(), strict=True) if states else ((), ())
-    columns = [_columns_of(measure) for measure in firsts]
-    plain = None if None in columns else tuple([column for column in columns if column is not None])
-    return Recipe(measures, tuple(foldings), tuple([order.index(name) for name in names]), tuple(firsts), plain)
-
-
-def _columns_of(measure: Measure) -> tuple[int, ...] | None:
-    """The columns of the stream that a measure needs the values of, and no more."""
-    refs = [arg for arg in measure.args if isinstance(arg, AttributeRef) and arg.index >= 0]
-    if measure.condition is not None or len(refs) < len(measure.args):
-        return None
-    return tuple([ref.index for ref in refs])
+Join = Callable[[Iterable[Fold]], Fold]
+"""Makes one fold of those of neighbouring spans, given in the order of the stream."""
 
 
 def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
@@ -128,17 +49,30 @@ def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
         first += size
 
 
-def lacking(known: dict[Span, Fold], first: int, stop: int, fan: int) -> list[int]:
-    """The numbers of the chunks of [first, stop) that are in no known span, ascending."""
+def lacking(known: dict[Span, Fold], first: int, stop: int, fan: int) -> list[range]:
+    """The numbers of the chunks of [first, stop) that are in no known span, ascending: runs within a node."""
 
-    def missing(level: int, number: int) -> Iterator[int]:
+    def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:
         if (level, number) not in known:
             if not level:
-                yield number
+                yield None, number
             for child in range(number * fan, (number + 1) * fan) if level else ():
-                yield from missing(level - 1, child)
+                yield from (((level, number) if level == 1 else node, at) for node, at in missing(level - 1, child))
 
-    return [number for span in cover(first, stop, fan) for number in missing(*span)]
+    runs = list[range]()
+    latest: Span | None = None
+    for node, number in (each for span in cover(first, stop, fan) for each in missing(*span)):
+        if runs and runs[-1].stop == number and node == latest:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+        latest = node
+    return runs
+
+
+def _single(runs: Iterable[range]) -> list[range]:
+    """Each number of some runs as a run."""
+    return [range(number, number + 1) for run in runs for number in run]
 
 
 @dataclass(slots=True, eq=False)
@@ -158,28 +92,56 @@ class Folds:
     """The name by which spans are known on disk; None: they stay in memory."""
     shelved: set[Span] = field(default_factory=set)
     """Spans that are on disk, or found no room there."""
+    beyond: int | None = None
+    """As many chunks as came to a fold that was too large to keep."""
 
-    def of(self, first: int, stop: int, fan: int, leaf: Leaf) -> tuple[Fold, int]:
-        """The fold of the chunks [first, stop), and the bytes that are kept now and were not. O(spans)."""
+    def of(self, first: int, stop: int, fan: int, leaf: Leaf, join: Join, most: int) -> tuple[Fold, int]:
+        """The fold of the chunks [first, stop), and the bytes that are kept now and were not. O(spans).
+
+        What all chunks come to is kept if it has at most so many bytes.
+        """
         known, made = dict(self.spans), dict[Span, Fold]()
-        if missing := lacking(known, first, stop, fan):
-            made = {(0, number): fold for number, fold in leaf(missing)}
+        runs = self._folded(lacking(known, first, stop, fan), leaf)
+        made.update(((0, run.start), fold) for run, fold in runs.items() if len(run) == 1)
+        others = {run.start: fold for run, fold in runs.items() if len(run) > 1}
 
-        def found(level: int, number: int) -> Fold:
+        def found(level: int, number: int) -> list[Fold]:
+            """The folds that make up a span: of a run all of it with its first chunk, nothing with others."""
             fold = known.get((level, number)) or made.get((level, number))
-            if fold is None:
+            if fold is None and level:
                 children = range(number * fan, (number + 1) * fan)
-                fold = made[level, number] = self.recipe.joined([found(level - 1, child) for child in children])
-            return fold
+                fold = made[level, number] = join([part for child in children for part in found(level - 1, child)])
+            if fold is None:
+                return [others[number]] if number in others else []
+            return [fold]
 
-        whole = self.recipe.joined([found(*span) for span in cover(first, stop, fan)])
+        whole = join([part for span in cover(first, stop, fan) for part in found(*span)])
+        made = {span: fold for span, fold in made.items() if fold.pays}
         self.spans.update(made)
-        for old in list(self.inner)[: 1 - _INNER]:
-            self.inner.pop(old, None)
-        size = sum(fold.nbytes for fold in made.values()) + (whole.nbytes if len(self.inner) < _INNER else 0)
-        self.inner[first, stop] = whole
+        size = sum(fold.nbytes for fold in made.values())
+        whole = whole if not whole.keys else replace(whole, numbers=Keys.of(whole.keys))
+        self.beyond = stop - first if whole.nbytes > most else None
+        if self.beyond is None:
+            for old in list(self.inner)[: 1 - _INNER]:
+                if (fold := self.inner.pop(old, None)) is not None:
+                    size -= fold.nbytes
+            self.inner[first, stop] = whole
+            size += whole.nbytes
         self.nbytes += size
         return whole, size
+
+    def _folded(self, missing: list[range], leaf: Leaf) -> dict[range, Fold]:
+        """Fold runs of chunks: each chunk by itself, if a fold of the last one pays, else those of a run together."""
+        if not missing:
+            return {}
+        newest = range(missing[-1].stop - 1, missing[-1].stop)
+        rest = [run for run in (*missing[:-1], range(missing[-1].start, newest.start)) if run]
+        if self.recipe.keys:
+            (latest,) = leaf([newest])
+            runs = rest if not latest.pays else _single(rest)
+            return dict(zip([*runs, newest], [*(leaf(runs) if runs else []), latest], strict=True))
+        runs = _single(missing)
+        return dict(zip(runs, leaf(runs), strict=True))
 
     def forget(self, oldest: int, fan: int) -> int:
         """Drop spans all of whose chunks have a number below `oldest`; returns the bytes freed. O(spans)."""
@@ -239,22 +201,32 @@ class FoldRoom:
         """The folds of all clauses, after the clause's SQC ID and the recipe. O(clauses that were asked)."""
         return [(sqc_id, recipe, folds) for (sqc_id, recipe), folds in self._kept.copy().items()]
 
-    def spans_of(self, sqc_id: int, recipe: Recipe) -> dict[Span, Fold]:
-        """The folds of a clause that are kept, copied."""
+    def kept_of(self, sqc_id: int, recipe: Recipe) -> tuple[dict[Span, Fold], dict[tuple[int, int], Fold]]:
+        """The folds of a clause that are kept, of spans and of windows; copied."""
         folds = self._kept.get((sqc_id, recipe))
-        return {} if folds is None else dict(folds.spans)
+        return ({}, {}) if folds is None else (dict(folds.spans), dict(folds.inner))
 
-    def fold(self, folds: Folds, first: int, stop: int, oldest: int, leaf: Leaf, shelf: Shelf | None = None) -> Fold:
+    def fold(
+        self,
+        folds: Folds,
+        first: int,
+        stop: int,
+        oldest: int,
+        leaf: Leaf,
+        join: Join | None = None,
+        shelf: Shelf | None = None,
+    ) -> Fold:
         """The fold of the chunks [first, stop), kept as far as there is room. `oldest`: the stream's first chunk.
 
-        `leaf` is called if chunks are in no span that is kept, or lies on the `shelf`. O(1) for a window whose inner
-        chunks are those of another one before.
+        `leaf` is called if chunks are in no span that is kept, or lies on the `shelf`; `join` (the recipe's own, if
+        None is given) to combine spans. O(1) for a window whose inner chunks are those of another one before.
         """
         folds.used = True
         fold = folds.inner.get((first, stop))
         if fold is None:
             found = 0 if shelf is None else shelf.fetch(folds, first, stop, self.fan)
-            fold, size = folds.of(first, stop, self.fan, leaf)
+            most = self.limit // _SHARE
+            fold, size = folds.of(first, stop, self.fan, leaf, join or folds.recipe.joined, most)
             self._grow(found + size - folds.forget(oldest, self.fan))
             if shelf is not None:
                 shelf.shelve([folds], self.fan)

@@ -12,6 +12,7 @@ values are numbered, not the rows. How the values of one key get their numbers i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -31,6 +32,34 @@ class Keys:
         self._single = [numbers_of(kind, most, hold) for kind in types]
         self._pairs = [Integers(BIGINT, most, hold) for _ in types[1:]]
         self._room = Room(np.int64)
+        self._ordered = 0
+        """So many numbers are in the order of their keys, if there are no more."""
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Keys:
+        """Groups by keys that are given in their order: their numbers are their places."""
+        own = cls([column.type for column in columns], len(columns[0]) + 1, lambda size: None)
+        own.number(columns)
+        own._ordered = own.count
+        return own
+
+    def fork(self, most: int, hold: Hold) -> Keys:
+        """The same groups with the same numbers, for a reader that may number more; see `Numbers.fork`. O(keys)."""
+        own = copy(self)
+        own._single = [each.fork(most, hold) for each in self._single]
+        own._pairs = [each.fork(most, hold) for each in self._pairs]
+        own._room = Room(np.int64)
+        return own
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and of the tables of their numbers."""
+        return sum(each.nbytes for each in [*self._single, *self._pairs])
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the numbers are in the order of the keys."""
+        return self.count == self._ordered
 
     @property
     def count(self) -> int:
@@ -53,6 +82,8 @@ class Keys:
 
     def order(self) -> Array:
         """The groups in the order of their keys, NULLs last: int64[count]."""
+        if self.in_order:
+            return np.arange(self.count)
         if not self._pairs:
             return self._single[0].order()
         order = np.arange(self.count)

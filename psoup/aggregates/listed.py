@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.state import Folding, Rows, State
+from psoup.aggregates.state import Folding, Rows, State, places_in
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.kernels.order import order_keys
 from psoup.kinds import TYPES
@@ -75,6 +75,10 @@ class Gathered(_Listed):
 
     def _joined(self, state: State) -> State:
         return state if len(state) < 2 * _PARTS else entries_of(state)
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give a quantile of each group, as DuckDB has it."""
@@ -169,6 +173,10 @@ class Distinct(_Listed):
         rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
         rows.sort()
         return owners[rows], column.take(rows)
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give what is asked of the different values."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, padded, plain
+from psoup.aggregates.state import Rows, State, padded, plain, taken
 from psoup.columns import Array, Column
 from psoup.kernels import fold
 from psoup.model import Kind
@@ -68,6 +68,10 @@ class Moments:
         origins[places], means[places], squares[places] = base, moved, spread
         odd[places] |= strange
         return into
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the variances, or their roots."""

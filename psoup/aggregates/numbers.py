@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +81,7 @@ class Numbers(ABC):
         self._known: Array = np.zeros(min(_FIRST, most), known)
         """What a value is known by, a number after the other: an integer itself, a text's hash."""
         self._counts: Array = np.array([0, -1], np.int64)
+        self._table: Array = np.zeros(0, np.int32)
         hold(self._known.nbytes)
 
     @property
@@ -90,6 +93,21 @@ class Numbers(ABC):
     def null(self) -> int:
         """The number of NULL, -1 if none has come."""
         return int(self._counts[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values, and of the table of their numbers."""
+        return self._known.nbytes + self._table.nbytes
+
+    def fork(self, most: int, hold: Hold) -> Self:
+        """The same numbers, for a reader that may give more of them. O(1): arrays are shared until there is one more.
+
+        What is forked may be in use by other readers, and gives no number any more.
+        """
+        own = copy(self)
+        own.room, own._most, own._hold = Room(np.int32), most, hold
+        own._known, own._counts = self._known[: self.count], self._counts.copy()  # no room: no kernel writes
+        return own
 
     @abstractmethod
     def number_column(self, column: Column) -> Array:
@@ -112,7 +130,7 @@ class Numbers(ABC):
         room = len(self._known)
         if room >= self._most:
             raise over_keys(self._most)
-        more = min(2 * room, self._most) - room
+        more = min(max(2 * room, _FIRST), self._most) - room
         self._hold(more * self._known.itemsize)
         self._known = np.concatenate([self._known, np.zeros(more, self._known.dtype)])
 
@@ -140,7 +158,19 @@ class Integers(Numbers):
         self._base = 0
         self._near: Array | None = np.zeros(0, np.int32)
         """The numbers by key, from `_base` on; None: keys are too far apart."""
-        self._table: Array = np.zeros(0, np.int32)
+        self._shared = False
+        """Whether `_near` is that of other readers too."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys, and of the arrays of their numbers."""
+        return super().nbytes + (0 if self._near is None else self._near.nbytes)
+
+    def fork(self, most: int, hold: Hold) -> Self:
+        """The same numbers, for a reader that may give more of them. O(1)."""
+        own = super().fork(most, hold)
+        own._shared = True
+        return own
 
     def number_column(self, column: Column) -> Array:
         """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
@@ -164,6 +194,9 @@ class Integers(Numbers):
                 self._make_room()
                 if self._near is None:
                     self._fill()
+                elif self._shared:
+                    self._hold(self._near.nbytes)
+                    self._near, self._shared = self._near.copy(), False
         return numbers
 
     def keys(self) -> Array:
@@ -200,7 +233,7 @@ class Integers(Numbers):
             least, greatest = max(least - (least < self._base) * span // 8, LEAST), greatest + span // 8
         wider = self._new_table(greatest - least + 1)
         wider[self._base - least :][: len(self._near)] = self._near
-        self._base, self._near = least, wider
+        self._base, self._near, self._shared = least, wider, False
 
     def _fill(self) -> None:
         """Make the table by hash anew."""
@@ -217,6 +250,18 @@ class Texts(Numbers):
         self._table = self._new_table(self._table_size())
         self._kept = empty_column(data_type)
         """The texts by number; an empty one for NULL."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the texts, of their hashes, and of the table of their numbers."""
+        return super().nbytes + self._kept.nbytes
+
+    def fork(self, most: int, hold: Hold) -> Self:
+        """The same numbers, for a reader that may give more of them. O(1)."""
+        own, kept = super().fork(most, hold), self._kept
+        assert kept.data is not None
+        own._kept = Column(kept.type, kept.values, None, kept.data[: kept.values[-1]])
+        return own
 
     def number_column(self, column: Column) -> Array:
         """Number the texts of a column: int32[n] in `room`. Raises as `over_keys`."""

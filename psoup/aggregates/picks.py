@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.aggregates.state import Rows, State, padded, padded_column, plain, put
+from psoup.aggregates.state import Rows, State, padded, padded_column, plain, put, taken
 from psoup.columns import Array, Column
 from psoup.expressions.frame import null_column
 from psoup.kernels import fold
@@ -71,6 +71,10 @@ class Extreme:
         here = np.flatnonzero(some)
         self._keep(values[here], places[here], best, seen)
         return into
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the values."""
@@ -154,6 +158,10 @@ class Pick:
         before = pc.less(*[text.cast(pa.large_binary()) for text in texts])
         flags: Array = before.to_numpy(zero_copy_only=False)
         return flags
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the values."""

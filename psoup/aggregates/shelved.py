@@ -1,7 +1,7 @@
 """Folds on disk: what was folded of chunks that have left the memory lies beside them, and they need not be read again.
 
     name     128 bits of (stream, WHERE, what states are made of)      a clause's number begins anew with each start
-    bytes    matched, errors, failed | parts of states: kind, shape, values
+    bytes    matched, errors, failed | parts of states: kind, shape, values | keys of groups, as columns
     fetch    disk ─> spans that a window needs and that are not kept, the widest first
     shelve   kept spans all of whose chunks are on disk ─> disk
 
@@ -21,13 +21,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from psoup.aggregates.folds import Fold, Folds, Recipe, Span, cover
+from psoup.aggregates.folds import Folds, Span, cover
+from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.state import State
 from psoup.columns import Array, Column
 from psoup.data.archived import ArchivedChunk, Chunk, ChunkSource
 from psoup.data.sidecars import ChunkSpan, OnDisk
 from psoup.expressions.supplied import calls_supplied
 from psoup.limbs import LIMBS
+from psoup.model import DataType
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor
 
@@ -52,6 +54,9 @@ def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int
         read = [*measure.args, *([] if measure.condition is None else [measure.condition])]
         texts += ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read]]
         exprs += read
+    if recipe.keys:
+        texts += ["BY", *[f"{expr_text(key)} {key.type}" for key in recipe.keys]]
+        exprs += recipe.keys
     if any(map(calls_supplied, exprs)):
         return None
     content = b"".join(struct.pack("<I", len(data)) + data for data in (_utf8(text) for text in texts))
@@ -73,6 +78,8 @@ def encoded(fold: Fold) -> bytes:
         for part in state:
             for array in [part] if isinstance(part, np.ndarray) else _arrays(part):
                 _put(out, array)
+    for array in (array for key in fold.keys for array in _arrays(key)):
+        _put(out, array)
     return bytes(out)
 
 
@@ -98,7 +105,8 @@ def decoded(recipe: Recipe, content: bytes) -> Fold:
     for folding in recipe.foldings:
         parts, (count,) = folding.empty(1), reader.take(_COUNT)
         states.append(tuple([reader.part(parts[place] if place < len(parts) else None) for place in range(count)]))
-    return Fold(matched, errors, failed, tuple(states))
+    keys = tuple([reader.column(key.type) for key in recipe.keys])
+    return Fold(matched, errors, failed, tuple(states), keys)
 
 
 class _Reader:
@@ -115,10 +123,11 @@ class _Reader:
 
     def part(self, like: Array | Column | None) -> Array | Column:
         """The next part of a state, of the kind of another."""
-        values = self._array()
-        if isinstance(like, Column):
-            return Column(like.type, values, self._array(), self._array())
-        return values
+        return self.column(like.type) if isinstance(like, Column) else self._array()
+
+    def column(self, data_type: DataType) -> Column:
+        """The next column."""
+        return Column(data_type, self._array(), self._array(), self._array())
 
     def _array(self) -> Any:
         kind, dimensions = self.take(_PART)

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, plain
+from psoup.aggregates.state import Rows, State, places_in, plain
 from psoup.columns import Array, Column
 from psoup.kernels import group, identity
 from psoup.kernels.order import order_keys
@@ -75,6 +75,10 @@ class Sketch(ABC):
         """Add a state of later rows."""
         keys, values = self._entries(other)
         return self._more(into, places[keys >> self.bits] << self.bits | keys & (1 << self.bits) - 1, values)
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return self.combine(self.empty(len(order)), state, places_in(order))
 
     def _more(self, state: State, keys: Array, values: Array) -> State:
         """A state with more entries. O(log n) for each, amortised."""

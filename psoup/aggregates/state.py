@@ -77,9 +77,25 @@ class Folding(Protocol):
         """Add a state of later rows, whose group k is group places[k]; the old state is not used any more."""
         ...
 
+    def arrange(self, state: State, order: Array) -> State:
+        """Give all groups with a row (int64, each once) in an order, copied, without room for more."""
+        ...
+
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Compute the aggregate of each of the first groups."""
         ...
+
+
+def taken(state: State, order: Array) -> State:
+    """The groups of a state in an order, if all of its parts have an element for each group."""
+    return tuple([part.take(order) if isinstance(part, Column) else part.take(order, 0) for part in state])
+
+
+def places_in(order: Array) -> Array:
+    """The place of each group in an order (int64[n], each below n once)."""
+    places: Array = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places
 
 
 def padded(array: Array, groups: int, fill: int = 0) -> Array:
@@ -109,6 +125,16 @@ def put(column: Column, places: Array, values: Column) -> Column:
     column.values[places] = values.values
     column.valid[places] = True if values.valid is None else values.valid
     return column
+
+
+def copied(state: State) -> State:
+    """A copy of a state, to be added to."""
+    return tuple([_copied(part) if isinstance(part, Column) else part.copy() for part in state])
+
+
+def _copied(column: Column) -> Column:
+    valid = None if column.valid is None else column.valid.copy()
+    return Column(column.type, column.values.copy(), valid, column.data)
 
 
 def plain(array: Array) -> Array:

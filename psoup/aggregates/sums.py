@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, padded, plain
+from psoup.aggregates.state import Rows, State, padded, plain, taken
 from psoup.columns import Array, Column
 from psoup.kernels import fold, wide
 from psoup.kinds import BEYOND, LEAST, TYPES
@@ -68,6 +68,10 @@ class Count:
         counts[places] += more
         return into
 
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return taken(state, order)
+
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the counts."""
         (counts,) = state
@@ -110,6 +114,10 @@ class IntegerSum:
         counts[places] += more
         wide.add_wide(added, places, sums)
         return into
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the sums, or the means."""
@@ -187,6 +195,11 @@ class DoubleSum:
             wide.shift_wide(added, base - int(scale[0]), aligned)
             wide.add_wide(aligned, places, sums)
         return counts, sums, scale, odd
+
+    def arrange(self, state: State, order: Array) -> State:
+        """Give the groups in an order."""
+        counts, sums, scale, odd = _arrays(state)
+        return counts[order], sums[order], scale, odd[order] if len(odd) else odd
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the sums, rounded once, or the means."""

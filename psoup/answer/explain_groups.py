@@ -1,7 +1,8 @@
-"""Explaining an aggregate: its groups now, and what is kept for each of them; without groups, what folds save.
+"""Explaining an aggregate: its groups now, what is kept for each of them, and what folds save.
 
     Aggregate count(*), sum(x), avg(x) BY sym    | 12 groups of 5,000 tuples
                                                  | 3 aggregates from 2 states
+                                                 | folds of 0 nodes and 2 chunks, 900 tuples at the two ends
     Aggregate max(x)                             | folds of 2 nodes and 9 chunks, 7,000 tuples at the two ends
 
 The keys are told apart as an invocation would do it, over so many tuples at most. Groups of a join are not counted.
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from psoup.aggregates.folds import recipe_of
-from psoup.answer.grouped import Folder, parts_of, states_of
+from psoup.aggregates.recipes import recipe_of
+from psoup.answer.folder import Folder, states_of
+from psoup.answer.grouped import parts_of
 from psoup.answer.matches import Side, matches_in
 from psoup.answer.plan_nodes import Findings
 from psoup.answer.reused import reuse_of
@@ -20,7 +22,7 @@ from psoup.answer.source_rows import Arrivals, Reading
 from psoup.errors import ResourceExhausted
 from psoup.plan.nodes import Aggregate
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.reading import GroupBytes, ReadBudget
 from psoup.wording import counted
 
 _MOST = 4_194_304
@@ -34,41 +36,41 @@ def explain_groups(
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
     kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
-    if side is not None and not node.keys:
-        return _one_row(node, side, figures, kept)
-    if side is None or not node.keys or side[3] - side[2] > _MOST:
+    if side is None:
         return Findings(figures, {}, [kept])
-    config, held = snapshot.config, list[int]()
-
-    def hold(size: int) -> None:
-        budget.hold_grouped(size)
-        held.append(size)
-
+    reused = _reused(node, side, figures)
+    if not node.keys or side[3] - side[2] > _MOST:
+        return Findings(figures, {}, [kept, *reused])
+    config, held = snapshot.config, GroupBytes(budget)
     try:
         matched = matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
         reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=config.groups)
         rows = Arrivals(reading, matched)
-        folder = Folder(replace(node, measures=()), reading, hold)
+        folder = Folder(replace(node, measures=()), reading, held.hold)
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
     except ResourceExhausted as problem:
         return Findings(figures, {"problem": problem.message}, [f"an invocation is refused: {problem.message}", kept])
     finally:
-        budget.give_back_grouped(sum(held))
+        held.give_back()
     figures |= {"groups": folder.groups, "rows": rows.count}
-    return Findings(figures, {}, [f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}", kept])
+    groups = f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}"
+    return Findings(figures, {}, [groups, kept, *reused])
 
 
-def _one_row(node: Aggregate, side: Side, figures: dict[str, float], kept: str) -> Findings:
+def _reused(node: Aggregate, side: Side, figures: dict[str, float]) -> list[str]:
     """Tell how much of the window comes from folds of whole chunks, and how many tuples are at its two ends."""
     view, clause, low, high = side
-    recipe = recipe_of(node.measures)
+    recipe = recipe_of(node.measures, node.keys)
     if recipe is None:
-        return Findings(figures, {}, [kept, "folded tuple by tuple: no states of bounded size can be combined exactly"])
+        return ["folded tuple by tuple: no states of bounded size can be combined exactly"]
     reuse = reuse_of(view, clause, low, high, recipe)
     if reuse is None:
-        return Findings(figures, {}, [kept])
+        return []
     figures |= {"nodes": reuse.nodes, "leaves": reuse.leaves, "unfolded": reuse.unfolded, "ends": reuse.ends}
     spans = f"folds of {counted(reuse.nodes, 'node')} and {counted(reuse.leaves, 'chunk')}"
     spans = f"{spans}, {counted(reuse.ends, 'tuple')} at the two ends"
-    return Findings(figures, {}, [kept, f"{spans}; {counted(reuse.unfolded, 'chunk')} not folded yet"])
+    if reuse.whole:
+        return [f"{spans}; all but the ends is kept combined"]
+    many = ", or with too many groups" if node.keys else ""
+    return [f"{spans}; {counted(reuse.unfolded, 'chunk')} not folded yet{many}"]

@@ -16,12 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psoup.aggregates.folds import Fold
-from psoup.aggregates.keys import Keys, coded_column
-from psoup.aggregates.listed import Distinct, Gathered, listed
-from psoup.aggregates.measures import folding_of, rows_for
-from psoup.aggregates.numbers import Hold, over_keys
-from psoup.aggregates.state import Folding, State, size_of
+from psoup.aggregates.keys import coded_column
+from psoup.answer.folder import Folder
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
 from psoup.answer.source_rows import Arrivals, Reading
@@ -32,20 +28,13 @@ from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.plan.nodes import Aggregate, Measure
+from psoup.plan.nodes import Aggregate
 
 _MAX_ROWS = 65_536
 """Rows that are folded at once."""
 
 _ALONE = 4_096
 """Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
-
-_QUICK = 2 * 1024**2
-"""Bytes of states up to which their results are there in a few milliseconds; those of more are made without a check.
-A read waits before it has more: what waits holds no more."""
-
-_ONLY: Array = np.zeros(1, np.int64)
-"""The place of the only group."""
 
 Part = tuple[int, Sequence[Column | Coded]]
 """How many rows, and the expressions over them."""
@@ -122,7 +111,8 @@ class GroupRows:
             if self.having is not None:
                 self._keep(self.having)
         if self._table is None:
-            folder = Folder(self.node, self.reading, self._hold)
+            between = self.reading.between
+            folder = Folder(self.node, self.reading, self._hold, None if between is None else between.fold)
             for rows in self._pieces(folder):
                 for part in parts_of(rows, folder.wanted, folder.coded):
                     folder.add(*part)
@@ -139,6 +129,10 @@ class GroupRows:
         """The rows below; between those of the two ends of a window what is folded already is put to the states."""
         rows, between = self.rows, self.reading.between
         if between is None or between.fold is None or not isinstance(rows, Arrivals):
+            yield rows
+            return
+        if between.recipe.commutes:
+            folder.join(between.fold)
             yield rows
             return
         yield replace(rows, matches=[match for match in rows.matches if match.data.first_id < between.begins])
@@ -245,135 +239,11 @@ def _groups(rows: Arrivals) -> Iterator[Group]:
         yield group
 
 
-@dataclass(slots=True)
-class Kept:
-    """A state, and one of the measures that are made of it."""
-
-    measure: Measure
-    folding: Folding
-    state: State
-    room: int
-    size: int = 0
-
-
-class Folder:
-    """The groups of rows that come part by part, and the states of the measures of an Aggregate.
-
-    `wanted`: the expressions that `add` is given the values of; `coded`: those that may come as numbers of values.
-    """
-
-    def __init__(self, node: Aggregate, reading: Reading, hold: Hold) -> None:
-        self._node, self._reading, self._hold = node, reading, hold
-        read = [expr for m in node.measures for expr in (*m.args, *([] if m.condition is None else [m.condition]))]
-        self.wanted: list[Expr] = list(dict.fromkeys([*node.keys, *read]))
-        plain = [key for key in node.keys if isinstance(key, AttributeRef) and key.index >= 0 and key not in read]
-        self.coded: list[AttributeRef] = plain
-        self._places = {expr: place for place, expr in enumerate(self.wanted)}
-        self._keys = Keys([key.type for key in node.keys], reading.groups.keys, hold) if node.keys else None
-        self._states = states_of(node)
-
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return 1 if self._keys is None else self._keys.count
-
-    def add(self, count: int, columns: Sequence[Column | Coded]) -> None:
-        """Add `count` rows, of which `columns` are the values of `wanted`."""
-        values = [column if isinstance(column, Column) else None for column in columns]
-        self._reading.count_folded([column for column in values if column is not None])
-        codes = None
-        if self._keys is not None:
-            codes = self._keys.number([columns[self._places[key]] for key in self._node.keys])
-        for kept in self._states.values():
-            if count >= _ALONE:  # of some hundred measures a part takes half a second
-                self._reading.budget.check()
-            measure = kept.measure
-            args = [column for arg in measure.args if (column := values[self._places[arg]]) is not None]
-            condition = None if measure.condition is None else values[self._places[measure.condition]]
-            self._make_room(kept)
-            kept.state = kept.folding.add(kept.state, rows_for(measure, args, condition, codes, count))
-            self._charge(kept)
-        if sum([kept.size for kept in self._states.values()]) > _QUICK:
-            self._reading.budget.before_long()
-
-    @property
-    def states(self) -> tuple[State, ...]:
-        """The states of what was added, in the order of the measures that they were first made for."""
-        return tuple([kept.state for kept in self._states.values()])
-
-    def join(self, fold: Fold) -> None:
-        """Add a fold of later rows, without keys; it stays as it is."""
-        self._reading.folded_errors += fold.failed
-        for kept, state in zip(self._states.values(), fold.states, strict=True):
-            kept.state = kept.folding.combine(kept.state, state, _ONLY)
-            self._charge(kept)
-
-    def _make_room(self, kept: Kept) -> None:
-        """Let a state have room for all groups, and for as many again when it has to grow."""
-        if kept.room >= self.groups:
-            return
-        room = max(2 * kept.room, self.groups)
-        self._hold(kept.size * (room - kept.room) // kept.room)
-        kept.size += kept.size * (room - kept.room) // kept.room
-        kept.state, kept.room = kept.folding.grow(kept.state, room), room
-
-    def _charge(self, kept: Kept) -> None:
-        """Charge what a state has grown by."""
-        size = size_of(kept.state)
-        if size > kept.size:
-            self._hold(size - kept.size)
-            kept.size = size
-        if isinstance(kept.folding, Distinct) and listed(kept.state) > self._reading.groups.keys:
-            kept.state = kept.folding.different(kept.state)
-            if listed(kept.state) > self._reading.groups.keys:
-                raise over_keys(self._reading.groups.keys)
-        if isinstance(kept.folding, Gathered) and listed(kept.state) > self._reading.sort_rows:
-            raise _over_values(listed(kept.state), self._reading.sort_rows)
-
-    def table(self) -> tuple[dict[int, Column], int]:
-        """The columns of the table by place, its rows in the order of the keys, and how many rows it has."""
-        groups = self.groups
-        order = None if self._keys is None else self._keys.order()
-        keys = [] if self._keys is None or order is None else self._keys.columns(order)
-        table = dict(enumerate(keys))
-        for place, measure in enumerate(self._node.measures, len(keys)):
-            self._reading.budget.check()
-            kept = self._states[_name(measure)]
-            self._make_room(kept)
-            column = kept.folding.finish(kept.state, measure, groups)
-            table[place] = column if order is None else column.take(order)
-        return table, groups
-
-
-def states_of(node: Aggregate) -> dict[object, Kept]:
-    """The states that the measures of an Aggregate are made of, without a row: measures may share one."""
-    states = dict[object, Kept]()
-    for measure in node.measures:
-        folding = folding_of(measure)
-        states.setdefault(_name(measure), Kept(measure, folding, folding.empty(1), 1))
-    return states
-
-
-def _name(measure: Measure) -> object:
-    """Measures of an equal name are made of the same state."""
-    return folding_of(measure), measure.args, measure.condition
-
-
 def _over_rows(rows: int, most: int) -> ResourceExhausted:
     return ResourceExhausted(
         f"the answer has {rows:,} groups, and one answer may show {most:,} (group_rows); add a HAVING or a LIMIT,"
         " narrow the window or the WHERE clause, or group by coarser keys",
         reason="GROUP_BUDGET",
         rows=rows,
-        limit=most,
-    )
-
-
-def _over_values(values: int, most: int) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"a median or quantile of {values:,} values is more than the {most:,} that one invocation may hold (sort_rows);"
-        " narrow the window or the WHERE clause, or take approx_quantile",
-        reason="SORT_BUDGET",
-        rows=values,
         limit=most,
     )

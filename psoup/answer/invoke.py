@@ -118,8 +118,11 @@ class Answer:
     def likeness(self) -> str:
         """A text that is equal while the answer at one NOW is unchanged: the ends and the number of matches.
 
-        At one NOW tuples only join the matches of a source behind the last one, or leave them before the first.
+        At one NOW tuples only join the matches of a source behind the last one, or leave them before the first. The
+        ends are those of the window if some of the matches may be folded.
         """
+        if (between := self._reading.between) is not None:
+            return f"{between.window}/{self.matched}"
         return ", ".join([f"{_ends(matches)}/{count_of(matches)}" for matches in self._reading.matches])
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,8 @@
-"""Aggregates of one row: the inner chunks of a window come from folds that are kept, and only its two ends are read.
+"""Aggregates: the inner chunks of a window come from folds that are kept, and only its two ends are read.
 
     window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
                   └ left end  └ inner chunks: one fold └ right end, the open chunk at the latest
-    row       left end's matches, then the fold, then the right end's: in the order of the stream
+    groups    left end's matches, then the fold, then the right end's: in the order of the stream
 
 The first invocation of a clause with some measures is read tuple by tuple, and noted; from the second one on whole
 chunks are folded once (`psoup.aggregates.folds`). So an answer to be had once costs what it did.
@@ -11,22 +11,26 @@ chunks are folded once (`psoup.aggregates.folds`). So an answer to be had once c
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Between, Fold, Folds, Recipe, cover, lacking, recipe_of
-from psoup.aggregates.shelved import name_of, shelf_of
-from psoup.answer.grouped import Folder, parts_of
+from psoup.aggregates.folds import Folds, cover, lacking
+from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
+from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
+from psoup.answer.folder import Folder
+from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
 from psoup.answer.source_rows import Arrivals, Reading
+from psoup.config import EngineConfig
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Node, Source
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.reading import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
+
+_MOST = 2**62
 
 
 class Inner(NamedTuple):
@@ -46,12 +50,12 @@ class Ends(NamedTuple):
 
 
 def aggregate_of(plan: Node) -> Aggregate | None:
-    """The Aggregate of a plan over one stream, if it has no keys."""
+    """The Aggregate of a plan over one stream."""
     while not isinstance(plan, Aggregate):
         if isinstance(plan, Source) or len(plan.inputs) != 1:
             return None
         (plan,) = plan.inputs
-    return plan if not plan.keys and isinstance(plan.input, Source) else None
+    return plan if isinstance(plan.input, Source) else None
 
 
 def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
@@ -69,47 +73,65 @@ def between_ends(
 ) -> Ends | None:
     """Find the matches of the two ends of a window, and the fold of what is between them; raises as `matches_together`.
 
-    None: the plan is no aggregate of one row that could be folded.
+    None: the plan has no aggregates that could be folded.
     """
     node = aggregate_of(plan)
-    recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures)
+    recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures, node.keys)
     if node is None or recipe is None:
         return None
     config = snapshot.config
     inner = inner_of(view, low, high) if clause.sqc_id < ALL else None
-    folds = None if inner is None else view.folds.known(clause.sqc_id, recipe)
-    shelf = (
-        None if inner is None or inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
-    )
-    if folds is None and shelf is not None:
-        folds = view.folds.known(clause.sqc_id, recipe)  # what is on disk is folded at once: to read it takes longer
+    folds, shelf = (None, None) if inner is None else _known(view, clause, recipe, inner, config)
     if inner is None or folds is None:
         all_of_it = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, config.texts)
-        return Ends(all_of_it, Between(recipe))
+        return Ends(all_of_it, Between(recipe, (low, high)))
     ends: list[Side] = [(view, clause, low, inner.low), (view, clause, inner.high, high)]
     found = list[list[ChunkMatches]]()
+    held = GroupBytes(budget)
 
-    def leaf(numbers: list[int]) -> Iterable[tuple[int, Fold]]:
-        runs = [(view, clause, *ids) for ids in _runs(view, numbers)]
-        matches = matches_together([*ends, *runs], snapshot.run, config.archive_rows, budget, config.texts)
+    def leaf(runs: list[range]) -> list[Fold]:
+        sides = [(view, clause, *_ids(view, run)) for run in runs]
+        matches = matches_together([*ends, *sides], snapshot.run, config.archive_rows, budget, config.texts)
         found[:] = matches[:2]
-        by_number = dict[int, list[ChunkMatches]]()
-        for match in (match for some in matches[2:] for match in some):
-            by_number.setdefault(match.data.number, []).append(match)
-        return [(number, _fold(node, by_number.get(number, []), snapshot, budget)) for number in numbers]
+        folds = list[Fold]()
+        for matched in matches[2:]:
+            folds.append(_fold(node, matched, snapshot, budget))
+            held.hold(folds[-1].nbytes)
+        return folds
+
+    def join(folds: Iterable[Fold]) -> Fold:
+        budget.check()
+        return recipe.joined(folds, config.groups.keys, held.hold)
 
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
-    if folds.stream < 0 and (view.archived or view.spec.retention.archive):
-        folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
-        folds.stream = view.stream_id
-    fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf, shelf)
-    between, matches = Between(recipe, fold, inner.low), None if found else _known_ends(view, clause, low, high, inner)
+    try:
+        fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf, join, shelf)
+    finally:
+        held.give_back()
+    between = Between(recipe, (low, high), fold, inner.low)
+    matches = None if found else _known_ends(view, clause, low, high, inner)
     if matches is not None:
         return Ends(matches, between)
     if not found:
         found = matches_together(ends, snapshot.run, config.archive_rows, budget, config.texts)
     return Ends([*found[0], *found[1]], between)
+
+
+def _known(
+    view: StreamView, clause: ClauseRecord, recipe: Recipe, inner: Inner, config: EngineConfig
+) -> tuple[Folds | None, ShelfOnDisk | None]:
+    """The folds of a clause, and those on disk; None if the window is to be read tuple by tuple."""
+    folds = view.folds.known(clause.sqc_id, recipe)
+    shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
+    if folds is None and shelf is not None:
+        folds = view.folds.known(clause.sqc_id, recipe)  # what is on disk is folded at once: to read it takes longer
+    if folds is None or inner.stop - inner.first >= (folds.beyond or _MOST):
+        return None, None
+    if folds.stream < 0 and (view.archived or view.spec.retention.archive):
+        folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
+        folds.stream = view.stream_id
+    return folds, shelf
 
 
 def _known_ends(view: StreamView, clause: ClauseRecord, low: int, high: int, inner: Inner) -> list[ChunkMatches] | None:
@@ -130,23 +152,23 @@ def _known_ends(view: StreamView, clause: ClauseRecord, low: int, high: int, inn
     return [match for match in matches if match.count or match.errors]
 
 
-def _runs(view: StreamView, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The tuple IDs [low, high) of chunks of some numbers, those of neighbours together."""
+def _ids(view: StreamView, run: range) -> tuple[int, int]:
+    """The tuple IDs [low, high) of chunks of some numbers."""
     base = view.chunks[0].data.number
-    starts = [at for at, number in enumerate(numbers) if not at or numbers[at - 1] + 1 != number]
-    for start, stop in pairwise([*starts, len(numbers)]):
-        first, last = view.chunks[numbers[start] - base].data, view.chunks[numbers[stop - 1] - base].data
-        yield first.first_id, last.end_id
+    return view.chunks[run.start - base].data.first_id, view.chunks[run.stop - 1 - base].data.end_id
 
 
 def _fold(node: Aggregate, matches: list[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
-    """The fold of the matches of one chunk."""
-    reading = Reading([matches], None, snapshot.config.texts, budget, snapshot.config.sort_rows)
-    folder, rows = Folder(node, reading, lambda size: None), Arrivals(reading, matches)
-    for part in parts_of(rows, folder.wanted):
-        folder.add(*part)
-    errors = sum(match.errors for match in matches)
-    return Fold(rows.count, errors, reading.folded_errors, folder.states)
+    """The fold of the matches of one chunk, or of neighbouring ones."""
+    config, held = snapshot.config, GroupBytes(budget)
+    reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=config.groups)
+    folder, rows = Folder(node, reading, held.hold), Arrivals(reading, matches)
+    try:
+        for part in parts_of(rows, folder.wanted, folder.coded):
+            folder.add(*part)
+        return folder.folded(rows.count, sum(match.errors for match in matches))
+    finally:
+        held.give_back()
 
 
 def check_folds(snapshot: Snapshot) -> None:
@@ -165,7 +187,7 @@ def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggre
     for query_id in with_sides(clause.members, 0):
         record = snapshot.queries.get(query_id)
         node = None if record is None else aggregate_of(record.query.plan)
-        if node is not None and recipe_of(node.measures) is recipe:
+        if node is not None and recipe_of(node.measures, node.keys) is recipe:
             return node
     return None
 
@@ -200,13 +222,14 @@ def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) 
 class Reuse(NamedTuple):
     """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
 
-    `ends`: tuples of the window that are in none of them.
+    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one.
     """
 
     nodes: int
     leaves: int
     unfolded: int
     ends: int
+    whole: bool
 
 
 def reuse_of(view: StreamView, clause: ClauseRecord, low: int, high: int, recipe: Recipe) -> Reuse | None:
@@ -218,5 +241,6 @@ def reuse_of(view: StreamView, clause: ClauseRecord, low: int, high: int, recipe
     stop = base + inner.stop - inner.first
     spans = list(cover(base, stop, fan))
     leaves = sum(not level for level, _ in spans)
-    missing = len(lacking(view.folds.spans_of(clause.sqc_id, recipe), base, stop, fan))
-    return Reuse(len(spans) - leaves, leaves, missing, inner.low - low + high - inner.high)
+    spans_kept, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    unfolded = sum(map(len, lacking(spans_kept, base, stop, fan)))
+    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, (base, stop) in windows)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.folds import Between
+from psoup.aggregates.recipes import Between
 from psoup.answer.matches import Matches
 from psoup.answer.ordering import sorted_by
 from psoup.answer.outputs import Group, computed, computed_at_once

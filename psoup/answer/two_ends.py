@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psoup.aggregates.folds import Between, Recipe
 from psoup.aggregates.measures import rows_for
+from psoup.aggregates.recipes import Between, Recipe
 from psoup.aggregates.state import State
 from psoup.answer.matches import Matches
 from psoup.columns import Column
@@ -24,7 +24,7 @@ _CHUNKS = 4
 def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | None:
     """The value of each measure, by its place; None: not this way. O(matches)."""
     recipe, fold = between.recipe, between.fold
-    if recipe.plain is None or len(matches) > _CHUNKS:
+    if recipe.keys or recipe.plain is None or len(matches) > _CHUNKS:
         return None
     states = [folding.empty(1) for folding in recipe.foldings]
     for match in matches:

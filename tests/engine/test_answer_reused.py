@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.aggregates.folds import Fold, FoldRoom, Folds, cover, lacking, recipe_of
+from psoup.aggregates.folds import FoldRoom, Folds, cover, lacking
+from psoup.aggregates.recipes import Fold, recipe_of
 from psoup.answer.bill import memory_bill
-from psoup.answer.invoke import Answer
 from psoup.answer.reused import check_folds, inner_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
@@ -24,70 +23,23 @@ from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
 from psoup_testing.attaching import attach, write
 from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, folding, odd_rows, spans_of, told
 
 COUNT = Measure("count", (), BIGINT)
 RECIPE = recipe_of((COUNT,))
-MEASURES = [
-    "count(*) AS a, count(x) AS b",
-    "sum(n) AS a, avg(n) AS b, sum(n) FILTER (WHERE x > 0) AS c",
-    "sum(x) AS a, avg(x) AS b",
-    "min(x) AS a, max(x) AS b, min(s) AS c, max(s) AS d",
-    "first(x) AS a, last(x) AS b, any_value(s) AS c, arg_min(s, x) AS d, arg_max(n, x) AS e",
-    "approx_count_distinct(n) AS a, approx_quantile(n, 0.5) AS b",
-    f"max(n * {2**60}) AS a, count(*) FILTER (WHERE n * {2**61} > 0) AS b",
-    "stddev_samp(n) AS a, count(DISTINCT n) AS b, median(x) AS c",
-]
-WHERE = ["", "WHERE n > 0", "WHERE n = 5", f"WHERE n * {2**60 + 2**58} > 0", "WHERE x = 77"]
-WINDOWS = [
-    "",
-    "BEGIN (NOW - 700 ROWS)",
-    "BEGIN (NOW - 64 ROWS) END (NOW - 3 ROWS)",
-    "BEGIN (NOW - 500) END (NOW - 100)",
-]
-
-
-def made(fan: int, **settings: Any) -> LocalPSoup:
-    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=Shape(fold_fan=fan), **settings)
-    soup = LocalPSoup(config, VirtualClock(0))
-    soup.execute("CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT)")
-    return soup
-
-
-def rows(rng: random.Random, count: int) -> pa.Table:
-    odd = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1e308, 1e16, 1.0]
-    return pa.table(
-        {
-            "n": pa.array([rng.choice([None, 2**62, *range(-3, 9)]) for _ in range(count)], pa.int64()),
-            "x": pa.array([rng.choice([*odd, rng.random()]) for _ in range(count)], pa.float64()),
-            "s": pa.array([rng.choice([None, "", "a", "é", "zz"]) for _ in range(count)], pa.string()),
-        }
-    )
-
-
-def told(answer: Answer) -> str:
-    """All that an answer says, bit for bit; but errors of WHERE, which at the ends are those of the whole chunk."""
-    shown = repr([column.to_pylist() for column in answer.to_table().columns])
-    errors = answer.errors - answer.completeness.errors, answer.select_errors
-    return f"{shown} {answer.matched} {errors} {answer.completeness._replace(errors=0)}"
-
-
-def spans_of(soup: LocalPSoup) -> list[tuple[int, int]]:
-    """The spans that are kept, of all clauses."""
-    (view, *_) = soup.engine.snapshot().by_id.values()
-    return sorted(span for *_, folds in view.folds.kept() for span in folds.spans)
 
 
 @pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
 def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
     rng, tight = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}
-    sides = [made(fan, **tight), made(1)]
+    sides = [folding(fan, **tight), folding(1)]
     queries: list[str] = []
     for step in range(14):
         if step in (0, 5):
             queries += [f"SELECT {m} FROM t {rng.choice(WHERE)} {rng.choice(WINDOWS)}" for m in MEASURES]
             assert len({tuple(soup.register(sql) for sql in queries[-len(MEASURES) :]) for soup in sides}) == 1
-        pushed, still = rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
+        pushed, still = odd_rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
         for soup in sides:
             assert isinstance(soup.clock, VirtualClock)
             soup.clock.advance(seconds=still)
@@ -105,7 +57,7 @@ def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: in
 
 
 def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() -> None:
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": [k % 10 for k in range(1_000)], "x": [1.0] * 1_000, "s": ["a"] * 1_000}))
     query = soup.register(
         f"SELECT max(n * {2**60}) AS m, count(*) FILTER (WHERE n * {2**60} > 0) AS c FROM t"
@@ -120,7 +72,7 @@ def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() ->
 
 def test_an_end_off_by_one_shows() -> None:
     """Each first and each last tuple of a window, at the edges of chunks and beside them."""
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
     query = soup.register("SELECT count(*) AS c, sum(n) AS s, min(n) AS l, max(n) AS h FROM t")
     for low in (0, 1, 63, 64, 65, 128, 191, 192):
@@ -131,7 +83,7 @@ def test_an_end_off_by_one_shows() -> None:
 
 
 def test_both_ends_in_one_chunk_need_no_fold() -> None:
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(200)), "x": [0.0] * 200, "s": [""] * 200}))
     query = soup.register("SELECT count(*) AS c FROM t WHERE n <> 70 BEGIN (NOW - 135 ROWS) END (NOW - 75 ROWS)")
     for _ in range(3):
@@ -144,7 +96,7 @@ def test_both_ends_in_one_chunk_need_no_fold() -> None:
 
 def test_a_chunk_that_is_not_folded_is_not_empty() -> None:
     """A leaf is lost from under a node, and a node from above its leaves: each is made anew."""
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
     query = soup.register("SELECT sum(n) AS s FROM t WHERE n >= 0")
     expected = [{"s": sum(range(700))}]
@@ -207,7 +159,7 @@ def _timed(numbers: range) -> pa.Table:
 
 
 def test_a_clause_in_the_slot_of_a_dead_one_has_folds_of_its_own() -> None:
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.0] * 700, "s": [""] * 700}))
     shown = []
     for least in (0, 100, 0):
@@ -218,7 +170,7 @@ def test_a_clause_in_the_slot_of_a_dead_one_has_folds_of_its_own() -> None:
 
 
 def test_queries_of_one_clause_and_equal_measures_share_folds_and_others_do_not() -> None:
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
     for sql, kept in [
         ("SELECT sum(n) AS c FROM t WHERE n > 9", 1),
@@ -232,7 +184,7 @@ def test_queries_of_one_clause_and_equal_measures_share_folds_and_others_do_not(
 
 
 def test_columns_that_came_later_are_null_in_chunks_that_were_there() -> None:
-    soup = made(2)
+    soup = folding(2)
     query = soup.register("SELECT count(*) AS c FROM t")
     soup.push("t", pa.table({"n": list(range(200)), "x": [0.5] * 200, "s": [""] * 200}))
     for _ in range(2):
@@ -247,7 +199,7 @@ def test_columns_that_came_later_are_null_in_chunks_that_were_there() -> None:
 
 
 def test_a_refold_finds_a_fold_that_is_wrong() -> None:
-    soup = made(2)
+    soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
     query = soup.register("SELECT sum(n) AS s FROM t WHERE n > 9")
     ((_, recipe, folds),) = _folds_after_two(soup, query)
@@ -264,7 +216,7 @@ def test_a_refold_finds_a_fold_that_is_wrong() -> None:
 
 
 def test_folds_are_charged_and_leave_when_there_is_no_room() -> None:
-    soup = made(2, memory_bytes=1 << 20)
+    soup = folding(2, memory_bytes=1 << 20)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
     queries = [soup.register(f"SELECT sum(x) AS s FROM t WHERE n > {k}") for k in range(12)]
     for query in queries * 3:
@@ -284,17 +236,19 @@ def test_spans_that_are_lacking_are_those_of_no_node_above_them() -> None:
     assert RECIPE is not None
     fold = RECIPE.joined([])
     known: dict[tuple[int, int], Fold] = {(1, 1): fold, (0, 5): fold}
-    assert lacking(known, 1, 8, 2) == [1, 4, 6, 7]
-    assert lacking(known | {(2, 1): fold}, 1, 8, 2) == [1]
+    assert lacking(known, 1, 8, 2) == [range(1, 2), range(4, 5), range(6, 8)]
+    assert lacking(known | {(2, 1): fold}, 1, 8, 2) == [range(1, 2)]
+    assert lacking({}, -3, 8, 4) == [range(-3, 0), range(4), range(4, 8)], "a run is within a node"
     room = FoldRoom(1 << 20, 2)
     assert room.known(7, RECIPE) is None
     folds = room.known(7, RECIPE)
     assert folds is not None
     asked: list[Sequence[int]] = []
 
-    def leaf(numbers: list[int]) -> list[tuple[int, Fold]]:
-        asked.append(numbers)
-        return [(number, replace(fold, matched=number)) for number in numbers]
+    def leaf(runs: list[range]) -> list[Fold]:
+        asked.append([run.start for run in runs])
+        assert all(len(run) == 1 for run in runs), "without keys each chunk has a fold"
+        return [replace(fold, matched=run.start) for run in runs]
 
     assert room.fold(folds, 1, 8, 0, leaf).matched == sum(range(1, 8))
     assert room.fold(folds, 0, 8, 0, leaf).matched == sum(range(8))
@@ -306,18 +260,18 @@ def test_spans_that_are_lacking_are_those_of_no_node_above_them() -> None:
 
 @pytest.mark.parametrize("measures", ["stddev_pop(n) AS a", "median(n) AS a", "count(DISTINCT n) AS a"])
 def test_what_does_not_combine_exactly_or_in_bounds_has_no_folds(measures: str) -> None:
-    soup = made(2)
-    soup.push("t", rows(random.Random(1), 700))
+    soup = folding(2)
+    soup.push("t", odd_rows(random.Random(1), 700))
     query = soup.register(f"SELECT {measures}, count(*) AS b FROM t")
     assert not _folds_after_two(soup, query)
     assert "tuple by tuple" in "\n".join(soup.explain(query).lines())
 
 
 def test_explain_says_what_an_invocation_combines() -> None:
-    soup = made(2)
-    soup.push("t", rows(random.Random(1), 700))
+    soup = folding(2)
+    soup.push("t", odd_rows(random.Random(1), 700))
     query = soup.register("SELECT count(*) AS b FROM t BEGIN (NOW - 650 ROWS)")
     nodes = "folds of 3 nodes and 1 chunk, 74 tuples at the two ends"
     assert f"{nodes}; 9 chunks not folded yet" in "\n".join(soup.explain(query).lines())
     _folds_after_two(soup, query)
-    assert f"{nodes}; 0 chunks not folded yet" in "\n".join(soup.explain(query).lines())
+    assert f"{nodes}; all but the ends is kept combined" in "\n".join(soup.explain(query).lines())

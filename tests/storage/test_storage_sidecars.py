@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.aggregates.folds import recipe_of
+from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.shelved import decoded, encoded, name_of
 from psoup.answer.reused import aggregate_of
 from psoup.clock import VirtualClock
