@@ -6,6 +6,8 @@ opened as a restart opens it, a query is registered and invoked, and the rows ar
     archive.q      one value of 1,000,000 in a random column: every chunk is read, one of its nine columns, and of the
                    about a hundred chunks with a match the rows that matched
     archive.zone   a range in a column that grows with time: the manifest excludes nearly all chunks
+    aggregate.landmark.start   COUNT and SUM of a quarter of all tuples: the first answer after a start, which reads
+                               what was folded before; aggregate.landmark.warm: the next ones
 
 *Cold* means that the files are not in the page cache (`posix_fadvise`; what a disk of its own keeps is not ours), nor
 columns in the service's. Memory is that of the whole process.
@@ -35,7 +37,7 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Register
-from psoup.model import BIGINT, SECOND
+from psoup.model import BIGINT, SECOND, Anchor, Bound, WindowClause
 from psoup_service.host.runner import TaskPool
 from psoup_service.warmup import warm_up
 from psoup_storage import DurableStore
@@ -52,7 +54,14 @@ START = 1_700_000_000 * SECOND
 SIZES = ("w1m", MILLION), ("w100m", 100 * MILLION)
 TINY = ("w1m", 2 * CHUNK + 999), ("w100m", 3 * CHUNK)
 
-TARGETS = {"archive.q.w100m": Target(value_at_most=2_000)}
+TARGETS = {
+    "archive.q.w100m": Target(value_at_most=2_000),
+    "aggregate.landmark.start.w100m": Target(value_at_most=20),
+    "aggregate.landmark.warm.w100m": Target(value_at_most=100),
+}
+LANDMARK = "SELECT count(*) AS n, CAST(sum(e) AS BIGINT) AS total FROM s WHERE a < 64"
+PART = 512 * CHUNK
+"""Tuples on disk that are folded at once: an invocation evaluates 67 million at most."""
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -61,7 +70,8 @@ def rows(run: Run) -> Iterator[Row]:
     for label, tuples in run.of(SIZES, (("w5m", 5 * MILLION),), TINY):
         with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
             made = partial(_archive, Path(folder), label, tuples, run)
-            yield from run.part(made, f"archive.q.{label}", f"archive.zone.{label}")
+            names = "archive.q", "archive.zone", "aggregate.landmark.start", "aggregate.landmark.warm"
+            yield from run.part(made, *[f"{name}.{label}" for name in names])
 
 
 def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
@@ -76,6 +86,8 @@ def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
     for kind, where in (("archive.q", f"k = {KEY}"), ("archive.zone", f"t >= {third} AND t < {third + 99}")):
         name = f"{kind}.{label}"
         yield from run.part(partial(_query, folder, files, name, where, details, samples), name)
+    names = [f"aggregate.landmark.{name}.{label}" for name in ("start", "warm")]
+    yield from run.part(partial(_landmark, folder, files, names, tuples, details, samples), *names)
 
 
 def _query(
@@ -88,7 +100,7 @@ def _query(
         started = time.perf_counter()
         soup = Opened(folder)
         opens.append(1_000 * (time.perf_counter() - started))
-        query = soup.register(where)
+        query = soup.register(SELECT.format(where))
         opened = resident()
         ours.append(1_000 * seconds(partial(soup.ask, query)))
         warm.append(1_000 * seconds(partial(soup.ask, query)))
@@ -101,6 +113,45 @@ def _query(
     more |= {"rss_open": opened, "rss_after": after}
     peers = [("DuckDB, the same files", Sample.of(theirs))]
     yield from beside(name, Sample.of(ours), "ms", peers, target=TARGETS.get(name), details=details | more)
+
+
+def _landmark(
+    folder: Path, files: list[Path], names: list[str], tuples: int, details: dict[str, Any], samples: int
+) -> Iterator[Row]:
+    """What a service answers whose query was asked while the archive grew, after a start and then."""
+    soup = Opened(folder)
+    query = soup.register(f"{LANDMARK} BEGIN (START)")
+    folding = seconds(lambda: [soup.ask(query, _part(first, tuples)) for first in range(0, tuples, PART)])
+    soup.close()
+    first, later, theirs = list[float](), list[float](), list[float]()
+    for _ in range(samples):
+        forget([*files, *folder.glob("folds/*")])
+        soup = Opened(folder)
+        query = soup.register(f"{LANDMARK} BEGIN (START)")
+        first.append(1_000 * seconds(partial(soup.ask, query)))
+        answer, reads = soup.ask(query), soup.store.archive_reads
+        later += [1e6 * seconds(partial(soup.ask, query)) for _ in range(31)]
+        soup.close()
+        theirs.append(1_000 * seconds(partial(_total, folder)))
+    assert answer.equals(_total(folder).cast(answer.schema)), f"{names[0]}: the sums differ from DuckDB's"
+    peer, peer_us = "DuckDB, the same files", Sample.of([1_000 * one for one in theirs])
+    more = {**details, "folding_s": folding, "columns_read": reads, "folds": len(list(folder.glob("folds/*")))}
+    started, warm = names
+    yield from beside(started, Sample.of(first), "ms", [(peer, Sample.of(theirs))], (), TARGETS.get(started), more)
+    yield from beside(warm, Sample.of(later), "us", [(peer, peer_us)], (), TARGETS.get(warm), more)
+
+
+def _total(folder: Path) -> pa.Table:
+    """The same sums from DuckDB."""
+    with duckdb.connect() as connection:
+        source = f"FROM read_parquet('{folder}/chunks/*.parquet')"
+        return connection.execute(LANDMARK.replace("FROM s", source)).to_arrow_table()
+
+
+def _part(first: int, tuples: int) -> WindowClause:
+    """The window of a part of all tuples."""
+    begin, end = (Bound(Anchor.NOW, rows=tuples - at) for at in (first, min(first + PART, tuples)))
+    return WindowClause(begin, end)
 
 
 def make(folder: Path, tuples: int) -> None:
@@ -139,16 +190,16 @@ class Opened:
         self.store.close()
         self._pool.close()
 
-    def register(self, where: str) -> int:
-        """A query over the whole stream; returns its ID."""
-        done = self.admission.prepare(Register(SELECT.format(where)), START)
+    def register(self, statement: str) -> int:
+        """A query; returns its ID."""
+        done = self.admission.prepare(Register(statement), START)
         assert done.event is not None
         self.engine.apply([done.event])
         return done.acknowledgement.query_id  # type: ignore[attr-defined]
 
-    def ask(self, query: int) -> pa.Table:
+    def ask(self, query: int, window: WindowClause | None = None) -> pa.Table:
         """The answer."""
-        return invoke(self.engine.snapshot(), query, tenant="default", now=START + 10**12).to_table()
+        return invoke(self.engine.snapshot(), query, tenant="default", now=START + 10**12, window=window).to_table()
 
 
 def peer(folder: Path, where: str) -> pa.Table:
