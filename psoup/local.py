@@ -163,13 +163,16 @@ class LocalPSoup:
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
         expires_after: str = "",
+        keep_pairs: bool = False,
     ) -> int:
         """Register a query, under a key and with labels of the caller's own; returns its ID.
 
         `replace`: if another query has the key, the new one takes its place; errors lead from the old ID to the new.
         `expires_after`: as in "90 days", after which `maintain` unregisters it if it was not asked.
+        `keep_pairs`: of a join of two streams, keep which tuples belong together.
         """
-        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels), replace, expires_after))
+        more = tag_of(key, labels), replace, expires_after, keep_pairs
+        answer = self.submit(Register(sql, request_id, self.tenant, *more))
         assert isinstance(answer, QueryAcknowledgement)
         return answer.query_id
 
@@ -183,18 +186,17 @@ class LocalPSoup:
         labels: Sequence[str] = (),
         replace: bool = False,
         expires_after: str = "",
+        keep_pairs: bool = False,
     ) -> range:
         """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
 
         `key`, `labels`: names of columns of a table of rows that are keys and labels. Parameters of `$name` take the
-        columns of their names, others the columns that are left, in order. `replace` and
-        `expires_after` are those of `register`.
+        columns of their names, others the columns that are left, in order. The others are those of `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
-        tags = (None, key, tuple(labels), replace, expires_after)
-        command = RegisterMany(statements, rows, request_id, self.tenant, names, 1, *tags)
-        answer = self.submit(command)
+        tags = (None, key, tuple(labels), replace, expires_after, keep_pairs)
+        answer = self.submit(RegisterMany(statements, rows, request_id, self.tenant, names, 1, *tags))
         assert isinstance(answer, QueriesAcknowledgement)
         return range(answer.first_id, answer.first_id + answer.count)
 

@@ -178,6 +178,7 @@ class Tagging:
     labels: Sequence[str] = ()
     replace: bool = False
     expires_after: str = ""
+    keep_pairs: bool = False
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidData if one of them is not among `names`."""
@@ -215,7 +216,7 @@ def requests_of(
     if rows is None:
         tagging.check(())
         statements = _statements(sql)
-        return len(statements), _of_statements(statements, base)
+        return len(statements), _of_statements(statements, base, tagging)
     if not isinstance(sql, str):
         raise TypeError("rows of parameters belong to one statement")
     parameters = parameters_of(sql, rows)
@@ -259,11 +260,12 @@ def _of_rows(
             as_ranges=True,
             replace=tagging.replace,
             expires_after=tagging.expires_after,
+            keep_pairs=tagging.keep_pairs,
         )
         first += payload.rows
 
 
-def _of_statements(statements: Sequence[str], base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+def _of_statements(statements: Sequence[str], base: str, tagging: Tagging) -> Iterator[queries_pb2.RegisterManyRequest]:
     part: list[str] = []
     size, first = 0, 1
     for number, sql in enumerate(statements, 1):
@@ -272,6 +274,11 @@ def _of_statements(statements: Sequence[str], base: str) -> Iterator[queries_pb2
         if size < _PART_BYTES and len(part) < PART_QUERIES // 16 and number < len(statements):
             continue
         yield queries_pb2.RegisterManyRequest(
-            statements=part, request_id=f"{base}/{first}", first_number=first, as_ranges=True
+            statements=part,
+            request_id=f"{base}/{first}",
+            first_number=first,
+            as_ranges=True,
+            expires_after=tagging.expires_after,
+            keep_pairs=tagging.keep_pairs,
         )
         part, size, first = [], 0, number + 1

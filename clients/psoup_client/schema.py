@@ -169,7 +169,7 @@ class QueryInfo(html.Facts):
 
     `streams` are those of FROM, each once, and `sources` has what is selected of each: one, or those of a join, whose
     `stream` is the first, and whose `clause` and `window` are the texts of all together. `side_of` is "" but for the
-    sides of joins that jobs ask for.
+    sides of joins that jobs ask for. `keep_pairs`: the pairs of the join are kept, as `register` was told.
     """
 
     query_id: str
@@ -188,6 +188,7 @@ class QueryInfo(html.Facts):
     streams: tuple[str, ...] = ()
     sources: tuple[QuerySource, ...] = ()
     side_of: str = ""
+    keep_pairs: bool = False
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -224,6 +225,7 @@ class QueryInfo(html.Facts):
             streams=tuple(message.streams),
             sources=sources,
             side_of=message.side_of,
+            keep_pairs=message.keep_pairs,
         )
 
 

@@ -28,9 +28,13 @@ from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, Quer
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, TagColumns
+from psoup.joins.kept import join_with_pairs
 from psoup.plan.standing import StandingQuery
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
+
+_SHOWN = 120
+"""Characters of a statement that an error shows."""
 
 
 class EventPlace(NamedTuple):
@@ -71,6 +75,8 @@ def decide_register(
     if not keyed and (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
+    if command.keep_pairs:
+        check_pairs(binding.queries)
     query = binding.queries[0]
     streams = [tenant.stream(selection.source.spec.name).stream_id for selection in query.selections]
     request = "" if keyed else command.request_id
@@ -86,6 +92,7 @@ def decide_register(
         replaced,
         expires,
         tuple(streams) if query.sides else (),
+        command.keep_pairs,
     )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
@@ -109,6 +116,8 @@ def decide_register_many(
     if tags is not None:
         standing.tags.check_names(command.tenant, tags.names)
     queries = binding.queries
+    if command.keep_pairs:
+        check_pairs(queries)
     streams, side_streams = _streams_of(queries, tenant)
     event = RegisteredMany(
         place.sequence,
@@ -126,8 +135,21 @@ def decide_register_many(
         replaced,
         expires,
         side_streams,
+        command.keep_pairs,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
+
+
+def check_pairs(queries: Sequence[StandingQuery]) -> None:
+    """Raise InvalidInput if pairs are to be kept of queries that have none."""
+    for row in range(1 if isinstance(queries, BoundBlock) else len(queries)):
+        if join_with_pairs(queries[row].plan) is None:
+            raise InvalidInput(
+                "keep_pairs is for joins of two streams whose conditions compare a column of one, or a sum of it and a"
+                f" constant, with one of the other; {' '.join(queries[row].text.split())[:_SHOWN]!r} is another query",
+                reason="KEEP_PAIRS",
+                field="keep_pairs",
+            )
 
 
 def _streams_of(queries: Sequence[StandingQuery], tenant: Tenant) -> tuple[list[int], list[tuple[int, ...]]]:

@@ -4,6 +4,7 @@
     tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
     search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
+    kept pairs            rows of two chunks each        pair       can be given up: made again when a chunk has left
     folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
     fold packs            states of many clauses          pack       can be given up: made again by the next tables
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
@@ -73,6 +74,7 @@ def memory_bill(snapshot: Snapshot) -> Bill:
         _keys(views),
         _folds(views),
         _packs(views),
+        _pairs(snapshot),
         *_results(views),
         _index(views),
         _catalog(snapshot),
@@ -120,6 +122,12 @@ def _keys(views: list[StreamView]) -> Item:
         size += sum(indexes)
         count += len(chunk) if indexes else 0
     return Item("key indexes", size, size, count, "tuple")
+
+
+def _pairs(snapshot: Snapshot) -> Item:
+    """Bytes of the pairs that are kept of joins."""
+    size, tables = snapshot.pairs.nbytes, snapshot.pairs.tables.values()
+    return Item("kept pairs", size, size, sum(table.pairs for table in tables), "pair")
 
 
 def _folds(views: list[StreamView]) -> Item:

@@ -2,6 +2,7 @@
 
     Join r.k = w.k    | 12 tuples from 5,000 candidates
                       | then w by r.k = w.k: 400 in, 12 out, 5,000 candidates
+                      | 1,049 pairs kept, of 256 pairs of chunks; 3 more pairs of chunks have too many, or errors
 
 It is evaluated as an invocation would do it, but with fewer candidates: beyond them the figures are of a part.
 """
@@ -16,6 +17,7 @@ from psoup.answer.matches import Side, matches_together
 from psoup.answer.plan_nodes import Findings
 from psoup.errors import ResourceExhausted
 from psoup.joins.joined import Joined, joined
+from psoup.joins.kept import PairTable
 from psoup.plan.nodes import Join
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
@@ -51,7 +53,19 @@ def explain_join(
         join.close()
         for side in sides:
             side.close()
-    return _findings(node, join, rows, whole)
+    findings = _findings(node, join, rows, whole)
+    table = snapshot.pairs.of(node, [view.stream_id for view, *_ in wanted])
+    return findings if table is None else _with_pairs(findings, table)
+
+
+def _with_pairs(findings: Findings, table: PairTable) -> Findings:
+    """The findings with what is kept of the join's pairs."""
+    made, kept = table.blocks
+    figures = {"pairs_kept": table.pairs, "pairs_bytes": table.nbytes, "pairs_of_chunks": kept, "not_kept": made - kept}
+    line = f"{counted(table.pairs, 'pair')} kept, of {counted(kept, 'pair of chunks', 'pairs of chunks')}"
+    if made > kept:
+        line += f"; {counted(made - kept, 'more pair of chunks', 'more pairs of chunks')} with too many, or with errors"
+    return Findings({**findings.figures, **figures}, findings.facts, [*findings.lines, line])
 
 
 def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:

@@ -25,6 +25,7 @@ from psoup.columns import Column
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
+from psoup.joins.kept import PairTable, join_with_pairs
 from psoup.kinds import arrow_type
 from psoup.model import Kind
 from psoup.plan.nodes import Node
@@ -289,10 +290,17 @@ def join_answer(
     found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     errors = sum([errors_of(matches) for matches in found])
     told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
-    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys)
+    pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
+    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys, pairs)
     reading = Reading(found, seen[0].now, config.texts, budget, *limits)
     made_of = [(part.range.low, part.range.high) for part in seen]
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)
+
+
+def _pairs(snapshot: Snapshot, record: QueryRecord, views: Sequence[StreamView]) -> PairTable | None:
+    """The pairs that are kept of a join."""
+    node = join_with_pairs(record.query.plan)
+    return None if node is None else snapshot.pairs.of(node, [view.stream_id for view in views])
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:

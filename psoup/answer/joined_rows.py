@@ -14,10 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from psoup.answer.found import SHARED, found_in
+from psoup.answer.found import SHARED, Found, found_in
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_message import MESSAGES, Blocks, JoinedForm, JoinedMessage, SideColumns
+from psoup.answer.kept_pairs import KeptRows, kept_rows
 from psoup.answer.outputs import shown
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
@@ -43,6 +44,7 @@ class JoinRows:
     limit: int | None = None
     skip: int = 0
     _sides: list[MatchedSide] = field(default_factory=list)
+    _kept: KeptRows | None = None
 
     @property
     def count(self) -> int | None:
@@ -141,10 +143,18 @@ class JoinRows:
         for side in self._sides:
             side.close()
         self._sides = []
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def _open(self) -> None:
         """Take up the sides, anew."""
         reading = self.reading
+        if reading.pairs is not None:
+            self._kept = kept_rows(self.node, reading.pairs, reading, few=self.limit is not None)
+        if self._kept is not None:
+            self._sides = self._kept.sides
+            return
         limits = (reading.texts, reading.budget, reading.joins.bytes, reading.run)
         self._sides = [MatchedSide(matches, *limits) for matches in cut_down(self.node, reading)]
 
@@ -153,7 +163,7 @@ class JoinRows:
         reading, skip, left = self.reading, self.skip, self.limit
         if left == 0 or not all(side.rows for side in self._sides):
             return
-        found = found_in(self.node, self._sides, reading, few=self.limit is not None)
+        found: Found = self._kept or found_in(self.node, self._sides, reading, few=self.limit is not None)
         try:
             for piece in found:
                 reading.join_errors = found.errors

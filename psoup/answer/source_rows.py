@@ -23,6 +23,7 @@ from psoup.data.archived import Chunk
 from psoup.data.key_room import KeyRoom
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
+from psoup.joins.kept import PairTable
 from psoup.reading import ReadBudget
 from psoup.runner import Runner, serial
 
@@ -109,6 +110,8 @@ class Reading:
     """The threads that large joins may use."""
     keys: KeyRoom | None = None
     """Where key indexes are kept, of a join."""
+    pairs: PairTable | None = None
+    """The pairs of a join that are kept."""
     errors: int = 0
     join_errors: int = 0
     """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""

@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from psoup.aggregates.folds import FoldRoom
-from psoup.aggregates.packs import PackRoom
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
-from psoup.data.key_room import KeyRoom
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
+from psoup.engine.maintenance import pair
 from psoup.engine.maintenance.rules import next_task, overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
+from psoup.engine.rooms import Rooms
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
@@ -53,18 +52,10 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
-_FOLDS_SHARE = 64
-"""The share of the memory that folds may take: a 64th. What they save is worth more than results of its size."""
-
-_PACKS_SHARE = 16
-"""The share of the memory that folds of many clauses at once may take; they leave it before results do."""
-
 _NAMED = 8
 """How many query IDs a piece of news names."""
 RELIEF_SHARE = 4
 """A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
-RESULTS_SHARE = 8
-"""An eighth of the memory is left to results, whatever tuples and queries take."""
 
 
 class Engine:
@@ -102,10 +93,7 @@ class Engine:
         """Streams that must be published, and streams that may need maintenance."""
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
-        room = min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE
-        self._keys = KeyRoom(max(room, 0), config.shape.key_probes, config.shape.keys_at_once)
-        self._folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan)
-        self._packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan)
+        self._rooms = Rooms(config, self._board)
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -173,6 +161,7 @@ class Engine:
                     freed += self._drop(event.stream_id)
                     if len(event.query_ids):
                         freed += self._advance(fed, released)  # joins leave other streams, too
+                        self._rooms.kept.remove(event.query_ids)
                         self._registry.unregister_many(event.query_ids, self._streams)
                 case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
@@ -196,7 +185,7 @@ class Engine:
             for every in self._streams:
                 self._board.look_after(every)
         while (stream_id := self._board.take_due()) is not None:
-            task = next_task(self._streams[stream_id], everything=everything)
+            task = next_task(self._streams[stream_id], everything=everything) or pair.due(self._rooms.kept, stream_id)
             if task is not None:
                 self._board.look_after(stream_id)  # after the others that are due
                 return task
@@ -221,7 +210,7 @@ class Engine:
         installed, freed = result.install(state), state.expire()
         self._verification.touch(result.stream_id)
         if installed or freed or self._board.changed:
-            self._keep_budget()
+            self._rooms.keep(self.config, [*self._streams.values()], self._taken())
             self._snapshot = self._publish()
         else:
             self._verification.finish(self._streams, ())
@@ -244,6 +233,7 @@ class Engine:
     def check(self) -> None:
         """Check every invariant of every structure, and find changes that a stream has not told of."""
         self._registry.check(self._streams)
+        self._rooms.kept.check()
         ensure(not self._board.changed, self, "something is not published")
         for stream_id, state in self._streams.items():
             hidden = stale(self._views[stream_id], state.view())
@@ -254,6 +244,7 @@ class Engine:
     def bill(self) -> dict[str, int]:
         """Bytes of each structure, live and reclaimable."""
         total = self._registry.bill()
+        total["kept_pairs_bytes"] = self._rooms.kept.room.held
         for state in self._streams.values():
             for name, count in state.bill().items():
                 total[name] = total.get(name, 0) + count
@@ -288,7 +279,7 @@ class Engine:
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
         attention = Attention(event.stream_id, self._board)
-        rooms = self._keys, self._folds, self._packs
+        rooms = self._rooms.keys, self._rooms.folds, self._rooms.packs
         state = StreamState(event, self.config, attention, self._registry.next_sqc, *rooms, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
@@ -298,7 +289,7 @@ class Engine:
         self._board.forget(stream_id)
         self._verification.drop(stream_id)
         self._archiving.pop(stream_id, None)
-        self._packs.drop(stream_id)
+        self._rooms.packs.drop(stream_id)
         view = self._views.pop(stream_id, None)
         if view is not None:
             del self._named[_name(view)]
@@ -318,14 +309,19 @@ class Engine:
             case Replaced():
                 states = []
             case Unregistered():
+                self._rooms.kept.remove([event.query_id])
                 return self._registry.unregister(event.query_id, self._streams)
             case UnregisteredMany():
+                self._rooms.kept.remove(event.query_ids)
                 if event.expired:
                     self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
             case _:
                 assert_never(event)
+        if not isinstance(event, Replaced) and event.keep_pairs:
+            self._rooms.kept.add(event, self._streams)
         pairs = replacements(event)
+        self._rooms.kept.remove(pairs.earlier)
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:
@@ -334,36 +330,13 @@ class Engine:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
 
-    def _keep_budget(self) -> None:
-        """Give up search codes, then key indexes, then the oldest sealed results, while they are over what is left.
-
-        Key indexes may take what the results do not, and never the last eighth; folds have a small share of their own,
-        and those of many clauses leave it for results.
-        """
-        states = list(self._streams.values())
-        budget = self.config.memory_bytes
-        left = budget - self._taken() - self._folds.held - self._packs.held
-        left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
-        free = left - sum(state.results_bytes for state in states)
-        self._keys.bound(max(free - budget // RESULTS_SHARE, 0))
-        over = self._keys.held - free
-        if over > -budget // RESULTS_SHARE:
-            for state in states:
-                state.shelf.forget_search_codes()
-        over -= self._keys.give_up(over)
-        if over > 0:
-            over -= self._packs.give_up(over)
-        for state in states:
-            if over <= 0:
-                return
-            over -= state.shelf.give_up(over)
-
     def _tell(self, state: StreamState) -> None:
         for reason, sqc_ids in state.clauses.take_news():
             queries = self._registry.queries_of(sqc_ids[:_NAMED].tolist())
             self._news.append(LeftIndex(state.data.spec.name, reason.text, reason.why, len(sqc_ids), queries))
 
     def _publish(self) -> Snapshot:
+        self._rooms.kept.follow()
         changed = self._board.take_changed()
         self._verification.finish(self._streams, changed)
         for stream_id in changed:
@@ -382,6 +355,7 @@ class Engine:
             self._run,
             self._registry.lifetimes,
             self._registry.sides,
+            self._rooms.kept.freeze(),
         )
 
 

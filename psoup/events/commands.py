@@ -134,7 +134,7 @@ class Register:
     """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first.
 
     `replace`: if another query has the key, the new one takes its place. `expires_after`: as in "90 days", the time
-    without being asked after which it is unregistered.
+    without being asked after which it is unregistered. `keep_pairs`: keep the pairs of its join (`psoup.joins.kept`).
     """
 
     sql: str
@@ -143,6 +143,7 @@ class Register:
     tag: Tag = NO_TAG
     replace: bool = False
     expires_after: str = ""
+    keep_pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class RegisterMany:
     the parameters by name. A `request_id` covers the whole call. `number`: that of the first query in errors.
     `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
     `tags`, which are these columns. `replace`: queries with these keys that are others give way to the new ones.
-    `expires_after`: of each query.
+    `expires_after`, `keep_pairs`: of each query.
     """
 
     statements: Sequence[str]
@@ -167,6 +168,7 @@ class RegisterMany:
     labels: tuple[str, ...] = ()
     replace: bool = False
     expires_after: str = ""
+    keep_pairs: bool = False
 
     @property
     def count(self) -> int:

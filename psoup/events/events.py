@@ -156,6 +156,8 @@ class Registered:
     """Days without being asked after which it is unregistered; 0: never."""
     side_streams: tuple[int, ...] = ()
     """Of a join the stream of each of its sides; `stream_id` is the first of them."""
+    keep_pairs: bool = False
+    """Whether the pairs of its join are kept (`psoup.joins.kept`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,8 @@ class RegisteredMany:
     """Of each of them, as with `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
     """Of each query, or one for all, the streams of its sides, () if it has none; () without a join."""
+    keep_pairs: bool = False
+    """Of all of them, as with `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.invariants import corrupt
+from psoup.joins.kept import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.lifetimes import Lifetimes
@@ -207,6 +208,8 @@ class Snapshot:
     """The queries that expire, in which readers note that they are asked; it is the writer's, and of now."""
     sides: int = 0
     """How many of `queries` are sides of joins."""
+    pairs: KeptPairs = NO_PAIRS
+    """Pairs of joins that are kept."""
 
     @property
     def count(self) -> int:

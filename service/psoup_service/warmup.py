@@ -39,6 +39,7 @@ _JOINED = (
     "SELECT r.a, s.c FROM warm AS r, warm AS s WHERE r.c = s.c AND r.a < 3 AND r.t <= s.t AND r.a + s.a < 7",
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND s.a < 3 ORDER BY r.b LIMIT 9",
 )
+_KEPT = "SELECT r.a FROM warm AS r, warm AS s WHERE r.t = s.t AND r.a < 9 AND s.a > 2"
 _SHOWN = (
     "SELECT reverse(c), lpad(c, 9, 'x'), regexp_replace(c, '[0-9]', ''), epoch(t - t), sign(b), a % 5 FROM warm",
     "SELECT count(*), sum(a), avg(b), min(a), max(b), first(c), last(a), max(c), stddev(b), sum(d) FROM warm WHERE f",
@@ -101,6 +102,9 @@ def _run_everything() -> int:
     rows += sum(soup.invoke(query).to_table().num_rows for query in queries)
     rows += soup.invoke_table(block).to_table().num_rows
     rows += sum(soup.invoke(soup.register(statement)).to_table().num_rows for statement in _JOINED + _SHOWN)
+    soup.register(_KEPT, keep_pairs=True)
+    soup.maintain()
+    rows += soup.invoke(soup.register(_KEPT)).to_table().num_rows
     soup.matches("warm", 0)
     soup.match("warm", _batch(start + dt.timedelta(hours=3)))
     return rows

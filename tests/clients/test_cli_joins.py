@@ -32,6 +32,9 @@ def test_a_join_from_the_shell(psoup: Psoup, client: Client) -> None:
     assert [source["alias"] for source in listed[0]["sources"]] == ["f", "w"]
     explained = psoup("explain", query).out
     assert f"source 1 {departures} AS f (event time)" in explained and f"source 2 {weather} AS w" in explained
+    keeping = psoup("register", sql, "--keep-pairs", "--json").rows[0]
+    assert (keeping["keep_pairs"], listed[0]["keep_pairs"]) == (True, False)
+    assert psoup("unregister", keeping["query_id"]).code == 0
     client.push(departures, [{"at": "1970-01-01", "id": 1, "origin": "JFK", "delay": 1}])
     assert "f: 1 tuple of the stream came too late" in psoup("invoke", query).err
     assert psoup("unregister", query).code == 0

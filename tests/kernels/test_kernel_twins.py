@@ -61,6 +61,7 @@ SCRATCH = {
     "joined.gather_at": (3,),
     "pairs.emit_pairs": (8, 9),
     "pairs.keep_pairs": (3, 4),
+    "kept.meet_kept": (10, 11),
     "named.count_offsets": (1,),
     "named.place_by_offset": (8,),
     "named.place_bits": (4,),
@@ -96,6 +97,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [own[: returned[2]] for own in arguments[11:]]
     if name == "located.locate":
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
+    if name == "kept.meet_kept":
+        return [own[arguments[12] : returned] for own in arguments[10:12]]
     if name == "pairs.keep_pairs":
         return [own[:returned] for own in arguments[3:5]]
     if name in ("named.place_by_offset", "named.place_bits"):

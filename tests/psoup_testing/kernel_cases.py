@@ -387,6 +387,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "pairs.emit_pairs": pairing.emit_pairs,
     "pairs.keep_pairs": pairing.keep_pairs,
     "pairs.pairs_of_sets": pairing.pairs_of_sets,
+    "kept.meet_kept": pairing.meet_kept,
+    "kept.number_rows": pairing.number_rows,
     "named.count_offsets": grouping.count_offsets,
     "named.place_by_offset": grouping.place_by_offset,
     "named.count_bits": grouping.count_bits,

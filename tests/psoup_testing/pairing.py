@@ -114,3 +114,24 @@ def pairs_of_sets(rng: Rng) -> Arguments:
     room = int(rng.choice([1, 20, 800]))
     keys = _keys(rng, 30), _keys(rng, 30)
     return left, np.sort(right), *_sets(rng), *_sets(rng), *keys, np.zeros((3, room), np.int32)
+
+
+def meet_kept(rng: Rng) -> Arguments:
+    """Blocks of a chunk with five others, some of which are asked for; rows that match as ranges and as bits."""
+    sizes = rng.integers(0, 12, 5)
+    left, right = (rng.integers(0, 128, int(sizes.sum())).astype(np.uint16) for _ in range(2))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    blocks = np.flatnonzero(rng.random(5) < 0.7)
+    spans = np.sort(rng.integers(0, 129, (9, 2)), axis=1)
+    spans = np.concatenate([spans, rng.integers(-1, 3, (9, 1))], axis=1)
+    bits = rng.integers(0, 2**63, (3, 2)).astype(np.uint64)
+    left_bits = bits[0] if rng.random() < 0.5 else np.zeros(0, np.uint64)
+    at, out = int(rng.integers(0, 3)), np.zeros((2, int(sizes.sum()) + 4), np.int64)
+    span, numbers = np.sort(rng.integers(0, 129, 2)), np.sort(rng.permutation(9)[: len(blocks)])
+    return left, right, starts, blocks, int(rng.integers(0, 9)), span, left_bits, numbers, spans, bits, *out, at
+
+
+def number_rows(rng: Rng) -> Arguments:
+    """Codes that come several times, or none."""
+    codes = rng.integers(0, int(rng.choice([3, 640])), int(rng.integers(0, 60)))
+    return codes, np.zeros(10, np.uint64), np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int32)

@@ -57,6 +57,28 @@ def test_a_join_names_its_streams_and_what_it_selects_of_each(client: Client) ->
     client.unregister_many([query, same])
 
 
+def test_pairs_of_a_join_are_kept_if_its_query_asks_for_it(client: Client) -> None:
+    """However it is registered; lists, GetQuery and EXPLAIN say so, and other queries are refused."""
+    sql = "SELECT f.id FROM departures f JOIN weather w USING (origin)"
+    kept = [
+        client.register(sql, keep_pairs=True),
+        client.register(f"{sql} WHERE f.delay > ?", [3], keep_pairs=True),
+        *client.register_many(f"{sql} WHERE f.delay > ?", [(1,), (2,)], keep_pairs=True),
+        *client.register_many([f"{sql} WHERE w.wind > 3"], keep_pairs=True, expires_after="9 days"),
+    ]
+    plain = client.register(sql)
+    assert [client.query(query.id).info.keep_pairs for query in (*kept, plain)] == [True] * 5 + [False]
+    assert {query for query in client.queries("weather") if query.info.keep_pairs} == set(kept)
+    assert kept[-1].info.expires_after == dt.timedelta(days=9)
+    (join,) = (node for node in plain.explain().nodes if node.operator == "join")
+    assert join.figures["pairs_kept"] == 0
+    for one_stream in ("SELECT * FROM weather", "SELECT f.id FROM departures f, weather w LIMIT 3"):
+        with pytest.raises(InvalidRequest, match="keep_pairs is for joins of two streams") as refused:
+            client.register(one_stream, keep_pairs=True)
+        assert refused.value.reason == "KEEP_PAIRS"
+    client.unregister_many([*kept, plain])
+
+
 def test_sides_are_for_jobs_alone(client: Client) -> None:
     plain = client.register("SELECT id FROM departures WHERE delay > 5")
     join = client.register("SELECT f.id FROM departures f, weather w WHERE f.origin = w.origin AND f.delay > 5")

@@ -53,6 +53,9 @@ ExpiresAfter = Annotated[
     str | None,
     typer.Option("--expires-after", metavar="TIME", help="Unregister it when it is not asked for so long: '90 days'."),
 ]
+KeepPairs = Annotated[
+    bool, typer.Option("--keep-pairs", help="Keep which tuples of both streams of a join belong together, for speed.")
+]
 
 
 def register(
@@ -64,6 +67,7 @@ def register(
     label: GivenLabels = None,
     replace: Replace = False,
     expires_after: ExpiresAfter = None,
+    keep_pairs: KeepPairs = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -87,7 +91,13 @@ def register(
     --label name columns of the file then, which are not parameters unless the statement names them.
     """
     _check(sql, file, params, param, key, label, replace)
-    given: _Given = {"key": key, "replace": replace, "expires_after": expires_after, "request_id": request_id}
+    given: _Given = {
+        "key": key,
+        "replace": replace,
+        "expires_after": expires_after,
+        "keep_pairs": keep_pairs,
+        "request_id": request_id,
+    }
     with connect(address, timeout) as client:
         if params is None and file is None:
             _register_one(client, sys.stdin.read() if sql == "-" else str(sql), param, label, given, as_json)
@@ -101,6 +111,7 @@ class _Given(TypedDict):
     key: str | None
     replace: bool
     expires_after: str | None
+    keep_pairs: bool
     request_id: str | None
 
 

@@ -35,6 +35,7 @@ class QueryCalls(Session):
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
+        keep_pairs: bool = False,
         request_id: str | None = None,
     ) -> Query:
         """Register a standing query; it stays when this client goes.
@@ -50,6 +51,9 @@ class QueryCalls(Session):
         `expires_after` ("90 days") unregisters the query when it is not asked for so long: when no call names it or
         finds it by its matches. See `queries(expiring=…)`.
 
+        `keep_pairs`: of a join of two streams, the service keeps which tuples belong together, so that an answer with
+        few of them comes soon however many tuples its sides have. No answer depends on it. Other queries are refused.
+
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
@@ -59,7 +63,7 @@ class QueryCalls(Session):
         request = queries_pb2.RegisterRequest(
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
         )
-        request.expires_after = lifetime(expires_after)
+        request.expires_after, request.keep_pairs = lifetime(expires_after), keep_pairs
         values = parameters_of_one(sql, params)
         if values is not None:
             request.parameters = next(split(values.table)).data
@@ -77,6 +81,7 @@ class QueryCalls(Session):
         labels: Sequence[str] = (),
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
+        keep_pairs: bool = False,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
@@ -95,7 +100,8 @@ class QueryCalls(Session):
         columns; texts, or whole numbers as texts, NULL for no label. They are not parameters, unless the statement has
         them as `$name`. With keys a part is taken as a whole: all of them are new, or it was registered before with the
         same values; else Conflict names the first key that is taken, or with `replace` the new queries of the part take
-        the place of all that have its keys. `expires_after` is that of `register`, for each of them.
+        the place of all that have its keys. `expires_after` and `keep_pairs` are those of
+        `register`, for each of them.
         """
         parts = self.register_parts(
             sql,
@@ -104,6 +110,7 @@ class QueryCalls(Session):
             labels=labels,
             replace=replace,
             expires_after=expires_after,
+            keep_pairs=keep_pairs,
             request_id=request_id,
             progress=progress,
             timeout=timeout,
@@ -119,12 +126,14 @@ class QueryCalls(Session):
         labels: Sequence[str] = (),
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
+        keep_pairs: bool = False,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels, replace, lifetime(expires_after)))
+        tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs)
+        total, requests = requests_of(sql, rows, request_id, tagging)
         done = 0
         for request in requests:
             reply = self.connection.call(

@@ -129,6 +129,7 @@ class Query(_message.Message):
     STREAMS_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
     SIDE_OF_FIELD_NUMBER: _builtins.int
+    KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -151,6 +152,8 @@ class Query(_message.Message):
     """The client's own name for it; empty if it has none."""
     side_of: _builtins.str
     """Of a side of a join, as ListQueries gives with `include_sides`: the ID of the join. Else empty."""
+    keep_pairs: _builtins.bool
+    """Whether it asked for the pairs of its join to be kept."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """The columns of its answers."""
@@ -200,10 +203,11 @@ class Query(_message.Message):
         streams: _abc.Iterable[_builtins.str] | None = ...,
         sources: _abc.Iterable[Global___QuerySource] | None = ...,
         side_of: _builtins.str = ...,
+        keep_pairs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -281,6 +285,7 @@ class RegisterRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
+    KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB. FROM may have 2 to 8 sources, as a list or as JOIN … ON, each with a window of its own in brackets.
@@ -310,6 +315,13 @@ class RegisterRequest(_message.Message):
     Asked is what names it (invoke, explain, why, results, get), or finds it (matches, match); lists do not count. Later
     calls with its ID are NOT_FOUND, reason QUERY_EXPIRED. Empty: it does not expire. Part of what must be the same.
     """
+    keep_pairs: _builtins.bool
+    """Of a join of two streams whose conditions compare columns, or sums of columns and constants: the service keeps which
+    tuples belong together, 4 bytes a pair, for all queries with the same conditions between the same streams, as far as
+    there is memory. No answer depends on it; those of joins with few pairs and wide sides come sooner. Explain says what is
+    kept. Of other queries refused (INVALID_ARGUMENT, reason KEEP_PAIRS). No part of what must be the same: a call that
+    gets an earlier query leaves that as it is.
+    """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What to find the query by in ListQueries: names and values of 1 to 64 bytes without NUL, 8 names at most; all
@@ -327,10 +339,11 @@ class RegisterRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
+        keep_pairs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -352,6 +365,7 @@ class RegisterManyRequest(_message.Message):
     AS_RANGES_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
+    KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -375,6 +389,8 @@ class RegisterManyRequest(_message.Message):
     """Queries with these keys that are others give way to the new ones, as in RegisterRequest: all of the call at once."""
     expires_after: _builtins.str
     """Of each of them, as in RegisterRequest."""
+    keep_pairs: _builtins.bool
+    """Of each of them, as in RegisterRequest."""
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
@@ -396,10 +412,11 @@ class RegisterManyRequest(_message.Message):
         as_ranges: _builtins.bool = ...,
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
+        keep_pairs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

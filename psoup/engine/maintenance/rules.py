@@ -8,6 +8,7 @@
     cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
     compact  packs forget clauses that are gone
     tally    costs of queries that were counted in gone chunks and indexes are summed up by clause
+    pair     pairs of joins are found that are kept: of two streams, so the engine asks for it after all rules
 
 The first rule of `RULES` that finds work wins. Each is a file here, with its task and the code that installs it.
 """

@@ -85,7 +85,7 @@ def _message(snapshot: Snapshot, cost: QueryCost, backend: Backend) -> queries_p
     record = snapshot.queries.get(cost.query_id)
     assert record is not None, "what costs stands in the snapshot"
     return queries_pb2.QueryCost(
-        query=convert.query(record, backend.ids, snapshot.lifetimes),
+        query=convert.query(record, backend.ids, snapshot),
         tuples=cost.tuples,
         candidates=cost.candidates,
         matched=cost.matched,

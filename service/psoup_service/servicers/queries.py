@@ -60,14 +60,20 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
             )
         tag = tag_of(request.key, request.labels)
         command: Register | commands.RegisterMany = Register(
-            request.statement, request.request_id, tenant, tag, request.replace, request.expires_after
+            request.statement,
+            request.request_id,
+            tenant,
+            tag,
+            request.replace,
+            request.expires_after,
+            request.keep_pairs,
         )
         place = None
         if request.parameters:
             check_tag(tag)
             command, place = await self._block(request, [request.statement], context, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
-            command = replace(command, expires_after=request.expires_after)
+            command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
@@ -91,7 +97,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         )
         labels = tuple(request.label_columns)
         command = replace(command, key=request.key_column, labels=labels, replace=request.replace)
-        command = replace(command, expires_after=request.expires_after)
+        command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)
@@ -133,7 +139,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         with self._backend.ids.naming(name):
             record = get_query(snapshot, query_id, tenant=tenant)
         return await self._backend.made(
-            len(record.query.select), lambda now: convert.query(record, self._backend.ids, now.lifetimes)
+            len(record.query.select), lambda now: convert.query(record, self._backend.ids, now)
         )
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
@@ -177,7 +183,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
                 sides=request.include_sides,
                 budget=budget,
             )
-            records = (convert.query(record, backend.ids, snapshot.lifetimes) for record in listed[:size])
+            records = (convert.query(record, backend.ids, snapshot) for record in listed[:size])
             queries = fitting(records, backend.limits.answer_bytes)
             token = ""
             if len(listed) > len(queries):

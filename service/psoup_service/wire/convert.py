@@ -25,8 +25,9 @@ from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
 from psoup.plan.standing import StandingQuery
-from psoup.published.lifetimes import DAY, Lifetimes
+from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
@@ -125,7 +126,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
     )
 
 
-def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Query:
+def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Query:
     """A standing query; a side of a join says whose it is."""
     standing = record.query
     message = queries_pb2.Query(
@@ -138,8 +139,9 @@ def query(record: QueryRecord, ids: Ids, lifetimes: Lifetimes) -> queries_pb2.Qu
         key=record.tag.key,
         labels=dict(record.tag.labels),
         expires_after=duration(record.expires * DAY) if record.expires else None,
-        expire_time=timestamp(lifetimes.end(record.query_id)),
+        expire_time=timestamp(snapshot.lifetimes.end(record.query_id)),
         side_of=ids.query(query_of(record.query_id)) if is_side(record.query_id) else "",
+        keep_pairs=bool(standing.sides) and snapshot.pairs.keeps(record.query_id),
     )
     message.stream = message.streams[0]
     if standing.sides:

@@ -103,7 +103,7 @@ def encode(event: Event) -> LogRow:
             facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
             facts |= {"tenant": event.tenant, "time": event.time}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
-            facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams)
+            facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
             return _row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
@@ -168,6 +168,7 @@ def _encode_push(event: Pushed) -> LogRow:
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
+    way |= _some(pairs=event.keep_pairs)
     texts = [event.template] if event.template else (query.text for query in event.queries)
     way |= _some(functions=used_in(texts))
     if event.tags is not None:
@@ -297,7 +298,9 @@ class Decoder:
         names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
-        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more)
+        return Registered(
+            row.sequence, *names, query, facts["request"], facts["time"], tag, *more, facts.get("pairs", False)
+        )
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         if "crc" in facts:
@@ -323,6 +326,7 @@ class Decoder:
             None if row.refused is None else np.frombuffer(row.refused, INT64),
             facts.get("expires", 0),
             of_sides,
+            facts.get("pairs", False),
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:

@@ -1,0 +1,275 @@
+"""Joins whose pairs are kept, as some of their queries asked at registration, and the pairs themselves.
+
+    register, keep pairs ──> the join of the query's streams and factors, made once, with the queries that want it
+    a chunk closes ────────> its left stream needs attention ──> blocks that are missing: a task of maintenance
+    a chunk leaves ────────> its blocks are hidden at once; those of a chunk on the right are cut away by a task
+    no room ───────────────> pairs go, and none are made until a chunk leaves
+
+Chunks on both sides are those that are closed and in memory. No answer depends on what is here. Owned by the engine's
+writer; readers get tables that do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.data.chunk import ChunkView
+from psoup.engine.stream.attention import Board
+from psoup.engine.stream.shelf import Shelf
+from psoup.engine.stream.state import StreamState
+from psoup.events.events import Registered, RegisteredMany
+from psoup.invariants import ensure
+from psoup.joins.kept import KeptPairs, PairKey, PairRow, PairTable, join_with_pairs, pair_text
+from psoup.plan.nodes import Join
+from psoup.plan.standing import StandingQuery
+from psoup.sql.templates.block import BoundBlock
+
+_AT_ONCE = 32
+"""Blocks that a task makes: some 30 ms."""
+
+
+_Asked = tuple[Join, int, int, Array]
+"""A join, its streams on the left and on the right, and queries of it."""
+
+
+Span = tuple[int, int]
+"""The number of the first chunk, and one more than that of the last."""
+
+
+class PairRoom:
+    """The bytes that all pairs may take together, and do."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.held = limit, 0
+
+
+class Missing(NamedTuple):
+    """Rows to be made or cut: of chunks on the left from number `first` on, with the chunks on the right that follow
+    those they have; those below `least` are cut away."""
+
+    first: int
+    lefts: Sequence[ChunkView]
+    rows: Sequence[PairRow | None]
+    rights: Sequence[ChunkView]
+    least: int
+
+
+class KeptJoin:
+    """A join whose pairs are kept; `queries`: those that want it, int64, ascending."""
+
+    def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
+        self.node, self.queries = node, np.zeros(0, np.int64)
+        self.table = PairTable()
+        self._shelves = left.shelf, right.shelf
+        self._room = room
+        self._seen: tuple[Span, Span] = ((0, 0), (0, 0))
+        self._full = False
+
+    def follow(self) -> bool:
+        """Forget what chunks that have left the memory had; whether some have come or gone. O(1) if not."""
+        here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
+        if here == self._seen:
+            return False
+        self._seen, self._full = here, False
+        (first, _), (least, _) = here
+        skip = max(first - self.table.first, 0)
+        gone, rows = self.table.rows[:skip], self.table.rows[skip:]
+        self._room.held -= _bytes(gone)
+        self.table = PairTable(max(first, self.table.first) if rows else first, rows, least)
+        return True
+
+    def missing(self) -> Missing | None:
+        """Rows that lack a block or have one too many, the newest first, some that are alike. O(chunks on the left)."""
+        (first, stop), (least, last) = self._seen
+        numbers = range(stop - 1, first - 1, -1)
+        waiting = (n for n in numbers if self._lacks(n))
+        newest = next(waiting, None)
+        if newest is None:
+            return None
+        at, most = self._next(newest), newest - _AT_ONCE
+        alike = takewhile(lambda n: n > most and self._lacks(n) and self._next(n) == at, range(newest, first - 1, -1))
+        lowest = min(alike)
+        columns = 0 if self._full else min(last - at, max(_AT_ONCE // (newest - lowest + 1), 1))
+        lefts = _chunks(self._shelves[0], range(lowest, newest + 1))
+        rows = [self.table.row(number) for number in range(lowest, newest + 1)]
+        return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), least)
+
+    def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
+        """Put rows in the place of those that were seen, as far as these are still there and there is room."""
+        stop = self._seen[0][1]
+        changed = [*self.table.rows, *[None] * (stop - self.table.first - len(self.table.rows))]
+        more = 0
+        for number, (old, new) in enumerate(zip(seen, rows, strict=True), first):
+            at = number - self.table.first
+            if not 0 <= at < len(changed) or changed[at] is not old:
+                continue
+            size = _bytes([new]) - _bytes([old])
+            if size > 0 and self._room.held + size + more > self._room.limit:
+                self._full = True
+                continue
+            changed[at], more = new, more + size
+        self._room.held += more
+        self.table = PairTable(self.table.first, tuple(changed), self.table.least)
+        return True
+
+    def give_up(self) -> int:
+        """Drop all pairs, and make none until a chunk has left; returns the bytes freed."""
+        freed = self.table.nbytes
+        self._room.held -= freed
+        self.table, self._full = PairTable(self._seen[0][0], (), self.table.least), True
+        return freed
+
+    def check(self) -> None:
+        """Check that rows are sound, and are of chunks that are there."""
+        (first, stop), (least, last) = self._seen
+        ensure(self._seen == tuple(map(_numbers, self._shelves)), self, "chunks have come or gone", seen=self._seen)
+        table = self.table
+        inside = not table.rows or first <= table.first <= table.first + len(table.rows) <= stop
+        ensure(inside and table.least == least, self, "pairs outlive a chunk", first=table.first, here=self._seen)
+        for row in table.rows:
+            if row is not None:
+                row.check()
+                ensure(row.stop <= max(last, row.first), self, "a row has chunks to come", stop=row.stop, last=last)
+
+    def _lacks(self, number: int) -> bool:
+        least, last = self._seen[1]
+        row = self.table.row(number)
+        if row is None:
+            return not self._full and least < last
+        return (row.stop < last and not self._full) or (row.first < least and len(row.kept) > 0)
+
+    def _next(self, number: int) -> int:
+        """The first chunk on the right that the row of a chunk lacks."""
+        row, least = self.table.row(number), self._seen[1][0]
+        return least if row is None else max(row.stop, least)
+
+
+class KeptJoins:
+    """All joins whose pairs are kept."""
+
+    def __init__(self, board: Board, limit: int) -> None:
+        """`limit`: bytes of all pairs."""
+        self.room = PairRoom(limit)
+        self._board = board
+        self._joins: dict[PairKey, KeptJoin] = {}
+        self._published = KeptPairs()
+        self._changed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._joins)
+
+    def add(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
+        """Keep the pairs of the queries of an event, which asked for that."""
+        for node, left, right, ids in _asked(event):
+            text = pair_text(node)
+            assert text is not None
+            key = left, right, text
+            if key not in self._joins:
+                self._joins[key] = KeptJoin(node, streams[left], streams[right], self.room)
+            kept = self._joins[key]
+            kept.queries = np.union1d(kept.queries, ids)
+        self._changed = True
+
+    def remove(self, query_ids: Array | list[int]) -> None:
+        """Forget queries that are gone; the pairs go with the last that wanted them."""
+        for key, kept in list(self._joins.items()) if len(query_ids) else ():
+            kept.queries = np.setdiff1d(kept.queries, query_ids)
+            if not len(kept.queries):
+                kept.give_up()
+                del self._joins[key]
+            self._changed = True
+
+    def missing(self, stream_id: int) -> tuple[KeptJoin, Missing] | None:
+        """The rows to be made of a join whose left stream is this one."""
+        for (left, _, _), kept in self._joins.items():
+            if left == stream_id and (work := kept.missing()) is not None:
+                return kept, work
+        return None
+
+    def stands(self, kept: KeptJoin) -> bool:
+        """Whether a join is still among these."""
+        return any(other is kept for other in self._joins.values())
+
+    def follow(self) -> None:
+        """Look which chunks have come and gone, before anything is published. O(joins)."""
+        for (left, _, _), kept in self._joins.items():
+            if kept.follow():
+                self._board.look_after(left)
+                self._changed = True
+
+    def installed(self) -> None:
+        """Note that rows have changed."""
+        self._changed = True
+
+    def freeze(self) -> KeptPairs:
+        """All pairs for a reader."""
+        if self._changed:
+            tables = {key: kept.table for key, kept in self._joins.items()}
+            queries = {key: kept.queries for key, kept in self._joins.items()}
+            self._published = KeptPairs(MappingProxyType(tables), MappingProxyType(queries))
+            self._changed = False
+        return self._published
+
+    def give_up(self, wanted: int) -> int:
+        """Drop pairs, join by join, until `wanted` bytes are free; returns the bytes freed."""
+        freed = 0
+        for kept in self._joins.values():
+            if freed >= wanted:
+                break
+            freed += kept.give_up()
+            self._changed = True
+        return freed
+
+    def check(self) -> None:
+        """Check all pairs, and that their bytes add up."""
+        for kept in self._joins.values():
+            kept.check()
+        held = sum(kept.table.nbytes for kept in self._joins.values())
+        ensure(self.room.held == held, self, "the bytes of pairs are miscounted", counted=self.room.held, held=held)
+
+
+def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
+    """The joins of an event, the streams of each, and its queries."""
+    if isinstance(event, Registered):
+        return _by_join([event.query], [event.side_streams], np.array([event.query_id]))
+    stand = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
+    ids, queries = event.first_id + stand, event.queries
+    if isinstance(queries, BoundBlock):
+        return _by_join([queries[0]], event.side_streams[:1], ids) if len(ids) else []
+    rows = stand.tolist()
+    return _by_join([queries[row] for row in rows], [event.side_streams[row] for row in rows], ids)
+
+
+def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]], ids: Array) -> list[_Asked]:
+    """As `_asked`, of some queries; one query stands for all if there is only one."""
+    parts: dict[tuple[int, tuple[int, ...]], tuple[Join, list[int]]] = {}
+    for row, (query, streams) in enumerate(zip(queries, side_streams, strict=True)):
+        node = join_with_pairs(query.plan)
+        if node is not None:
+            parts.setdefault((id(node), streams), (node, []))[1].append(row)
+    return [
+        (node, streams[0], streams[1], ids if len(queries) == 1 else ids[np.array(rows)])
+        for (_, streams), (node, rows) in parts.items()
+    ]
+
+
+def _numbers(shelf: Shelf) -> tuple[int, int]:
+    """The number of the first closed chunk in memory, and one more than that of the last."""
+    if shelf.archived == len(shelf.entries):
+        return (shelf.entries[-1].data.number + 1,) * 2 if shelf.entries else (0, 0)
+    return shelf.entries[shelf.archived].data.number, shelf.entries[-1].data.number + 1
+
+
+def _chunks(shelf: Shelf, numbers: range) -> list[ChunkView]:
+    chunks = [shelf.entries[number - shelf.first_number].data for number in numbers]
+    return [chunk for chunk in chunks if isinstance(chunk, ChunkView)]
+
+
+def _bytes(rows: Iterable[PairRow | None]) -> int:
+    return sum(row.nbytes for row in rows if row is not None)

@@ -1,0 +1,63 @@
+"""Pairing as maintenance: blocks of kept pairs that are missing are made, and those of chunks that left are cut away.
+
+left chunks   7  blocks 3 4 5 │ 6 is new            a task: some chunks on the left with some on the right,
+              8  blocks 3 4 5 │ 6                   32 blocks at most; chunk 3 has left the memory
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.engine.kept_pairs import KeptJoin, KeptJoins, Missing
+from psoup.engine.stream.state import StreamState
+from psoup.joins.kept import PairRow, pairs_of
+from psoup.runner import Runner, serial
+
+
+@dataclass(frozen=True, slots=True)
+class PairTask:
+    """Rows of a join to be made longer, or cut."""
+
+    stream_id: int
+    joins: KeptJoins
+    kept: KeptJoin
+    work: Missing
+    name: str = "pair"
+
+    def compute(self, run: Runner = serial) -> Paired:
+        """Find the pairs of the chunks. O(their rows + pairs)."""
+        work = self.work
+        later: list[PairRow | None] = [None] * len(work.lefts)
+        if work.rights:
+            later = [*pairs_of(self.kept.node, work.lefts, work.rights)]
+        rows = [_longer(row, new, work.least) for row, new in zip(work.rows, later, strict=True)]
+        return Paired(self.stream_id, self, rows)
+
+
+def _longer(row: PairRow | None, new: PairRow | None, least: int) -> PairRow | None:
+    """A row without what is gone, and with what is new."""
+    row = None if row is None or row.stop <= least else row.since(least)
+    return new if row is None else row if new is None else row.followed_by(new)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """New rows of a join."""
+
+    stream_id: int
+    task: PairTask
+    rows: list[PairRow | None]
+
+    def install(self, state: StreamState) -> bool:
+        """Put them there, if the join still stands."""
+        task = self.task
+        if not task.joins.stands(task.kept):
+            return False
+        task.joins.installed()
+        return task.kept.install(task.work.first, task.work.rows, self.rows)
+
+
+def due(joins: KeptJoins, stream_id: int) -> PairTask | None:
+    """Find rows that lack blocks, or have blocks of chunks that are gone."""
+    work = joins.missing(stream_id)
+    return None if work is None else PairTask(stream_id, joins, *work)

@@ -1,0 +1,64 @@
+"""The rooms of what can be made again: key indexes, folds, packs of folds, kept pairs; the budget of all that is kept.
+
+    memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼ an eighth, free ┤
+    too full                                                      4th             2nd, 3rd: give up the oldest
+
+Search codes go first. Nothing that is given up changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
+from psoup.config import EngineConfig
+from psoup.data.key_room import KeyRoom
+from psoup.engine.kept_pairs import KeptJoins
+from psoup.engine.stream.attention import Board
+from psoup.engine.stream.state import StreamState
+
+_FOLDS_SHARE = 64
+"""The share of the memory that folds may take: a 64th. What they save is worth more than results of its size."""
+
+_PACKS_SHARE = 16
+"""The share of the memory that folds of many clauses at once may take; they leave it before results do."""
+
+RESULTS_SHARE = 8
+"""An eighth of the memory is left to results, whatever tuples and queries take."""
+
+
+class Rooms:
+    """The rooms of one engine. Owned by its writer; readers fill those of keys, folds and packs."""
+
+    def __init__(self, config: EngineConfig, board: Board) -> None:
+        room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
+        self.keys = KeyRoom(room, config.shape.key_probes, config.shape.keys_at_once)
+        self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan)
+        self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan)
+        self.kept = KeptJoins(board, room)
+
+    def keep(self, config: EngineConfig, states: Sequence[StreamState], taken: int) -> None:
+        """Give up search codes, then key indexes, kept pairs and the oldest sealed results, while over what is left.
+
+        `taken`: bytes of tuples, queries and others. Indexes and pairs may take what results do not, and never the last
+        eighth; folds have a share of their own, and those of many clauses leave it for results.
+        """
+        budget, pairs = config.memory_bytes, self.kept.room
+        left = budget - taken - self.folds.held - self.packs.held
+        left = min(config.results_bytes, max(left, budget // RESULTS_SHARE))
+        free = left - sum(state.results_bytes for state in states)
+        pairs.limit = max(free - budget // RESULTS_SHARE, 0)
+        self.keys.bound(max(pairs.limit - pairs.held, 0))
+        over = self.keys.held + pairs.held - free
+        if over > -budget // RESULTS_SHARE:
+            for state in states:
+                state.shelf.forget_search_codes()
+        over -= self.keys.give_up(over)
+        over -= self.kept.give_up(over)
+        if over > 0:
+            over -= self.packs.give_up(over)
+        for state in states:
+            if over <= 0:
+                return
+            over -= state.shelf.give_up(over)

@@ -1,0 +1,274 @@
+"""Kept pairs: the rows of two closed chunks that satisfy all factors between them, whatever queries select.
+
+              right chunk   4        5        6             starts  0 2 2 3     blocks of one chunk on the left, in the
+    left chunk 7   left     8 9    |        | 3             kept    1 1 1       order of the chunks on the right
+                   right    1 1    |        | 7
+
+A block says nothing of clauses, so all queries with the same factors between the same two streams share it, and a query
+takes of it what its own sides have. A block is not kept if it would have more pairs than the two chunks have rows, as
+such pairs are found sooner than filtered; nor if an operand cannot be computed in one of its rows, as every answer
+counts these. `psoup.engine.kept_pairs` says which blocks there are, `psoup.answer.kept_pairs` makes answers of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from psoup.columns import Array, Column, concat_columns
+from psoup.config import JoinLimits
+from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
+from psoup.expressions.conversion import comparable
+from psoup.expressions.guarded import column_of
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.invariants import ensure
+from psoup.joins.joined import joined
+from psoup.joins.keys import FLIPPED
+from psoup.plan.nodes import Join, Node, PairFactor, walk
+
+_NAMES = ("l", "r")
+_REMEMBERED = 1_024
+_LOOKED = 64
+"""Candidates for each row that are looked at before a block is given up."""
+_NONE: Array = np.zeros(0, np.uint16)
+
+PairKey = tuple[int, int, str]
+"""The streams on the left and on the right, by their IDs, and the factors between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """The pairs of one chunk on the left with consecutive chunks on the right, the first of which has number `first`.
+
+    `starts`: int64[n + 1], where the pairs of each begin; `kept`: bool[n]; `left`, `right`: uint16, rows in both.
+    """
+
+    first: int
+    starts: Array
+    kept: Array
+    left: Array
+    right: Array
+
+    @property
+    def stop(self) -> int:
+        """One more than the number of the last chunk on the right."""
+        return self.first + len(self.kept)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in (self.starts, self.kept, self.left, self.right))
+
+    def since(self, number: int) -> PairRow:
+        """The row without the chunks before `number`, copied. O(pairs)."""
+        skip = min(max(number - self.first, 0), len(self.kept))
+        if not skip:
+            return self
+        begin = int(self.starts[skip])
+        arrays = (
+            self.starts[skip:] - begin,
+            self.kept[skip:].copy(),
+            self.left[begin:].copy(),
+            self.right[begin:].copy(),
+        )
+        return PairRow(self.first + skip, *arrays)
+
+    def followed_by(self, later: PairRow) -> PairRow:
+        """The row with the chunks that follow on the right. O(pairs)."""
+        ensure(self.stop == later.first, self, "pairs do not follow", stop=self.stop, first=later.first)
+        starts = np.concatenate([self.starts, later.starts[1:] + self.starts[-1]])
+        own, more = (self.kept, self.left, self.right), (later.kept, later.left, later.right)
+        return PairRow(self.first, starts, *[np.concatenate(both) for both in zip(own, more, strict=True)])
+
+    def check(self) -> None:
+        """Check that the blocks add up, and that pairs ascend in each."""
+        counts = np.diff(self.starts)
+        whole = self.starts[0] == 0 and self.starts[-1] == len(self.left) == len(self.right)
+        ensure(whole and bool((counts >= 0).all()), self, "blocks do not add up", starts=self.starts)
+        ensure(not counts[~self.kept].any(), self, "a block has pairs that are not kept")
+        codes = (np.repeat(np.arange(len(counts)), counts) << 32) + (self.left.astype(np.int64) << 16) + self.right
+        ensure(bool((np.diff(codes) > 0).all()), self, "pairs do not ascend")
+
+
+@dataclass(frozen=True, slots=True)
+class PairTable:
+    """The rows of consecutive chunks on the left, the first of which has number `first`; None: not made yet.
+
+    `least`: chunks on the right with lesser numbers are gone.
+    """
+
+    first: int = 0
+    rows: tuple[PairRow | None, ...] = ()
+    least: int = 0
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs are kept."""
+        return sum(len(row.left) for row in self.rows if row is not None)
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """How many blocks have been made, and how many of them are kept."""
+        rows = [row.kept for row in self.rows if row is not None]
+        return sum(map(len, rows)), sum(int(kept.sum()) for kept in rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+        return sum(row.nbytes for row in self.rows if row is not None)
+
+    def row(self, number: int) -> PairRow | None:
+        """The row of a chunk on the left."""
+        at = number - self.first
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPairs:
+    """All pairs that are kept, and for whom: `queries` (int64, ascending) have asked for those of a key."""
+
+    tables: Mapping[PairKey, PairTable] = field(default_factory=lambda: MappingProxyType({}))
+    queries: Mapping[PairKey, Array] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __bool__(self) -> bool:
+        return bool(self.tables)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pairs."""
+        return sum(table.nbytes for table in self.tables.values())
+
+    def of(self, node: Join, streams: Sequence[int]) -> PairTable | None:
+        """The pairs of a join of two streams, by their IDs; None if none are kept."""
+        text = pair_text(node) if self.tables else None
+        return None if text is None else self.tables.get((streams[0], streams[1], text))
+
+    def keeps(self, query_id: int) -> bool:
+        """Whether a query asked for its pairs to be kept. O(joins * log n)."""
+        places = ((ids, int(np.searchsorted(ids, query_id))) for ids in self.queries.values())
+        return any(at < len(ids) and ids[at] == query_id for ids, at in places)
+
+
+NO_PAIRS = KeptPairs()
+
+
+def join_with_pairs(plan: Node) -> Join | None:
+    """The join of a plan whose pairs can be kept: of two streams, by columns or sums of these and constants."""
+    join = next((node for _, node in walk(plan) if isinstance(node, Join)), None)
+    return None if join is None or pair_text(join) is None else join
+
+
+def pair_text(node: Join) -> str | None:
+    """The factors of a join as a text that all joins with the same pairs have; None if pairs cannot be kept."""
+    known = _known.get(id(node))
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        known = _known[id(node)] = node, _pair_text(node)
+    return known[1]
+
+
+_known: dict[int, tuple[Join, str | None]] = {}
+"""By the identity of the node, not used again while it is here."""
+
+
+def _pair_text(node: Join) -> str | None:
+    factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
+    operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
+    if len(node.inputs) != 2 or node.rest or not factors or not all(map(_is_simple, operands)):
+        return None
+    return " AND ".join(sorted(_from_left(factor).text(_NAMES) for factor in factors))
+
+
+def _is_simple(expr: Expr) -> bool:
+    """Whether an expression is a column, or a sum of a column and constants."""
+    if isinstance(expr, Call):
+        own, *rest = expr.args
+        sums = expr.name in ("add", "sub", "add_interval")
+        return sums and isinstance(own, AttributeRef) and all(isinstance(arg, Literal) for arg in rest)
+    return isinstance(expr, AttributeRef)
+
+
+def _from_left(factor: PairFactor) -> PairFactor:
+    if factor.sources == (0, 1):
+        return factor
+    return PairFactor(FLIPPED[factor.operator], factor.right, factor.left)
+
+
+class _ChunkSide:
+    """All rows of some chunks, as a side of a join."""
+
+    def __init__(self, chunks: Sequence[ChunkView]) -> None:
+        self._chunks = chunks
+        self.rows = sum(map(len, chunks))
+
+    def columns(self, exprs: Sequence[Expr]) -> list[Column]:
+        """See JoinSide."""
+        return [concat_columns([_column(expr, chunk) for chunk in self._chunks]) for expr in exprs]
+
+    def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
+        """See JoinSide."""
+        return [column.take(positions) for column in self.columns(exprs)]
+
+
+def _column(expr: Expr, chunk: ChunkView) -> Column:
+    return column_of(expr, chunk.columns, chunk.ids_of(0, len(chunk)), chunk.times)
+
+
+def pairs_of(node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
+    """The row of each chunk on the left with the chunks on the right, consecutive ones. O(rows + pairs).
+
+    Blocks that are too large to be kept are found by halves.
+    """
+    found = _found(node, lefts, rights)
+    if found is not None:
+        return _blocks(found, lefts, rights)
+    if len(lefts) > 1:
+        middle = len(lefts) // 2
+        return pairs_of(node, lefts[:middle], rights) + pairs_of(node, lefts[middle:], rights)
+    if len(rights) > 1:
+        middle = len(rights) // 2
+        (first,), (rest,) = pairs_of(node, lefts, rights[:middle]), pairs_of(node, lefts, rights[middle:])
+        return [first.followed_by(rest)]
+    return [PairRow(rights[0].number, np.zeros(2, np.int64), np.zeros(1, np.bool_), _NONE, _NONE)]
+
+
+def _found(node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[Array] | None:
+    """The pairs as rows of both sides; None if there are too many, or some cannot be computed."""
+    sides = _ChunkSide(lefts), _ChunkSide(rights)
+    most = sides[0].rows * len(rights) + sides[1].rows * len(lefts)
+    pieces, count = list[list[Array]](), 0
+    join = joined(node, sides, limits=JoinLimits(pairs=_LOOKED * most))
+    try:
+        for piece in join:
+            pieces.append(piece)
+            count += len(piece[0])
+            if count > most:
+                return None
+    except ResourceExhausted:
+        return None
+    finally:
+        join.close()
+    if join.errors:
+        return None
+    return [np.concatenate(own) for own in zip(*pieces, strict=True)] if pieces else [_NONE, _NONE]
+
+
+def _blocks(found: Sequence[Array], lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
+    """Pairs in the order of FROM by chunks."""
+    left_edges, right_edges = (np.cumsum([0, *map(len, chunks)]) for chunks in (lefts, rights))
+    edges, rows = np.searchsorted(found[0], left_edges), list[PairRow]()
+    for begin, stop, first, chunk in zip(edges[:-1], edges[1:], left_edges, lefts, strict=False):
+        places = np.searchsorted(right_edges, found[1][begin:stop], "right") - 1
+        order = np.argsort(places, kind="stable")
+        sizes = np.bincount(places, minlength=len(rights))
+        kept = sizes <= [len(chunk) + len(other) for other in rights]
+        order = order[kept[places[order]]]
+        pairs = (found[0][begin:stop] - first)[order], (found[1][begin:stop] - right_edges[places])[order]
+        starts = np.concatenate([[0], np.cumsum(np.where(kept, sizes, 0))])
+        rows.append(PairRow(rights[0].number, starts, kept, *[own.astype(np.uint16) for own in pairs]))
+    return rows
