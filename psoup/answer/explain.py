@@ -17,6 +17,7 @@ from psoup.answer.explain_groups import explain_groups
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
+from psoup.answer.since import Travel, travel_of
 from psoup.answer.window import reaches, windows_of
 from psoup.plan.nodes import Aggregate, Join, Node, Source
 from psoup.published.snapshot import Snapshot
@@ -32,6 +33,8 @@ class Explanation:
     sources: tuple[SourceExplanation, ...]
     nodes: tuple[PlanNode, ...]
     cost: QueryCost
+    copies: str
+    """How copies of its answer are kept up to date: new, whole or always."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -56,12 +59,15 @@ class Explanation:
         if len(self.sources) == 1:
             source = self.source
             lines = [f"query {name} on stream {source.stream} ({source.time_domain})", *source.head_lines()]
-            return [*lines, *plan_lines(self.nodes), *source.result_lines(name), *self.cost.lines()]
+            return [*lines, *self._plan_lines(), *source.result_lines(name), *self.cost.lines()]
         lines = [f"query {name} on streams {', '.join(source.name for source in self.sources)}"]
         for number, source in enumerate(self.sources, 1):
             lines.append(f"  source {number} {source.name} ({source.time_domain})")
             lines += [f"  {line}" for line in (*source.head_lines(), *source.result_lines(name))]
-        return [*lines, *plan_lines(self.nodes), *self.cost.lines()]
+        return [*lines, *self._plan_lines(), *self.cost.lines()]
+
+    def _plan_lines(self) -> list[str]:
+        return [*plan_lines(self.nodes), f"  copies   {Travel[self.copies.upper()].value}"]
 
 
 def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget: ReadBudget = UNBOUNDED) -> Explanation:
@@ -91,4 +97,5 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         sources=sources,
         nodes=plan_nodes(query.plan, known),
         cost=query_cost(snapshot, query_id, tenant=tenant),
+        copies=travel_of(query.plan).name.lower(),
     )

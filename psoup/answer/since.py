@@ -12,6 +12,7 @@ with the keys, and the client sorts) or with LIMIT, not with both. `ranged` tell
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -90,6 +91,22 @@ def ranged(plan: Node) -> Ranged | None:
         return None
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
     return Ranged(Project(node.input, (*_NUMBERED, *node.outputs, *hidden)), order, limit)
+
+
+class Travel(enum.Enum):
+    """How a copy of an answer at a client is kept up to date, in words."""
+
+    NEW = "only new rows come, and the window tells which rows leave"
+    WHOLE = "the answer comes whole whenever it has changed"
+    ALWAYS = "the answer comes whole each time, as it shows now(); select _time and let the client do the rest"
+
+
+def travel_of(plan: Node) -> Travel:
+    """Tell how copies of the answers of a plan are kept up to date. O(size of the plan)."""
+    if ranged(plan) is not None:
+        return Travel.NEW
+    exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
+    return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.WHOLE
 
 
 _NUMBERED = (

@@ -238,3 +238,25 @@ def test_a_planted_fault_is_found(name: str, planted: Any, monkeypatch: pytest.M
     monkeypatch.setattr(module, name, planted)
     with pytest.raises(AssertionError, match=r"the answer|is not told"):
         run_histories(range(20), Counter())
+
+
+@pytest.mark.parametrize(
+    ("statement", "copies"),
+    [
+        ("SELECT a FROM s WHERE b > 1 ORDER BY b", "new"),
+        ("SELECT a FROM s LIMIT 3", "new"),
+        ("SELECT a FROM s LIMIT 3 OFFSET 1", "whole"),
+        ("SELECT a FROM s ORDER BY b LIMIT 3", "whole"),
+        ("SELECT DISTINCT a FROM s", "whole"),
+        ("SELECT a, count(*) FROM s GROUP BY a", "whole"),
+        ("SELECT x.a FROM s AS x, s AS y WHERE x.a = y.b", "whole"),
+        ("SELECT a, now() AS t FROM s", "always"),
+        ("SELECT a FROM s ORDER BY now() - _time", "always"),
+    ],
+)
+def test_a_plan_says_how_copies_are_kept(statement: str, copies: str) -> None:
+    soup = LocalPSoup(CONFIG)
+    soup.execute("CREATE STREAM s (a BIGINT, b BIGINT)")
+    told = soup.explain(soup.register(statement))
+    assert told.copies == copies
+    assert f"  copies   {module.Travel[copies.upper()].value}" in told.lines()
