@@ -215,3 +215,22 @@ def test_a_column_that_is_grouped_by_again_is_kept_as_numbers_of_its_values() ->
     assert {index: type(codes) for index, codes in coded[0].items()} == {0: Coded, 1: Coded}
     forget_narrow(chunks[0])  # type: ignore[arg-type]
     assert not coded[0]
+
+
+def test_as_many_keys_as_a_chunk_has_rows() -> None:
+    """Chunks of 65,536 different keys, of one less and NULL, and of as many as are kept as numbers of values."""
+    soup, rows = LocalPSoup(), 65_536
+    soup.execute("CREATE STREAM s (n BIGINT)")
+    every = np.arange(rows) - 7
+    for keys in (every, np.where(every == 0, None, every), every % (rows // 4), every % (rows // 4)):
+        soup.push("s", pa.table({"n": pa.array(keys, pa.int64())}))
+    soup.push("s", pa.table({"n": [0]}))
+    soup.maintain()
+    times = [*np.where((every >= 0) & (every < rows // 4), 10, 2).tolist(), 1]
+    expected = pa.table({"n": pa.array([*every.tolist(), None], pa.int64()), "c": times})
+    query = soup.register("SELECT n, count(*) AS c FROM s GROUP BY n")
+    for _ in range(3):  # noted, numbered, by numbers
+        assert soup.invoke(query).to_table().equals(expected)
+    chunks = [entry.data for entry in soup.engine.snapshot().stream("s", "default").chunks]
+    kept = [isinstance(chunk.coded.get(0), Coded) for chunk in chunks if isinstance(chunk, ChunkView)]
+    assert kept == [False, False, True, True, False]

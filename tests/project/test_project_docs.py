@@ -135,3 +135,10 @@ def test_every_make_target_has_a_sentence() -> None:
     assert phony is not None
     described = set(re.findall(r"^([a-z-]+):.*## .+\.$", makefile, re.MULTILINE))
     assert set(phony[1].split()) == described
+
+
+def test_tests_that_fail_for_a_seeded_bug_exist() -> None:
+    named = re.findall(r"`(tests/\S+\.py)` `(test_\w+)`", (ROOT / "tests/README.md").read_text())
+    assert len(named) > 15
+    missing = [f"{path} {name}" for path, name in named if f"\ndef {name}(" not in (ROOT / path).read_text()]
+    assert missing == []
