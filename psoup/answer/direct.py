@@ -1,16 +1,20 @@
-"""The common joins among plans: two sources, and either one equality of columns or bands of a column about another.
+"""The common joins among plans: two sources, and equalities of columns, bands of columns about one another, or both.
 
+    r.k = s.k AND r.name = s.name      several keys: a hash of all finds pairs, each key confirms them
+    r.k = s.k AND s.at >= r.at         a band beside keys: asked of the pairs
     s.u >= r.t - 50 AND r.t > s.u      columns (t, u), s.u - r.t from -50 to -1: whole numbers
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
-Columns are of one kind, whose order keys are whole numbers; a constant may be added to a BIGINT or a TIMESTAMP. All
-other joins are left to `psoup.joins.joined`, and so is one whose sums leave the range of its type, as these are errors.
+Columns are of one kind, whose order keys are whole numbers, or texts that are equal; a constant may be added to a
+BIGINT or a TIMESTAMP of a band. All other joins are left to `psoup.joins.joined`, and so is one whose sums leave the
+range of their type, as these are errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from psoup.expressions.civil import FIRST_MICRO, LAST_MICRO
@@ -18,15 +22,24 @@ from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal
 from psoup.joins.keys import FLIPPED
 from psoup.joins.two import Band, SideKeys
-from psoup.kernels.gather import NARROW, NUMBER, WIDE
+from psoup.kernels.gather import NARROW, NUMBER, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Join, PairFactor, names_of
 
 _REMEMBERED = 1_024
-_FORMS = {Kind.BIGINT: WIDE, Kind.TIMESTAMP: WIDE, Kind.DECIMAL: WIDE, Kind.DATE: NARROW, Kind.DOUBLE: FLOAT}
-"""The kinds of keys that are gathered directly, as `gather_keys` wants them."""
+_FORMS = {
+    Kind.BIGINT: WIDE,
+    Kind.TIMESTAMP: WIDE,
+    Kind.DECIMAL: WIDE,
+    Kind.DATE: NARROW,
+    Kind.DOUBLE: FLOAT,
+    Kind.TEXT: TEXT,
+}
+"""The kinds of keys that are gathered directly, as `MatchedSide.keys` wants them."""
 _FAR = 2**62
+_KEY_BYTES, _HASH_BYTES = (12, 28), 12
+"""Of a key and its place, or of a text's hash, address, size and place; of a hash of several, and its place."""
 _RANGES = {Kind.BIGINT: (-(2**63), 2**63 - 1), Kind.TIMESTAMP: (FIRST_MICRO, LAST_MICRO)}
 
 
@@ -37,25 +50,58 @@ class _Operand(NamedTuple):
     shift: int
 
 
-@dataclass(frozen=True, slots=True)
-class DirectJoin:
-    """The columns of both sides by their places in the schemas, and their kinds for `gather_keys`; `text`: the factors.
-
-    `band`: how near they have to be; None: equal. `sums`: (side, what is added, least, greatest).
-    """
+class Columns(NamedTuple):
+    """A column of each side by its place in the schema, and their kinds for `MatchedSide.keys`."""
 
     columns: tuple[int, int]
     kinds: tuple[int, int]
-    band: Band | None
-    sums: tuple[tuple[int, int, int, int], ...]
+
+
+class Sum(NamedTuple):
+    """A constant that is added to a column of a side, and the range of the type of the sum."""
+
+    side: int
+    column: int
+    shift: int
+    least: int
+    greatest: int
+
+
+@dataclass(frozen=True)
+class DirectJoin:
+    """What must be equal, and what must be near; `sums` in it; `text`: the factors. Without keys there is one band."""
+
+    keys: tuple[Columns, ...]
+    bands: tuple[tuple[Columns, Band], ...]
+    sums: tuple[Sum, ...]
     text: str
 
-    def fits(self, keys: Mapping[int, SideKeys]) -> bool:
-        """Whether no sum leaves the range of its type."""
+    @cached_property
+    def read(self) -> tuple[dict[int, int], dict[int, int]]:
+        """The columns of each side that are read, and their kinds."""
+        used = (*self.keys, *(columns for columns, _ in self.bands))
+        left, right = ({own.columns[side]: own.kinds[side] for own in used} for side in (0, 1))
+        return left, right
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether one key says all, and is no hash."""
+        return len(self.keys) == 1 and not self.bands and self.keys[0].kinds[0] != TEXT
+
+    @cached_property
+    def row_bytes(self) -> tuple[int, int]:
+        """Bytes that the keys of a row of each side take."""
+        left, right = (sum([_KEY_BYTES[kind == TEXT] for kind in own.values()]) for own in self.read)
+        hashes = 0 if self.is_single else _HASH_BYTES
+        return left + hashes, right + hashes
+
+    def fits(self, keys: Sequence[Mapping[int, SideKeys]]) -> bool:
+        """Whether no sum of keys, by side and column, leaves the range of its type or of the numbers compared."""
         return all(
-            least <= keys[side].least + shift and keys[side].greatest + shift <= greatest
-            for side, shift, least, greatest in self.sums
-        )
+            own.least <= keys[own.side][own.column].least + own.shift
+            and keys[own.side][own.column].greatest + own.shift <= own.greatest
+            for own in self.sums
+        ) and all(band.in_range(keys[0][both.columns[0]], keys[1][both.columns[1]]) for both, band in self.bands)
 
 
 def direct_join(node: Join) -> DirectJoin | None:
@@ -74,25 +120,30 @@ _known: dict[int, tuple[Join, DirectJoin | None]] = {}
 
 def _direct_join(node: Join) -> DirectJoin | None:
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
-    if len(node.inputs) != 2 or node.rest or not factors or (node.keys and len(factors) > 1):
+    if len(node.inputs) != 2 or node.rest or not factors:
         return None
     compared = [_compared(factor) for factor in factors]
     pairs = [both for both in compared if both is not None]
-    columns = {(left.column, right.column) for _, left, right in pairs}
-    if len(pairs) < len(factors) or len(columns) > 1:
+    if len(pairs) < len(factors):
         return None
-    ((first, second),) = columns
-    kinds = (
-        NUMBER if first.index == ID_INDEX else _FORMS[first.type.kind],
-        (NUMBER if second.index == ID_INDEX else _FORMS[second.type.kind]),
-    )
-    band = None if node.keys else _band(pairs)
-    shifted = [(side, own.shift) for _, *both in pairs for side, own in enumerate(both) if own.shift]
-    if (node.keys and shifted) or (band is not None and not _near(band)):
+    keys = dict.fromkeys((left.column, right.column) for operator, left, right in pairs if operator == "eq")
+    near = [both for both in pairs if both[0] != "eq"]
+    about = dict.fromkeys((left.column, right.column) for _, left, right in near)
+    if any(left.shift or right.shift for operator, left, right in pairs if operator == "eq"):
         return None
-    sums = [(side, shift, *_RANGES[first.type.kind]) for side, shift in dict.fromkeys(shifted)]
+    of_columns = {both: [own for own in near if (own[1].column, own[2].column) == both] for both in about}
+    bands = [(_columns(*both), _band(own)) for both, own in of_columns.items()]
+    if not all(_near(band) for _, band in bands) or not (keys or len(bands) == 1):
+        return None
+    shifted = [(side, own) for _, *both in near for side, own in enumerate(both) if own.shift]
+    sums = [Sum(side, own.column.index, own.shift, *_RANGES[own.column.type.kind]) for side, own in shifted]
     text = " AND ".join([factor.text(names_of(node)) for factor in factors])
-    return DirectJoin((first.index, second.index), kinds, band, tuple(sums), text)
+    return DirectJoin(tuple([_columns(*both) for both in keys]), tuple(bands), tuple(dict.fromkeys(sums)), text)
+
+
+def _columns(left: AttributeRef, right: AttributeRef) -> Columns:
+    first, second = (NUMBER if own.index == ID_INDEX else _FORMS[own.type.kind] for own in (left, right))
+    return Columns((left.index, right.index), (first, second))
 
 
 def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
@@ -101,7 +152,8 @@ def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
     if left is None or right is None:
         return None
     first, second = left.column.type, right.column.type
-    if first.kind is not second.kind or first.scale != second.scale:
+    texts = first.kind is Kind.TEXT and factor.operator != "eq"
+    if texts or first.kind is not second.kind or first.scale != second.scale:
         return None
     if factor.sources == (0, 1):
         return FLIPPED[factor.operator], left, right

@@ -1,6 +1,7 @@
 """The way in which the rows of a join are found: directly for the common join, else by routes.
 
     r.k = s.k, s.t BETWEEN r.t - 5 AND r.t     keys gathered from the chunks, one step     psoup.joins.two
+    r.k = s.k AND r.name = s.name              their hash, and pairs confirmed             psoup.joins.two
     anything else                              operands computed, the eddy                 psoup.joins.joined
 
 Both give the same rows. What is common is decided once for each plan (`psoup.answer.direct`).
@@ -8,7 +9,7 @@ Both give the same rows. What is common is decided once for each plan (`psoup.an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Protocol
@@ -20,7 +21,7 @@ from psoup.columns import Array
 from psoup.config import JoinLimits
 from psoup.joins.joined import Joined, joined
 from psoup.joins.room import Room
-from psoup.joins.two import SideKeys, pairs_by_band, pairs_by_key
+from psoup.joins.two import PairTest, SideKeys, ascends, pairs_by_band, pairs_by_key, together
 from psoup.plan.nodes import Join
 from psoup.runner import Runner, serial
 
@@ -86,21 +87,40 @@ class Direct:
 
     def __iter__(self) -> Iterator[list[Array]]:
         direct, room, sides = self._direct, self._room, self._sides
-        room.hold(12 * (sides[0].rows + sides[1].rows), "the keys of its sides")
-        keys = dict[int, SideKeys]()
+        left, right = direct.row_bytes
+        room.hold(left * sides[0].rows + right * sides[1].rows, "the keys of its sides")
+        keys: list[dict[int, SideKeys]] = [{}, {}]
 
         def gather(place: int) -> None:
-            keys[place] = sides[place].keys(direct.columns[place], direct.kinds[place])
+            keys[place] = {column: sides[place].keys(column, kind) for column, kind in direct.read[place].items()}
 
         run = self._run if sides[0].rows + sides[1].rows >= SHARED else serial
         run([partial(gather, 0), partial(gather, 1)])
-        if direct.band is None:
-            return pairs_by_key(keys[0], keys[1], direct.text, room, room.limits)
-        if direct.fits(keys) and direct.band.fits(keys[0], keys[1]):
-            return pairs_by_band(keys[0], keys[1], direct.band, direct.text, room, room.limits)
+        found = self._pairs(*keys)
+        if found is not None:
+            return found
         room.close()
         self._other = self._routed()
         return self._other
+
+    def _pairs(self, left: Mapping[int, SideKeys], right: Mapping[int, SideKeys]) -> Iterator[list[Array]] | None:
+        """The pairs, given the keys by column; None if they are to be found by routes."""
+        direct, room, limits = self._direct, self._room, self._room.limits
+        if direct.is_single:
+            own, other = direct.keys[0].columns
+            return pairs_by_key(left[own], right[other], direct.text, room, limits)
+        if not direct.fits((left, right)):
+            return None
+        equal = [PairTest(left[own.columns[0]], right[own.columns[1]]) for own in direct.keys]
+        near = [PairTest(left[own.columns[0]], right[own.columns[1]], band) for own, band in direct.bands]
+        if not equal:
+            (only,) = near
+            fits = ascends(only.right)
+            return pairs_by_band(only.left, only.right, only.band, direct.text, room, limits) if fits else None
+        unsure = equal if len(equal) > 1 or equal[0].left.texts is not None else []
+        first = together([own.left for own in equal], [own.left for own in near])
+        second = together([own.right for own in equal], [own.right for own in near])
+        return pairs_by_key(first, second, direct.text, room, limits, [*unsure, *near])
 
     def close(self) -> None:
         """Give back what it holds. Idempotent."""

@@ -28,7 +28,8 @@ from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of
 from psoup.joins.two import SideKeys
-from psoup.kernels.gather import NUMBER, WIDE
+from psoup.kernels.confirmed import gather_texts
+from psoup.kernels.gather import NUMBER, TEXT, WIDE
 from psoup.kernels.joined import gather_keys
 from psoup.model import Kind
 from psoup.reading import NO_LIMIT, ReadBudget
@@ -80,14 +81,24 @@ class MatchedSide:
         return self._memory
 
     def keys(self, column: int, kind: int) -> SideKeys:
-        """The order keys of a column, by its place in the schema and its kind in `gather_keys`; as `memory`."""
+        """The keys of a column, by its place in the schema and its kind: of `gather_keys`, or TEXT. As `memory`."""
         memory = self.memory
+        if kind == TEXT:
+            return self._texts_of(column, memory)
         keys, kept = np.empty(self.rows, np.int64), np.empty(self.rows, np.int32)
         ask = (memory.sources, memory.stride, memory.rows, memory.stops)
         count, least, greatest = gather_keys(kind, column, *ask, keys, kept)
         if count == self.rows and kind in (WIDE, NUMBER):
             memory.known[column] = keys
         return SideKeys(keys, None if count == self.rows else kept[:count], least, greatest)
+
+    def _texts_of(self, column: int, memory: SideMemory) -> SideKeys:
+        """Hashes of texts for keys, and where these lie: in the chunks, which the matches keep."""
+        keys, places = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
+        sizes, kept = np.empty(self.rows, np.int32), np.empty(self.rows, np.int32)
+        ask = (memory.sources, memory.stride, memory.rows, memory.stops)
+        count = gather_texts(column, *ask, keys, places, sizes, kept)
+        return SideKeys(keys, None if count == self.rows else kept[:count], -(2**63), 2**63 - 1, (places, sizes))
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:
         """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""

@@ -1,28 +1,30 @@
-"""The pairs of two sides by one equality, or by how near their keys are: the common joins, without routes.
+"""The pairs of two sides by equalities, or by how near their keys are: the common joins, without routes.
 
     left   5 7 5          right  7 5 9 5   buckets   5: rows 1 3 | 7: row 0 | 9: row 2
            │ │ └─ (2, 1) (2, 3)
            │ └─── (1, 0)            rows of the left side in their order, partners ascending: the order of FROM
            └───── (0, 1) (0, 3)
 
-Every step is one kernel over all rows, or over as many as fill a piece. `psoup.joins.joined` takes all other joins, and
+Every step is one kernel over all rows, or over as many as fill a piece. What a hash found, or one of several factors,
+is confirmed by the others, pair by pair. `psoup.joins.joined` takes all other joins, and
 gives the same for these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from psoup.columns import Array
 from psoup.config import JoinLimits
-from psoup.joins.builds import Buckets, all_rows
+from psoup.joins.builds import Buckets, all_rows, hashed
 from psoup.joins.keys import Edge
 from psoup.joins.room import Room
 from psoup.joins.thinned import differ, thinned
+from psoup.kernels.confirmed import keep_near, keep_texts
 from psoup.kernels.joined import probe_buckets, probe_ranges
 
 _GROWTH = 4
@@ -39,6 +41,8 @@ class SideKeys:
     rows: Array | None
     least: int
     greatest: int
+    texts: tuple[Array, Array] | None = None
+    """Of texts, of which keys are hashes: their addresses and their sizes, by row."""
 
     @property
     def taking_part(self) -> Array:
@@ -53,51 +57,103 @@ class Band:
     low: int | None
     high: int | None
 
-    def fits(self, left: SideKeys, right: SideKeys) -> bool:
-        """Whether no sum overflows, and the keys of the right side ascend with its rows. O(rows)."""
-        inside = all(
+    @property
+    def bounds(self) -> tuple[bool, int, bool, int]:
+        """Whether there is a lower bound, and it; the same of the upper one: as kernels take them."""
+        return self.low is not None, self.low or 0, self.high is not None, self.high or 0
+
+    def in_range(self, left: SideKeys, right: SideKeys) -> bool:
+        """Whether no sum overflows."""
+        return all(
             -(2**63) <= key + bound < 2**63
             for bound in (self.low, self.high)
             if bound is not None
             for key in (left.least, left.greatest)
         )
-        keys = right.keys if right.rows is None else right.keys.take(right.rows)
-        return inside and bool((keys[1:] >= keys[:-1]).all())
 
 
-def pairs_by_key(left: SideKeys, right: SideKeys, text: str, room: Room, limits: JoinLimits) -> Iterator[list[Array]]:
-    """The pairs of rows (int32) with equal keys, in pieces that grow; `text`: the equality, for errors.
+EQUAL = Band(0, 0)
 
-    Raises ResourceExhausted, and what ends the read.
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """A factor that pairs are asked for: keys of both sides, which are equal, or as near as the band says."""
+
+    left: SideKeys
+    right: SideKeys
+    band: Band = EQUAL
+
+    def kept(self, left: Array, right: Array, pairs: int) -> int:
+        """Keep those of the pairs (int32) that satisfy it, at the front; returns how many."""
+        if self.left.texts is not None and self.right.texts is not None:
+            kept: int = keep_texts(*self.left.texts, *self.right.texts, left, right, pairs)
+        else:
+            kept = keep_near(self.left.keys, self.right.keys, *self.band.bounds, left, right, pairs)
+        return kept
+
+
+def ascends(side: SideKeys) -> bool:
+    """Whether the keys ascend with the rows that take part. O(rows)."""
+    keys = side.keys if side.rows is None else side.keys.take(side.rows)
+    return bool((keys[1:] >= keys[:-1]).all())
+
+
+def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKeys:
+    """One key for several of a side, a hash; rows take part that do so in all, and in those of `also`. O(rows)."""
+    alive: Array | None = None
+    for part in (*parts, *also):
+        if part.rows is not None:
+            own: Array = np.zeros(len(part.keys), np.bool_)
+            own[part.rows] = True
+            alive = own if alive is None else alive & own
+    rows = None if alive is None else np.flatnonzero(alive).astype(np.int32)
+    if len(parts) == 1:
+        return replace(parts[0], rows=rows)
+    return SideKeys(hashed([part.keys for part in parts]), rows, -(2**63), 2**63 - 1)
+
+
+def pairs_by_key(
+    left: SideKeys, right: SideKeys, text: str, room: Room, limits: JoinLimits, tests: Sequence[PairTest] = ()
+) -> Iterator[list[Array]] | None:
+    """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow; `text`: of the factors.
+
+    None if a band among the tests is better searched for, as many rows have one key. Raises ResourceExhausted, and what
+    ends the read.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
-        return
+        return iter(())
     if differ((len(driving), len(rows))):
         edge = Edge("eq", 0, 1, left.keys, right.keys, False, text, "", "")
         _, rows = thinned([driving, rows], (edge,), room, first=1)
         if not len(rows):
-            return
+            return iter(())
     build = Buckets(right.keys, rows, room, (right.least, right.greatest))
     probe = partial(probe_buckets, left.keys, _EVERY if left.rows is None else driving, *build.places)
-    yield from _pieces(probe, len(driving), text, room, limits)
+    if build.full and any(test.band is not EQUAL for test in tests):
+        return None
+    return _pieces(probe, len(driving), text, room, limits, tests)
 
 
 def pairs_by_band(
     left: SideKeys, right: SideKeys, band: Band, text: str, room: Room, limits: JoinLimits
 ) -> Iterator[list[Array]]:
-    """The pairs of rows (int32) whose keys are near, as `pairs_by_key`. The band must fit."""
+    """The pairs of rows (int32) whose keys are near, as `pairs_by_key`. The band is in range, and the right ascends."""
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
-        return
+        return iter(())
     ordered = right.keys if right.rows is None else right.keys.take(rows)
-    bounds = (band.low is not None, band.low or 0, band.high is not None, band.high or 0)
-    probe = partial(probe_ranges, left.keys, _EVERY if left.rows is None else driving, ordered, rows, *bounds)
-    yield from _pieces(probe, len(driving), text, room, limits)
+    probe = partial(probe_ranges, left.keys, _EVERY if left.rows is None else driving, ordered, rows, *band.bounds)
+    return _pieces(probe, len(driving), text, room, limits)
 
 
 def _pieces(
-    probe: Callable[..., tuple[int, int, int, int]], count: int, text: str, room: Room, limits: JoinLimits
+    probe: Callable[..., tuple[int, int, int, int]],
+    count: int,
+    text: str,
+    room: Room,
+    limits: JoinLimits,
+    tests: Sequence[PairTest] = (),
 ) -> Iterator[list[Array]]:
     """What a kernel writes of `count` driving rows, piece by piece."""
     at = inside = 0
@@ -106,6 +162,8 @@ def _pieces(
         firsts, partners = np.empty(most, np.int32), np.empty(most, np.int32)
         at, inside, found, looked = probe(at, inside, _LOOKED, firsts, partners)
         room.look(looked, text)
+        for test in tests:
+            found = test.kept(firsts, partners, found)
         if found:
             room.found += found
             yield [firsts[:found], partners[:found]]

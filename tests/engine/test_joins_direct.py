@@ -1,4 +1,4 @@
-"""Joins by one equality of columns, found and shown directly, equal what routes find and expressions show.
+"""Joins by equalities and bands of columns, found and shown directly, equal what routes find and expressions show.
 
 A condition over both sources that is always true takes the other way to the pairs, an ORDER BY that to the columns.
 """
@@ -17,8 +17,10 @@ from psoup.answer.direct import direct_join
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_message import JoinedMessage
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
+from psoup.joins.room import Room
+from psoup.joins.two import PairTest, SideKeys, pairs_by_key
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
@@ -35,6 +37,7 @@ KEYS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "number": ("DOUBLE", pa.float64(), [0.0, -0.0, 1.5, -1.5, float("nan"), float("inf"), -float("inf")]),
     "money": ("DECIMAL(9,2)", pa.decimal128(9, 2), [Decimal(n) / 100 for n in range(-20, 20)]),
     "day": ("DATE", pa.date32(), [DAY + dt.timedelta(days=n) for n in range(30)]),
+    "name": ("TEXT", pa.string(), ["", "a", "b", *(f"{n} is longer than eight bytes, {n % 7}" for n in range(40))]),
     "at": ("TIMESTAMP", pa.timestamp("us"), [dt.datetime(2020, 2, 28, 0, 0, n) for n in range(30)]),
 }
 
@@ -140,6 +143,63 @@ def test_direct_bands_equal_others(null_share: float) -> None:
         assert few.equals(table.select(["_id", "j"]).slice(9, 5)), band
 
 
+SEVERAL = (
+    "r.k = s.k AND r.n = s.n",
+    "r.w = s.w AND r.k = s.k",
+    "r.w = s.w AND r.n = s.n AND r.d = s.d",
+    "r.n = s.n AND s.up >= r.up AND s.up < r.up + 20",
+    "r.w = s.w AND s.at BETWEEN r.at - INTERVAL 1 MINUTE AND r.at",
+    "r.few = s.few AND s.up > r.up AND s.up < r.up + 9",
+    "r.n = s.n AND s.up <= r.up AND s.at >= r.at AND s.up + 9223372036854775800 > r.up",
+    "r.n = s.n AND s.up BETWEEN r.up AND r.up AND r.few = s.few",
+)
+"""Of a key that few rows have, or many, which have their bands searched for; NaN, texts, and sums beyond BIGINT."""
+
+
+@pytest.mark.parametrize("null_share", [0.0, 0.1])
+def test_several_factors_equal_others(null_share: float) -> None:
+    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100)), np.random.default_rng(9)
+    for stream in "rs":
+        soup.execute(
+            f"CREATE STREAM {stream} (k DOUBLE, n BIGINT, up BIGINT, at TIMESTAMP, w TEXT, d DATE, few BIGINT)"
+        )
+        columns = {
+            "k": rng.choice([0.0, -0.0, 1.5, float("nan"), float("inf")], ROWS),
+            "n": rng.integers(-9, 9, ROWS),
+            "up": np.sort(rng.integers(0, 200, ROWS)),
+            "at": np.sort(rng.integers(0, 10**9, ROWS)).astype("datetime64[us]"),
+            "w": rng.choice(["", "short", "one text of some length", "one text of some Length"], ROWS),
+            "d": rng.integers(0, 3, ROWS).astype("datetime64[D]"),
+            "few": rng.integers(0, 2, ROWS),
+        }
+        held = {name: pa.array(own, mask=rng.random(ROWS) < null_share) for name, own in columns.items()}
+        for start in range(0, ROWS, 50):
+            soup.push(stream, pa.table(held).slice(start, 50))
+    for factors in SEVERAL:
+        answer = soup.ask(f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors}")
+        slow = soup.ask(
+            f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {OTHERWISE} ORDER BY r._id, j"
+        )
+        table = answer.to_table()
+        assert _text(table) == _text(slow.to_table()), factors
+        assert answer.errors == slow.errors, factors
+        few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9").to_table()
+        assert few.equals(table.select(["_id", "j"]).slice(9, 5)), factors
+
+
+def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
+    texts = np.frombuffer(b"onetwoone", np.uint8)
+    places = texts.__array_interface__["data"][0] + np.array([0, 3, 6])
+    hashes, sizes = np.full(3, 77), np.full(3, 3, np.int32)
+    side = SideKeys(hashes, None, -(2**63), 2**63 - 1, (places, sizes))
+    limits, room = JoinLimits(), Room(JoinLimits(), ReadBudget())
+    ((left, right),) = pairs_by_key(side, side, "w = w", room, limits, [PairTest(side, side)]) or ()
+    assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
+    numbers = SideKeys(np.array([5, 6, 5]), None, 5, 6)
+    ((left, right),) = pairs_by_key(side, side, "a = a AND b = b", room, limits, [PairTest(numbers, numbers)]) or ()
+    assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
+
+
 def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:
     answer = _soup("few", 0.1).ask(f"SELECT {SELECT} FROM r, s WHERE r.k = s.k")
     whole = answer.to_table()
@@ -212,7 +272,11 @@ def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
         ("r.n + 1 > s.n AND r.n < s.n - 4", True),
         ("r.k = s.k + 1", False),
         ("r.k = s.n", False),
-        ("r.k = s.k AND r.n < s.n", False),
+        ("r.k = s.k AND r.n < s.n", True),
+        ("r.k = s.k AND r.n = s.n AND s.at >= r.at AND s.at < r.at + INTERVAL 1 HOUR AND r.w = s.w", True),
+        ("r.w = s.w", True),
+        ("r.w < s.w", False),
+        ("r.w = s.w AND r.w < s.w", False),
         ("r.k = s.k AND r.n + s.n > 0", False),
         ("r.n < s.n AND r.at < s.at", False),
         ("r.at < s.at - INTERVAL 1 MONTH", False),
@@ -222,7 +286,7 @@ def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
 def test_which_joins_are_direct(where: str, direct: bool) -> None:
     soup = LocalPSoup()
     for name in "rs":
-        soup.execute(f"CREATE STREAM {name} (k DOUBLE, n BIGINT, at TIMESTAMP)")
+        soup.execute(f"CREATE STREAM {name} (k DOUBLE, n BIGINT, at TIMESTAMP, w TEXT)")
     query = soup.register(f"SELECT r.k FROM r, s WHERE {where}")
     node = soup.engine.snapshot().query(query, soup.tenant).query.plan
     while not isinstance(node, Join):

@@ -72,8 +72,28 @@ SCRATCH = {
     "runs.keys_to_rows": (0,),
     "group.merge_runs": (0, 1),
     "deltas.unpack_deltas": (4,),
+    "confirmed.gather_texts": (1, 6, 8),
+    "confirmed.keep_texts": (0, 2, 4, 5),
+    "confirmed.keep_near": (6, 7),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
+
+
+KEPT = {
+    "buckets.keep_marked": 5,
+    "runs.find_pairs": 6,
+    "runs.keys_to_rows": 0,
+    "runs.name_slots": 0,
+    "named.count_offsets": 1,
+    "confirmed.gather_texts": 8,
+}
+"""The argument whose front is written."""
+KEPT_PAIRS = {
+    "pairs.keep_pairs": slice(3, 5),
+    "confirmed.keep_texts": slice(4, 6),
+    "confirmed.keep_near": slice(6, 8),
+}
+"""The arguments whose front has the pairs that are kept."""
 
 
 def _written(name: str, arguments: Arguments, returned: Any) -> Any:
@@ -99,8 +119,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
     if name == "kept.meet_kept":
         return [own[arguments[12] : returned] for own in arguments[10:12]]
-    if name == "pairs.keep_pairs":
-        return [own[:returned] for own in arguments[3:5]]
+    if name in KEPT_PAIRS:
+        return [own[:returned] for own in arguments[KEPT_PAIRS[name]]]
     if name in ("named.place_by_offset", "named.place_bits"):
         return np.sort(arguments[-1][:returned])
     if name == "group.merge_runs":
@@ -109,14 +129,7 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[4] if returned else None
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
-    kept = {
-        "buckets.keep_marked": 5,
-        "runs.find_pairs": 6,
-        "runs.keys_to_rows": 0,
-        "runs.name_slots": 0,
-        "named.count_offsets": 1,
-    }
-    return arguments[kept[name]][:returned] if name in kept else None
+    return arguments[KEPT[name]][:returned] if name in KEPT else None
 
 
 def test_every_kernel_has_a_twin_and_a_case() -> None:

@@ -20,6 +20,7 @@ from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 from psoup_testing import (
     arithmetic,
     clause_sets,
+    confirming,
     folding,
     gathering,
     grouping,
@@ -347,6 +348,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     ),
     **keying.CASES,
     **paging.CASES,
+    **confirming.CASES,
     "tally.tally_work": lambda rng: (
         rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
         np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,
