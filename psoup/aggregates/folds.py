@@ -151,7 +151,7 @@ class Folds:
         for level, number in list(self.spans):
             if (number + 1) * fan**level <= oldest and (fold := self.spans.pop((level, number), None)) is not None:
                 freed += fold.nbytes
-            self.shelved.discard((level, number))
+                self.shelved.discard((level, number))
         self.nbytes -= freed
         return freed
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
+from psoup.answer.explain_folds import folded_of
 from psoup.answer.explain_groups import explain_groups
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
@@ -77,25 +78,27 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     views = [snapshot.by_id[side.stream_id] for side in sides]
     clauses = [snapshot.clause(side.sqc_id) for side in sides]
     seen = reaches(views, windows_of(query, None), now)
+    wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
+    folded = folded_of(wanted[0], query.plan, config.texts)  # of a join nothing is
     sources = tuple(
-        explain_source(part, selection, clause, config, budget)
+        explain_source(part, selection, clause, config, budget, folded)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
-    wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
 
-    def known(node: Node) -> Findings:
+    def findings(node: Node) -> Findings:
         if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
             return explain_join(node, wanted, seen[0].now, snapshot, budget)
         if isinstance(node, Aggregate):
             alone = len(sides) == 1 and sources[0].counted and not sources[0].outside
-            return explain_groups(node, wanted[0] if alone else None, seen[0].now, snapshot, budget)
+            side, known = wanted[0] if alone else None, not sources[0].folded
+            return explain_groups(node, side, seen[0].now, snapshot, budget, known=known)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return Explanation(
         query_id=query_id,
         sql=query.text,
         sources=sources,
-        nodes=plan_nodes(query.plan, known),
+        nodes=plan_nodes(query.plan, findings),
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_of(query.plan).name.lower(),
     )

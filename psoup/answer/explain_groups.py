@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from psoup.aggregates.recipes import recipe_of
+from psoup.answer.explain_folds import reuse_of
 from psoup.answer.folder import Folder, states_of
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import Side, matches_in
 from psoup.answer.plan_nodes import Findings
-from psoup.answer.reused import reuse_of
 from psoup.answer.source_rows import Arrivals, Reading
+from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.plan.nodes import Aggregate
 from psoup.published.snapshot import Snapshot
@@ -30,16 +31,19 @@ _MOST = 4_194_304
 
 
 def explain_groups(
-    node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget
+    node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget, *, known: bool = True
 ) -> Findings:
-    """Tell what is kept, and the groups of the matches of `side` (None: of a join). O(tuples, up to some millions)."""
+    """Tell what is kept, and the groups of the matches of `side` (None: of a join). O(tuples, up to some millions).
+
+    Groups are not counted unless the matches are `known`, or will be in a moment.
+    """
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
     kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
     if side is None:
         return Findings(figures, {}, [kept])
-    reused = _reused(node, side, figures)
-    if not node.keys or side[3] - side[2] > _MOST:
+    reused = _reused(node, side, figures, snapshot.config.texts)
+    if not node.keys or side[3] - side[2] > _MOST or not known:
         return Findings(figures, {}, [kept, *reused])
     config, held = snapshot.config, GroupBytes(budget)
     try:
@@ -58,13 +62,12 @@ def explain_groups(
     return Findings(figures, {}, [groups, kept, *reused])
 
 
-def _reused(node: Aggregate, side: Side, figures: dict[str, float]) -> list[str]:
+def _reused(node: Aggregate, side: Side, figures: dict[str, float], texts: TextLimits) -> list[str]:
     """Tell how much of the window comes from folds of whole chunks, and how many tuples are at its two ends."""
-    view, clause, low, high = side
     recipe = recipe_of(node.measures, node.keys)
     if recipe is None:
         return ["folded tuple by tuple: no states of bounded size can be combined exactly"]
-    reuse = reuse_of(view, clause, low, high, recipe)
+    reuse = reuse_of(side, recipe, texts)
     if reuse is None:
         return []
     figures |= {"nodes": reuse.nodes, "leaves": reuse.leaves, "unfolded": reuse.unfolded, "ends": reuse.ends}

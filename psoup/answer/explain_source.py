@@ -33,8 +33,8 @@ class SourceExplanation:
     `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query;
     `to_evaluate`: tuples of them that lie in the window and that an invocation would look at, in `chunks_to_evaluate`,
     which would take `expected_seconds` (None: without a clock). `problem`: why an invocation is refused, if it is.
-    Chunks that take longer than a moment are not counted (`counted` is false): then `matches_in_window` is the number
-    without them.
+    Chunks that take longer than a moment are not counted (`counted` is false), nor are `folded` tuples, which were not
+    evaluated either, but folded: then `matches_in_window` is the number without them.
     """
 
     stream: str
@@ -62,6 +62,7 @@ class SourceExplanation:
     expected_seconds: float | None
     problem: str
     counted: bool
+    folded: int = 0
     outside: tuple[str, ...] = ()
     """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
     idle: bool = False
@@ -117,7 +118,7 @@ class SourceExplanation:
     def result_lines(self, name: str) -> list[str]:
         """The contents of the window and what is kept, as text for a terminal; `name`: the query's there."""
         forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
-        least = "" if self.counted and not self.outside else "at least "
+        least = "" if self.counted and not self.outside and not self.folded else "at least "
         covered = f"{self.chunks_covered:,} of {counted(self.chunks, 'chunk')} covered"
         lines = [
             f"  window holds {counted(self.tuples_in_window, 'tuple')}, {least}{self.matches_in_window:,}"
@@ -142,6 +143,8 @@ class SourceExplanation:
             if len(self.uncovered) > _SHOWN:
                 lines.append(f"           and {len(self.uncovered) - _SHOWN:,} more such parts")
             lines.append(f"           {self._work(name)}")
+        if self.folded:
+            lines.append(f"           {counted(self.folded, 'tuple')} of these are folded, and not read again")
         return lines
 
     def _work(self, name: str) -> str:
@@ -170,16 +173,25 @@ _SHOWN = 8
 
 
 def explain_source(
-    seen: Reach, selection: Selection, clause: ClauseRecord, config: EngineConfig, budget: ReadBudget
+    seen: Reach,
+    selection: Selection,
+    clause: ClauseRecord,
+    config: EngineConfig,
+    budget: ReadBudget,
+    folded: frozenset[int] = frozenset(),
 ) -> SourceExplanation:
-    """Explain what a query selects of one source, of which it sees `seen`. Cost of counting its matches."""
+    """Explain what a query selects of one source, of which it sees `seen`. Cost of counting its matches.
+
+    `folded`: places of chunks of which an invocation reads no tuple.
+    """
     view, window, extent = seen.view, seen.window, seen.range
     begin, end = _ends(window, view, extent)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
-    on_disk = _on_disk(_to_evaluate(view, clause, unknown, extent), config.archive_rows, budget)
+    aside = folded.intersection(unknown)
+    on_disk = _on_disk(_to_evaluate(view, clause, sorted({*unknown} - aside), extent), config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
-    left_out = _not_counted(forms, outside) if on_disk["counted"] else set(unknown)
+    left_out = aside.union(_not_counted(forms, outside) if on_disk["counted"] else unknown)
     parts = _parts(view, clause, extent, left_out, budget, config.texts)
     return SourceExplanation(
         stream=view.spec.name,
@@ -203,6 +215,7 @@ def explain_source(
         archived_covered=view.archived - len(unknown),
         uncovered=spans(view.chunks[k] for k in unknown),
         **on_disk,
+        folded=sum(len(view.chunks[k].data) for k in aside),
         outside=tuple(map(str, outside)),
         idle=seen.idle,
     )
@@ -223,7 +236,7 @@ def _parts(
     view: StreamView,
     clause: ClauseRecord,
     extent: WindowRange,
-    left_out: set[int],
+    left_out: frozenset[int],
     budget: ReadBudget,
     texts: TextLimits,
 ) -> list[ChunkMatches]:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Folds, cover, lacking
+from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
 from psoup.answer.folder import Folder
@@ -217,30 +217,3 @@ def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) 
     folder = Folder(node, Reading([], None, snapshot.config.texts, budget, 0), lambda size: None)
     folder.join(fold)
     return repr([column.to_arrow().to_pylist() for column in folder.table()[0].values()])
-
-
-class Reuse(NamedTuple):
-    """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
-
-    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one.
-    """
-
-    nodes: int
-    leaves: int
-    unfolded: int
-    ends: int
-    whole: bool
-
-
-def reuse_of(view: StreamView, clause: ClauseRecord, low: int, high: int, recipe: Recipe) -> Reuse | None:
-    """Tell what of a window comes from folds; None if it has no inner chunk. O(fan * log chunks)."""
-    inner = inner_of(view, low, high)
-    if inner is None or view.folds.fan < 2:
-        return None
-    base, fan = view.chunks[inner.first].data.number, view.folds.fan
-    stop = base + inner.stop - inner.first
-    spans = list(cover(base, stop, fan))
-    leaves = sum(not level for level, _ in spans)
-    spans_kept, windows = view.folds.kept_of(clause.sqc_id, recipe)
-    unfolded = sum(map(len, lacking(spans_kept, base, stop, fan)))
-    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, (base, stop) in windows)

@@ -133,6 +133,11 @@ def test_an_aggregate_over_an_archive_reads_no_tuple_after_a_restart(tmp_path: P
         late = soup.register("SELECT max(s) AS m FROM t WHERE x = 1.0 BEGIN (START)")
         with pytest.raises(ResourceExhausted, match="were never evaluated for this query"):
             soup.invoke(late)
+        text = "\n".join(soup.explain(query).lines())
+        on_disk = 64 * soup.engine.snapshot().by_id[1].archived
+        assert f"{on_disk:,} tuples of these are folded, and not read again" in text
+        assert "an invocation evaluates none of these tuples" in text and "holds 2,888 tuples, at least" in text
+        assert "refused" in "\n".join(soup.explain(late).lines())
         same = soup.register(QUERY.replace("n % 3 = 0", "0 = N % 3"))
         assert answer(soup, query) == answer(soup, same) == before
         assert soup.store.archive_reads == 0

@@ -1,0 +1,76 @@
+"""What an invocation of now takes from folds, for EXPLAIN: those that are kept, and those that lie on disk.
+
+window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
+              └ end    └ folded, or not yet: a chunk that is not is read first
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psoup.aggregates.folds import Folds, Span, cover, lacking
+from psoup.aggregates.recipes import Fold, Recipe, recipe_of
+from psoup.aggregates.shelved import name_of, shelf_of
+from psoup.answer.matches import Side
+from psoup.answer.reused import aggregate_of, inner_of
+from psoup.config import TextLimits
+from psoup.plan.nodes import Node
+from psoup.results.chunk_results import ALL
+
+
+class Reuse(NamedTuple):
+    """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
+
+    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one.
+    """
+
+    nodes: int
+    leaves: int
+    unfolded: int
+    ends: int
+    whole: bool
+
+
+def reuse_of(side: Side, recipe: Recipe, texts: TextLimits) -> Reuse | None:
+    """Tell what of a window comes from folds; None if it has no inner chunk. May wait for the disk. O(spans)."""
+    view, clause, low, high = side
+    inner = inner_of(view, low, high)
+    if inner is None or view.folds.fan < 2:
+        return None
+    base, fan = view.chunks[inner.first].data.number, view.folds.fan
+    stop = base + inner.stop - inner.first
+    spans = list(cover(base, stop, fan))
+    leaves = sum(not level for level, _ in spans)
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, texts), base, stop, fan)))
+    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, (base, stop) in windows)
+
+
+def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
+    """The places of the chunks in the middle of a window of which an invocation reads no tuple, as they are folded.
+
+    May wait for the disk. O(chunks).
+    """
+    view, clause, low, high = side
+    node = aggregate_of(plan)
+    recipe = None if node is None or view.folds.fan < 2 or clause.sqc_id >= ALL else recipe_of(node.measures, node.keys)
+    inner = None if recipe is None else inner_of(view, low, high)
+    if inner is None or recipe is None:
+        return frozenset()
+    base, oldest = view.chunks[inner.first].data.number, view.chunks[0].data.number
+    stop = base + inner.stop - inner.first
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    known = {} if (base, stop) in windows else _known(side, recipe, base, stop, texts)
+    runs = [] if (base, stop) in windows else lacking(known, base, stop, view.folds.fan)
+    return frozenset(range(inner.first, inner.stop)).difference(number - oldest for run in runs for number in run)
+
+
+def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> dict[Span, Fold]:
+    """The folds of the chunks [base, stop), in memory and on disk; none is kept that was not."""
+    view, clause, *_ = side
+    spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
+    shelf = shelf_of(view.stream_id, view.chunks, view.archived)
+    if shelf is not None:
+        known = Folds(recipe, spans, name=name_of(view.stream_id, clause.factors, recipe, texts.value))
+        shelf.fetch(known, base, stop, view.folds.fan)
+    return spans
