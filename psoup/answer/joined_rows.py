@@ -86,10 +86,12 @@ class JoinRows:
                         continue
                     yield from self._early(waiting, blocks)
                 else:
-                    yield from self._early(waiting, blocks)
+                    if waiting:
+                        yield from self._early(waiting, blocks)
                     yield message
                 waiting = []
-            yield from self._early(waiting, blocks)
+            if waiting:
+                yield from self._early(waiting, blocks)
         finally:
             messages.close()
             blocks.close()

@@ -34,22 +34,26 @@ _MOST = 4_096
 class Located(Sequence[Known]):
     """The matches of a side, `size` of them, in `chunks`; as a sequence, as `psoup.answer.matches` has them."""
 
-    __slots__ = ("_found", "_known", "_rows", "_side", "chunks", "size", "stops")
+    __slots__ = ("_found", "_known", "_rows", "_side", "chunks", "size")
 
     def __init__(self, side: Side, chunks: list[ChunkView], size: int, found: tuple[Array, Array]) -> None:
         """`found`: what the kernel was asked, and what it located."""
         self._side, self.chunks, self.size, self._found = side, chunks, size, found
         self._rows: Array | None = None
         self._known: list[Known] | None = None
-        self.stops: Array = np.empty(len(chunks), np.int64)
-        """Where the rows of each chunk end, int64; written with `rows`."""
+
+    @property
+    def stops(self) -> Array:
+        """Where the rows of each chunk end, int64."""
+        ends: Array = self._found[1][:, 4].cumsum()
+        return ends
 
     @property
     def rows(self) -> Array:
         """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
         if self._rows is None:
             (asked, located), rows = self._found, np.empty(self.size, np.int32)
-            written = write_rows(located, asked, self._side[1].slot, rows, self.stops)
+            written = write_rows(located, asked, self._side[1].slot, rows)
             ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
             self._rows = rows
         return self._rows

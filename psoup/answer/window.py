@@ -39,7 +39,7 @@ class Reach(NamedTuple):
 
 def left_out(views: Sequence[StreamView], clock: int) -> list[bool]:
     """Tell of each of some streams whether it is idle and left out of their common NOW: none is if all are idle."""
-    idle = [view.spec.event_time and view.idle(clock) for view in views]
+    idle = [view.spec.idle_after is not None and view.spec.event_time and view.idle(clock) for view in views]
     return [False] * len(views) if all(idle) else idle
 
 

@@ -18,9 +18,7 @@ from psoup.columns import Array
 from psoup.joins.room import Room
 from psoup.kernels.buckets import fill_buckets, find_buckets
 from psoup.kernels.order import order_keys
-
-SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
-"""An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
+from psoup.kernels.paired import SPREADING, choose_buckets
 
 _NONE = np.zeros(0, np.int64)
 _CACHED: Array = np.arange(65_536, dtype=np.int32)
@@ -59,15 +57,8 @@ class Buckets:
         if bounds is None:
             own = keys if count == len(keys) else keys[rows]
             bounds = int(own.min()), int(own.max())
-        least, greatest = bounds
-        self.exact = greatest - least <= 2 * count
-        if self.exact:
-            buckets = greatest - least + 1
-            self._base, self._factor, self._shift = np.uint64(least % 2**64), np.uint64(1), np.uint64(0)
-        else:
-            bits = max(count.bit_length(), 4)
-            buckets = 1 << bits
-            self._base, self._factor, self._shift = np.uint64(0), SPREADING, np.uint64(64 - bits)
+        base, factor, shift, buckets, self.exact = choose_buckets(*bounds, count)
+        self._base, self._factor, self._shift = np.uint64(base), np.uint64(factor), np.uint64(shift)
         self._starts: Array = np.empty(buckets + 2, np.int32)
         self.rows: Array = np.empty(count, np.int32)
         self.keys: Array = _NONE if self.exact else np.empty(count, np.int64)

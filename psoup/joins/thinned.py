@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.columns import Array
-from psoup.joins.builds import SPREADING
 from psoup.joins.keys import Edge
 from psoup.joins.room import Room
 from psoup.kernels.buckets import keep_marked, mark_keys
+from psoup.kernels.paired import SPREADING
 
 _RATIO = 4
 _WORTH = 2_048

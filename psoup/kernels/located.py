@@ -2,7 +2,7 @@
 
     chunks    sealed   sealed   open          each a vector of numbers: where the arrays of its results lie
     located   bits     list     row, runs     how many, and where: `locate`
-    rows      0 7 9  | 3 4    | 1             offsets, chunk after chunk; stops = 3 5 6: `write_rows`
+    rows      0 7 9  | 3 4    | 1             offsets, chunk after chunk: `write_rows`
 
 Arrays are named by address, since their number is not known when a kernel is compiled; the caller keeps the arrays
 alive. The numbers of a chunk are `psoup.results.places`.
@@ -154,11 +154,11 @@ def _write_bits(words, start, stop, rows, at, end):
 
 
 @njit(cache=True, nogil=True)
-def write_rows(located, chunks, slot, rows, stops):
+def write_rows(located, chunks, slot, rows):
     """Write the rows that `locate` found, ascending in each chunk; returns how many, -1 if these are not `rows`.
 
-    located: int64[n, 5], of `locate`; chunks, slot: as there; read. rows: int32[k], k what `locate` returned; stops:
-    int64[n], where the rows of each chunk end; written. O(k + words).
+    located: int64[n, 5], of `locate`; chunks, slot: as there; read. rows: int32[k], k what `locate` returned; written.
+    O(k + words).
     """
     at, end, words = np.int64(0), np.int64(rows.shape[0]), np.empty(0, np.uint64)
     for part in range(located.shape[0]):
@@ -184,5 +184,4 @@ def write_rows(located, chunks, slot, rows, stops):
             at = _write_bits(here, start, stop, rows, at, end)
         if at < 0:
             return np.int64(-1)
-        stops[part] = at
     return at if at == end else np.int64(-1)

@@ -161,6 +161,8 @@ class StreamView:
         return self._search(time, "left")
 
     def _through(self, time: int) -> int:
+        if self.last_time is not None and time >= self.last_time:  # nearly always: NOW
+            return self.next_id
         return self._search(time, "right")
 
     def _after(self, time: int) -> int:

@@ -71,9 +71,11 @@ SELECT = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t,
 OTHERWISE = "AND (r.n + s.n > -100 OR r.n IS NULL OR s.n IS NULL)"
 
 
-@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize(("null_share", "small"), [(0.0, 16_384), (0.1, 16_384), (0.1, 0)])
 @pytest.mark.parametrize("name", KEYS)
-def test_direct_joins_equal_others(name: str, null_share: float) -> None:
+def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of small sides are found in one call, those of others piece by piece."""
+    monkeypatch.setattr("psoup.answer.found._SMALL", small)
     soup = _soup(name, null_share)
     for where, left, right in (
         ("", "", ""),

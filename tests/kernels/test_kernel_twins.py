@@ -54,6 +54,7 @@ SCRATCH = {
     "buckets.keep_marked": (5,),
     "located.locate": (0, 5),
     "located.write_rows": (0, 1),
+    "paired.pair_small": (2, 6, 11, 12),
     "joined.gather_keys": (2, 7),
     "joined.probe_buckets": (11, 12),
     "joined.probe_ranges": (11, 12),
@@ -92,8 +93,10 @@ KEPT_PAIRS = {
     "pairs.keep_pairs": slice(3, 5),
     "confirmed.keep_texts": slice(4, 6),
     "confirmed.keep_near": slice(6, 8),
+    "group.merge_runs": slice(2),
+    "paired.pair_small": slice(11, 13),
 }
-"""The arguments whose front has the pairs that are kept."""
+"""The arguments whose front has as many numbers as are returned."""
 
 
 def _written(name: str, arguments: Arguments, returned: Any) -> Any:
@@ -120,11 +123,9 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
     if name == "kept.meet_kept":
         return [own[arguments[12] : returned] for own in arguments[10:12]]
     if name in KEPT_PAIRS:
-        return [own[:returned] for own in arguments[KEPT_PAIRS[name]]]
+        return [own[: max(returned, 0)] for own in arguments[KEPT_PAIRS[name]]]
     if name in ("named.place_by_offset", "named.place_bits"):
         return np.sort(arguments[-1][:returned])
-    if name == "group.merge_runs":
-        return [own[:returned] for own in arguments[:2]]
     if name == "deltas.unpack_deltas":
         return arguments[4] if returned else None
     if name == "runs.busy_slots":

@@ -110,7 +110,7 @@ def write_rows(rng: Rng) -> Arguments:
     if count < 0:
         return write_rows(rng)
     chunks, *_, slot, located = asked
-    return located, chunks, slot, np.zeros(count, np.int32), np.zeros(len(chunks), np.int64)
+    return located, chunks, slot, np.zeros(count, np.int32)
 
 
 LOCATING = {"located.locate": locate, "located.write_rows": write_rows}

@@ -11,6 +11,7 @@ from psoup.kernels.joined import FLOAT
 from psoup.kernels.plain import buckets as plain_buckets
 from psoup.kernels.plain import gather as plain
 from psoup.kernels.plain import joined as plain_joined
+from psoup.kernels.plain import paired as plain_paired
 from psoup_testing import gathering, pairing
 
 Rng = np.random.Generator
@@ -112,7 +113,29 @@ def gather_at(rng: Rng) -> Arguments:
     return *ask, np.zeros(size, np.uint8), np.full(len(kinds), 7, np.int64)
 
 
+def choose_buckets(rng: Rng) -> Arguments:
+    """Keys that lie close together, just not so, and as far apart as keys can."""
+    count = int(rng.choice([1, 15, 16, 1_000]))
+    least = int(rng.choice([-(2**63), -7, 2**63 - 2 - 2 * count]))
+    apart = int(rng.choice([0, 1, 2 * count, 2 * count + 1]))
+    return (-(2**63), 2**63 - 1, count) if rng.random() < 0.1 else (least, least + apart, count)
+
+
+def pair_small(rng: Rng) -> Arguments:
+    """Keys of few values, with and without NULLs; at times with room for one pair where there are more."""
+    (columns, kinds, *one), (_, _, *other) = _side(rng), _side(rng)
+    wide = [int(column) for column, kind in zip(columns, kinds, strict=True) if kind == WIDE]
+    own = (wide[0], wide[-1]) if wide else (-2, -2)
+    ask = (WIDE, WIDE), own, *one, *other, 10_000
+    room = np.zeros(len(one[2]) * len(other[2]), np.int32)
+    if plain_paired.pair_small(*ask, room, np.zeros_like(room)) > 1 and rng.random() < 0.2:
+        return *ask, np.zeros(1, np.int32), np.zeros(1, np.int32)
+    return *ask, np.zeros_like(room), np.zeros_like(room)
+
+
 SHOWING = {
+    "paired.choose_buckets": choose_buckets,
+    "paired.pair_small": pair_small,
     "joined.gather_keys": gather_keys,
     "joined.probe_buckets": probe_buckets,
     "joined.probe_ranges": probe_ranges,

@@ -73,7 +73,7 @@ def locate(chunks: Array, low: int, high: int, sqc_id: int, slot: int, located: 
     return int(located[:, 4].sum())
 
 
-def write_rows(located: Array, chunks: Array, slot: int, rows: Array, stops: Array) -> int:
+def write_rows(located: Array, chunks: Array, slot: int, rows: Array) -> int:
     """See the kernel."""
     found = [np.zeros(0, np.int64)]
     for (what, address, start, stop, count), (_, size, *_) in zip(located.tolist(), chunks.tolist(), strict=True):
@@ -87,5 +87,4 @@ def write_rows(located: Array, chunks: Array, slot: int, rows: Array, stops: Arr
         elif what == MIXED:
             found.append(_mixed(_at(address, size, np.int64), slot, start, stop))
     rows[:] = np.concatenate(found)
-    stops[:] = np.cumsum(located[:, 4])
     return len(rows)
