@@ -18,7 +18,7 @@ from psoup.answer.joined_message import joined_form
 from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
 from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.reused import between_ends
+from psoup.answer.reused import Found, between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
@@ -254,6 +254,7 @@ def answer_of(
     budget.check()
     texts = config.texts
     ends = between_ends(view, clause, low, high, record.query.plan, snapshot, budget)
+    matched: Sequence[Found]
     if ends is None:
         matched = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, texts)
     else:

@@ -19,6 +19,7 @@ from itertools import islice
 import numpy as np
 
 from psoup.answer.archive_work import ArchiveWork, refuse_together
+from psoup.answer.end_bits import EndBits
 from psoup.columns import Array
 from psoup.config import CHUNK_ROWS, TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
@@ -139,7 +140,7 @@ class KeptBits:
 
 Known = ChunkMatches | KeptBits
 
-Matches = ChunkMatches | KeptBits | Packed
+Matches = ChunkMatches | KeptBits | EndBits | Packed
 
 Side = tuple[StreamView, ClauseRecord, int, int]
 """A clause to be looked for in a stream, and the range of tuple IDs [low, high)."""

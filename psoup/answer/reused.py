@@ -11,12 +11,14 @@ chunks are folded once (`psoup.aggregates.folds`). So an answer to be had once c
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
+from psoup.answer import together
+from psoup.answer.end_bits import EndBits, end_bits
 from psoup.answer.folder import Folder
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
@@ -32,6 +34,8 @@ from psoup.results.chunk_results import ALL
 
 _MOST = 2**62
 
+Found = ChunkMatches | EndBits
+
 
 class Inner(NamedTuple):
     """The chunks view.chunks[first:stop], all of whose tuples are in a window, and the tuple IDs [low, high)."""
@@ -45,7 +49,7 @@ class Inner(NamedTuple):
 class Ends(NamedTuple):
     """The matches of the two ends of a window, or of all of it, and what is `between`."""
 
-    matches: list[ChunkMatches]
+    matches: Sequence[Found]
     between: Between
 
 
@@ -83,7 +87,7 @@ def between_ends(
     inner = inner_of(view, low, high) if clause.sqc_id < ALL else None
     folds, shelf = (None, None) if inner is None else _known(view, clause, recipe, inner, config)
     if inner is None or folds is None:
-        all_of_it = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, config.texts)
+        all_of_it = _unfolded((view, clause, low, high), recipe, inner, snapshot, budget)
         return Ends(all_of_it, Between(recipe, (low, high)))
     ends: list[Side] = [(view, clause, low, inner.low), (view, clause, inner.high, high)]
     found = list[list[ChunkMatches]]()
@@ -110,7 +114,7 @@ def between_ends(
     finally:
         held.give_back()
     between = Between(recipe, (low, high), fold, inner.low)
-    matches = None if found else _known_ends(view, clause, low, high, inner)
+    matches = None if found else _known_in(clause, recipe, _ends(view, low, high, inner))
     if matches is not None:
         return Ends(matches, between)
     if not found:
@@ -134,22 +138,37 @@ def _known(
     return folds, shelf
 
 
-def _known_ends(view: StreamView, clause: ClauseRecord, low: int, high: int, inner: Inner) -> list[ChunkMatches] | None:
-    """The matches of the two ends of a window, a chunk each; None if some would have to be searched for. O(matches)."""
-    matches = list[ChunkMatches]()
+def _unfolded(
+    side: Side, recipe: Recipe, inner: Inner | None, snapshot: Snapshot, budget: ReadBudget
+) -> Sequence[Found]:
+    """The matches of all of a window."""
+    config, (view, clause, low, high) = snapshot.config, side
+    short = inner is None and clause.sqc_id < ALL
+    matches = _known_in(clause, recipe, together.parts_of(view, low, high)) if short else None
+    if matches is not None:
+        return matches
+    return matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
+
+
+def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[together.Part]:
+    """The parts of chunks at the two ends of a window."""
     if low < inner.low:
         entry = view.chunks[inner.first - 1]
-        match = known_matches(entry, clause, low - entry.data.first_id, len(entry.data))
-        if match is None:
-            return None
-        matches.append(match)
+        yield entry, low - entry.data.first_id, len(entry.data)
     if inner.high < high:
-        entry = view.chunks[inner.stop]
-        match = known_matches(entry, clause, 0, high - inner.high)
+        yield view.chunks[inner.stop], 0, high - inner.high
+
+
+def _known_in(clause: ClauseRecord, recipe: Recipe, parts: Iterable[together.Part]) -> list[Found] | None:
+    """The matches in parts of a few chunks; None if some would have to be searched for. O(matches)."""
+    matches, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
+    for entry, start, stop in parts:
+        match = (end_bits(entry, clause, start, stop) if as_bits else None) or known_matches(entry, clause, start, stop)
         if match is None:
             return None
-        matches.append(match)
-    return [match for match in matches if match.count or match.errors]
+        if match.count or match.errors:
+            matches.append(match)
+    return matches
 
 
 def _ids(view: StreamView, run: range) -> tuple[int, int]:

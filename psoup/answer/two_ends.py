@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from psoup.aggregates.measures import rows_for
+from psoup.aggregates.picks import Extreme
 from psoup.aggregates.recipes import Between, Recipe
 from psoup.aggregates.state import State
+from psoup.aggregates.sums import Count, IntegerSum
+from psoup.answer.end_bits import EndBits
 from psoup.answer.matches import Matches
-from psoup.columns import Column
+from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
+from psoup.kernels import fold
+
+_NO_VALUES: Array = np.zeros(0, np.int64)
 
 _CHUNKS = 4
 """Chunks whose matches are put to the states one by one; of more, the common way puts those of several together."""
@@ -41,9 +49,39 @@ def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | 
     return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
 
 
+def _from_bits(recipe: Recipe, states: list[State], match: EndBits, data: ChunkView) -> bool:
+    """Add matches that are kept as bits to counts, sums and extremes of integers without NULL; False: not this way."""
+    assert recipe.plain is not None
+    columns = data.columns
+    taken = {index for indexes in recipe.plain for index in indexes}
+    if not all(_is_straight(columns[index]) for index in taken):
+        return False
+    if not all(isinstance(folding, Count | IntegerSum | Extreme) for folding in recipe.foldings):
+        return False
+    for folding, state, indexes in zip(recipe.foldings, states, recipe.plain, strict=True):
+        first, values = state[0], columns[indexes[0]].values if indexes else _NO_VALUES
+        if isinstance(folding, Extreme):
+            seen, best = state
+            fold.extreme_bits(match.bits, match.start, match.stop, values, folding.greatest, best, seen)
+            continue
+        assert isinstance(first, np.ndarray)
+        first[0] += match.count
+        if isinstance(folding, IntegerSum):
+            fold.sum_bits(match.bits, match.start, match.stop, values, state[1])
+    return True
+
+
+def _is_straight(column: Column) -> bool:
+    """Whether a column is integers of 64 bits without NULL, as kernels take them."""
+    values = column.values
+    return column.valid is None and values.dtype == np.int64 and values.flags.writeable
+
+
 def _added(recipe: Recipe, states: list[State], match: Matches, data: ChunkView) -> list[State]:
     """States with the matches of a chunk."""
     assert recipe.plain is not None
+    if isinstance(match, EndBits) and _from_bits(recipe, states, match, data):
+        return states
     offsets, columns = match.offsets, dict[int, Column]()
     first, count = int(offsets[0]), len(offsets)
     whole = int(offsets[-1]) - first == count - 1

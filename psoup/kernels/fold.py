@@ -15,11 +15,15 @@ import math
 import numpy as np
 from numba import njit
 
+from psoup.kernels.columns import _popcount, _word
+
 _FRACTION, _IMPLICIT = np.uint64((1 << 52) - 1), np.uint64(1 << 52)
 _FIELD, _UNIT = np.int64(0x7FF), np.int64(1075)
 _ONE, _WORD, _SIX = np.uint64(1), np.uint64(63), np.uint64(6)
 _LOW = np.int64(0xFFFF_FFFF)
 _UP, _DOWN, _HUGE = 2.0**46, 2.0**-46, 2.0**93
+_BIT, _FEW_BITS = np.uint64(1), np.uint64(6)
+_HALF_WORD, _GREATEST = np.uint64(32), np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 @njit(cache=True, nogil=True)
@@ -69,6 +73,63 @@ def sum_whole(values, mask):
             low += value & _LOW
             high += value >> 32
     return low, high
+
+
+@njit(cache=True, nogil=True)
+def sum_bits(words, start, stop, values, sums):
+    """Add the values at the set bits in [start, stop) to a sum of 128 bits: the low word, then the high one.
+
+    words: uint64[w]; values: int64[stop or more, at most 65,536]; read. sums: int64[1, 2], added to. O((stop - start) /
+    64 + set bits); of a word of which many bits are set all values are looked at, several at a time.
+    """
+    low, high, last = np.int64(0), np.int64(0), (stop - 1) >> 6
+    for index in range(start >> 6, last + 1 if start < stop else 0):
+        word, first = _word(words, index, start, stop), np.int64(index) << 6
+        if index == last or _popcount(word) <= _FEW_BITS:
+            while word != 0:
+                value = values[first + np.int64(_popcount((word & (~word + _BIT)) - _BIT))]
+                low += value & _LOW
+                high += value >> 32
+                word &= word - _BIT
+        else:
+            some = values[first : first + 64]
+            for bit in range(64):
+                value = some[bit] & -np.int64((word >> np.uint64(bit)) & _BIT)
+                low += value & _LOW
+                high += value >> 32
+    added = np.uint64(low) + (np.uint64(high) << _HALF_WORD)
+    before = np.uint64(sums[0, 0])
+    after = before + added
+    sums[0, 0] = np.int64(after)
+    sums[0, 1] += (high >> 32) + np.int64(added < np.uint64(low)) + np.int64(after < before)
+
+
+@njit(cache=True, nogil=True)
+def extreme_bits(words, start, stop, values, greatest, best, seen):
+    """Keep the least of the values at the set bits in [start, stop), or the greatest.
+
+    words, start, stop, values: as in `sum_bits`, read. greatest: bool. best: int64[1], seen: uint8[1], written. O(as
+    `sum_bits`).
+    """
+    flip = np.int64(-1) if greatest else np.int64(0)  # of flipped values the least is that of the greatest
+    least, found, last = _GREATEST, np.uint64(0), (stop - 1) >> 6
+    for index in range(start >> 6, last + 1 if start < stop else 0):
+        word, first = _word(words, index, start, stop), np.int64(index) << 6
+        found |= word
+        if index == last or _popcount(word) <= _FEW_BITS:
+            while word != 0:
+                least = min(least, values[first + np.int64(_popcount((word & (~word + _BIT)) - _BIT))] ^ flip)
+                word &= word - _BIT
+        else:
+            some = values[first : first + 64]
+            for bit in range(64):
+                gone = np.int64((word >> np.uint64(bit)) & _BIT) - 1
+                least = min(least, ((some[bit] ^ flip) & ~gone) | (gone & _GREATEST))
+    if found != 0:
+        value = least ^ flip
+        if seen[0] == 0 or (value > best[0] if greatest else value < best[0]):
+            best[0] = value
+        seen[0] = 1
 
 
 @njit(cache=True, nogil=True)

@@ -95,6 +95,13 @@ class ChunkResults:
                     return None if pack.is_list(at) else (pack.bitmaps[~int(pack.place[at])], int(pack.counts[at]))
         return None
 
+    def bits(self, sqc_id: int, slot: int) -> Array | None:
+        """The matches of a clause as bits, if they are kept so, in an open chunk or a closed one. O(words)."""
+        if self.open is not None and sqc_id < self.covered_before:
+            return self.open.bits(slot)
+        kept = self.bitmap(sqc_id)
+        return None if kept is None else kept[0]
+
     def form(self, sqc_id: int, slot: int) -> str:
         """The form of the clause's column: row, run, row+run, list, bitmap, empty, or uncovered."""
         if not self.covers(sqc_id):

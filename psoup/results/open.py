@@ -70,6 +70,24 @@ class OpenView:
             offsets_to_bits(part.astype(np.uint16), words)
         return offsets[: bits_to_offsets(words, start, stop, offsets)]
 
+    def bits(self, slot: int) -> Array | None:
+        """The matches of the clause in `slot` as bits, uint64[words], to be read; None: it has no row. O(words).
+
+        Only those of the first `length` tuples: others come while it is read.
+        """
+        row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
+        if not 0 <= row < self.count:
+            return None
+        blocks = self.rows[:, row]
+        counts = [run.count(slot) for run in self.runs]
+        words = blocks.flatten() if any(counts) else blocks.reshape(-1)
+        for run, count in zip(self.runs, counts, strict=True):
+            if count:
+                offsets = np.empty(count, np.int64)
+                found = find_pairs(run.slots, run.offsets, run.starts, slot, 0, self.length, offsets)
+                offsets_to_bits(offsets[:found].astype(np.uint16), words)
+        return words
+
     def form(self, slot: int) -> str:
         """The form of the column of `slot`: `row`, `run`, `row+run` or `empty`."""
         row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < self.count

@@ -59,6 +59,26 @@ def sum_whole(rng: Rng) -> Arguments:
     return _integers(rng), _mask(rng)
 
 
+def _bits(rng: Rng) -> Arguments:
+    """Words with few bits and with many; ranges that begin and end within words, or are empty."""
+    words = rng.integers(0, 2**64, 5, dtype=np.uint64)
+    words[rng.random(5) < 0.4] &= np.uint64(0x1100_0000_0000_0011)
+    start, stop = np.sort(rng.choice([0, 1, 63, 64, 65, 127, 128, 200, 300], 2)).tolist()
+    values = np.where(rng.random(300) < 0.3, rng.choice(_ENDS, 300), rng.integers(-(2**63), 2**63 - 1, 300))
+    return words, start, stop, values
+
+
+def sum_bits(rng: Rng) -> Arguments:
+    """A sum that carries and borrows."""
+    return *_bits(rng), _words(rng, 1, 2)
+
+
+def extreme_bits(rng: Rng) -> Arguments:
+    """The first values, or better and worse ones than what was there."""
+    before = rng.choice([-(2**63), 0, 2**63 - 1], 1)
+    return *_bits(rng), bool(rng.random() < 0.5), before, rng.integers(0, 2, 1).astype(np.uint8)
+
+
 def span_of_doubles(rng: Rng) -> Arguments:
     """Values of any size."""
     return doubles(rng).view(np.int64), _mask(rng)
@@ -240,6 +260,8 @@ CASES = {
     "fold.count_rows": count_rows,
     "fold.sum_integers": sum_integers,
     "fold.sum_whole": sum_whole,
+    "fold.sum_bits": sum_bits,
+    "fold.extreme_bits": extreme_bits,
     "fold.span_of_doubles": span_of_doubles,
     "fold.sum_doubles": sum_doubles,
     "fold.sum_near": sum_near,

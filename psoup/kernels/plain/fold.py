@@ -39,6 +39,24 @@ def sum_whole(values: Array, mask: Array) -> tuple[int, int]:
     return int((rows & 0xFFFF_FFFF).sum()), int((rows >> 32).sum())
 
 
+def sum_bits(words: Array, start: int, stop: int, values: Array, sums: Array) -> None:
+    """See the kernel."""
+    _add(sums[0], sum(values[_set_bits(words, start, stop)].tolist()))
+
+
+def extreme_bits(words: Array, start: int, stop: int, values: Array, greatest: bool, best: Array, seen: Array) -> None:
+    """See the kernel."""
+    found = values[_set_bits(words, start, stop)].tolist()
+    if found:
+        pick = max if greatest else min
+        best[0], seen[0] = pick([*found, *(best.tolist() if seen[0] else [])]), 1
+
+
+def _set_bits(words: Array, start: int, stop: int) -> Array:
+    bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+    return bits[(bits >= start) & (bits < stop)]
+
+
 def span_of_doubles(words: Array, mask: Array) -> tuple[int, int, int]:
     """See the kernel."""
     values = words[_rows(mask, len(words))].view(np.float64)
