@@ -152,15 +152,16 @@ class Folded:
             else:
                 _, folding, state = self._states[state_of(measure)]
                 whole[place] = folding.finish(state, measure, self._clauses)
-        rows, hidden = np.arange(self._clauses), np.zeros(self._clauses, np.int64)
+        rows, counts = np.arange(self._clauses), np.ones(self._clauses, np.int64)
+        hidden: Array = np.zeros(self._clauses, np.int64)
         if folds.having is not None:
             (condition,) = computed([folds.having], whole, self._reading)
             count_errors([condition], rows, hidden)
             passed = condition.values if condition.valid is None else condition.values & condition.valid
-            rows = np.flatnonzero(passed)
+            rows, counts = np.flatnonzero(passed), passed.astype(np.int64)
             whole = {place: column.take(rows) for place, column in whole.items()}
         columns = computed(folds.outputs, whole, self._reading)
-        return Shown(rows, None, columns, self.errors, hidden)
+        return Shown(counts, None, columns, self.errors, hidden)
 
 
 def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:

@@ -11,22 +11,22 @@ query. Measures are those of `psoup.answer.folded`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.measures import counts_rows, folding_of, rows_for, state_of
-from psoup.aggregates.state import State
+from psoup.aggregates.state import State, plain
 from psoup.answer.folded import can_be_folded, computed, read_by
-from psoup.answer.shaped import Gathered, Shape, Shown, count_errors, refuse_many
+from psoup.answer.shaped import Gathered, Shape, Shown, count_within, refuse_many, starts_of_kept
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
-from psoup.model import BIGINT
+from psoup.kernels.segments import group_within, order_within
+from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
-from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
 
 Table = dict[int, Column]
@@ -44,67 +44,77 @@ def read_of(node: Aggregate) -> list[Expr]:
 
 
 def ranked(shape: Shape, node: Aggregate, gathered: Gathered, reading: Reading) -> Shown:
-    """The rows of groups that are shown; `gathered` has `read_of(node)`.
+    """The rows of groups that are shown.
 
     Raises TooManyPairs if there are more groups, or rows to be sorted or shown, than one answer may have.
     """
     errors, hidden = gathered.errors, np.zeros_like(gathered.errors)
-    matched = gathered.of
-    if not len(matched):
-        return Shown(matched, None, (), errors, hidden)
-    columns = gathered.columns()
-    count_errors(columns.values(), matched, errors)
-    of, table = _groups(node, matched, columns, reading)
+    if not gathered.count:
+        return Shown(hidden, None, (), errors, hidden)
+    columns = gathered.columns(read_of(node))
+    count_within(list(columns.values()), gathered.starts, errors)
+    starts, table = _groups(node, gathered.starts, columns, reading)
     if shape.having is not None:
         (condition,) = computed([shape.having], table, reading)
-        count_errors([condition], of, hidden)
+        count_within([condition], starts, hidden)
         passed = condition.values if condition.valid is None else condition.values & condition.valid
-        of, table = _taken(of, table, np.flatnonzero(passed))
+        kept = np.flatnonzero(passed)
+        starts, table = starts_of_kept(starts, kept), _taken(table, kept)
     if not shape.plain:
         if shape.distinct or shape.order:
-            refuse_many(of, reading.sort_rows)
+            refuse_many(starts, reading.sort_rows)
         wanted = shape.arranged_by
         keys = dict(zip(wanted, computed(wanted, table, reading), strict=True))
-        count_errors([column for expr, column in keys.items() if expr not in shape.outputs], of, hidden)
-        of, table = _taken(of, table, shape.arranged(of, keys, reading.budget))
-    refuse_many(of, reading.groups.rows)
-    shown = computed(shape.outputs, table, reading) if len(of) else ()
-    return Shown(of, None, shown, errors, hidden)
+        count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
+        starts, rows = shape.arranged(starts, keys, reading.budget)
+        table = _taken(table, rows)
+    refuse_many(starts, reading.groups.rows)
+    shown = computed(shape.outputs, table, reading) if starts[-1] else ()
+    return Shown(np.diff(starts), None, shown, errors, hidden)
 
 
-def _taken(of: Array, table: Table, rows: Array) -> tuple[Array, Table]:
-    return of[rows], {place: column.take(rows) for place, column in table.items()}
+def _taken(table: Table, rows: Array) -> Table:
+    return {place: column.take(rows) for place, column in table.items()}
 
 
-def _groups(node: Aggregate, of: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
-    """The clause of each group, and the table of groups: by clause, then in the order of the keys."""
-    keys = Keys([key.type for key in node.keys], reading.groups.keys, lambda size: None)
+def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
+    """The table of groups, by clause and in the order of the keys, and where those of each clause start."""
+    codes, known = _codes([columns[key] for key in node.keys], reading.groups.keys)
+    rows: Array = np.arange(len(codes))
+    order_within(codes, starts, rows)
+    reading.budget.check()
+    groups, own, counts = np.empty(len(rows), np.int32), np.empty_like(rows), np.empty_like(rows)
+    after = np.empty_like(starts)
+    made = group_within(codes, starts, rows, groups, own, counts, after)
+    refuse_many(after, reading.groups.keys)
+    keys = known(own[:made])
+    return after, dict(enumerate([*keys, *_measures(node, columns, groups, counts[:made])]))
+
+
+def _codes(columns: Sequence[Column], most: int) -> tuple[Array, Callable[[Array], list[Column]]]:
+    """A number for the keys of each row, ordered as the keys are, and what tells the keys of some numbers."""
+    first = columns[0]
+    whole = first.values.dtype == np.int64 and first.type.kind is not Kind.TEXT
+    if len(columns) == 1 and first.valid is None and whole:
+        return plain(first.values), lambda codes: [Column(first.type, codes)]
+    keys = Keys([column.type for column in columns], most, lambda size: None)
     try:
-        numbers = keys.number([columns[key] for key in node.keys])
+        numbers = keys.number(columns)
     except ResourceExhausted as problem:
         raise TooManyPairs from problem
     order = keys.order()
     rank: Array = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    names = of * len(order) + rank[numbers]
-    rows = order_of(names)
-    names = names[rows]
-    starts = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
-    names, counts = names[starts], np.diff(np.append(starts, len(names)))
-    table = dict(enumerate([*keys.columns(order[names % len(order)]), *_measures(node, columns, rows, counts)]))
-    return names // len(order), table
+    return rank[numbers], lambda codes: keys.columns(order[codes])
 
 
-def _measures(node: Aggregate, columns: dict[Expr, Column], rows: Array, counts: Array) -> Iterator[Column]:
-    """The measures of all groups; rows: int64[m], the matches, group after group; counts: how many each group has."""
-    states, groups = dict[object, State](), np.zeros(0, np.int32)
+def _measures(node: Aggregate, columns: dict[Expr, Column], groups: Array, counts: Array) -> Iterator[Column]:
+    """The measures of all groups; groups: int32[m], the group of each match; counts: how many each group has."""
+    states = dict[object, State]()
     for measure in node.measures:
         if counts_rows(measure):
             yield Column(BIGINT, counts)
             continue
-        if not len(groups):
-            groups = np.empty(len(rows), np.int32)
-            groups[rows] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         folding, state = folding_of(measure), state_of(measure)
         if state not in states:
             condition = None if measure.condition is None else columns[measure.condition]

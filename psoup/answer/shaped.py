@@ -10,21 +10,25 @@ Rows are told apart, sorted and cut within each clause by passes over all rows. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.ordering import distinct_rows, sorted_by, sorted_rows
+from psoup.aggregates.state import plain
+from psoup.answer.ordering import distinct_rows, ranks
+from psoup.answer.outputs import computed_at_once
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found
-from psoup.columns import Array, Column, concat_columns
+from psoup.columns import Array, Column
 from psoup.data.archived import Chunk
-from psoup.expressions.tree import Expr
-from psoup.kernels.order import digit_pass
-from psoup.model import BIGINT
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.kernels.segments import cut_within, order_within, place_rows, put_values
+from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Distinct, Having, Limit, Node, OrderKey, Project, Sort, Source
-from psoup.reading import ReadBudget
+from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
 
@@ -51,20 +55,30 @@ class Shape:
         """The expressions that rows are told apart and sorted by, each once."""
         return list(dict.fromkeys([*(self.outputs if self.distinct else ()), *(key.expr for key in self.order)]))
 
-    def arranged(self, of: Array, keys: Mapping[Expr, Column], budget: ReadBudget) -> Array:
-        """The rows that are shown (int64[k]): by clause, then in the order of its answer.
+    def arranged(self, starts: Array, keys: Mapping[Expr, Column], budget: ReadBudget) -> tuple[Array, Array]:
+        """Where the rows that are shown of each clause start (int64[k + 1]), and which these are, in their order.
 
-        of: int64[m], ascending, the clause of each row; keys: the values of `arranged_by`. O(m) for each pass.
+        starts: int64[k + 1], where the rows of each clause start; keys: the values of `arranged_by`.
         """
-        rows: Array = np.arange(len(of))
-        if self.distinct and len(of):
-            rows = distinct_rows([Column(BIGINT, of), *[keys[expr] for expr in dict.fromkeys(self.outputs)]], budget)
-        if self.order:
-            ordered = sorted_rows([keys[key.expr].take(rows) for key in self.order], self.order, budget)
-            rows = rows[sorted_by(of[rows], ordered, budget)]
-        if self.skip or self.limit is not None:
-            rows = rows[_within(of[rows], self.skip, self.limit)]
-        return rows
+        rows: Array = np.arange(starts[-1])
+        if self.distinct and len(rows):
+            clause = Column(BIGINT, np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+            rows = distinct_rows([clause, *[keys[expr] for expr in dict.fromkeys(self.outputs)]], budget)
+            starts = starts_of_kept(starts, rows)
+        for key in reversed(self.order):
+            budget.check()
+            column = keys[key.expr]
+            rank = ranks(column)
+            order_within(~rank if key.descending else plain(rank), starts, rows)
+            if column.valid is not None:
+                last = column.valid if key.nulls_first else ~column.valid
+                order_within(last.astype(np.int64), starts, rows)
+        counts = np.diff(starts)
+        limit = NO_LIMIT if self.limit is None else self.limit
+        if self.skip or int(counts.max(initial=0)) > limit:
+            after = np.empty_like(starts)
+            return after, rows[: cut_within(starts, self.skip, limit, rows, after)]
+        return starts, rows
 
 
 def shape_of(plan: Node) -> Shape | None:
@@ -91,17 +105,20 @@ def shape_of(plan: Node) -> Shape | None:
 
 
 class Gathered:
-    """The matches of some clauses as they come, chunk by chunk, and expressions over them.
+    """The matches of some clauses, as they come chunk by chunk, and then side by side, clause after clause.
 
-    `group`: the tuples; `errors`: of WHERE, of each clause, int64[k].
+    `errors`: of WHERE, of each clause, int64[k]; `group`: the tuples, as they came; `count`: how many.
     """
 
-    def __init__(self, wanted: Sequence[Expr], reading: Reading, clauses: int) -> None:
-        self._wanted, self._reading = list(wanted), reading
+    def __init__(self, reading: Reading, clauses: int) -> None:
+        self._reading = reading
+        self._which = list[Array]()
+        self._places = list[Array]()
         self.group: list[tuple[Chunk, Array]] = []
         self.errors: Array = np.zeros(clauses, np.int64)
-        self._of = list[Array]()
-        self._parts: list[list[Column]] = []
+        self.count = 0
+        self.starts: Array = np.zeros(clauses + 1, np.int64)
+        """Where the matches of each clause start, once all are `placed`: int64[k + 1]."""
 
     def add(self, found: Found) -> None:
         """Add the matches of a chunk."""
@@ -113,82 +130,135 @@ class Gathered:
         if not found.entry.data.in_memory:  # files are read in that order
             order = order_of(offsets)
             which, offsets = which[order], offsets[order]
-        self._of.append(which)
+        self._which.append(which)
         self.group.append((found.entry.data, offsets))
-        if self._wanted:
-            self._parts += self._reading.computed(self._wanted, self.group[-1:])
+        self.count += len(which)
 
-    @property
-    def of(self) -> Array:
-        """The clause of each match, in the order in which they came: int64[m]."""
-        return np.concatenate(self._of) if self._of else np.zeros(0, np.int64)
+    def placed(self) -> None:
+        """Give each match its place, once all have come."""
+        counts: Array = np.zeros(len(self.errors), np.int64)
+        for which in self._which:
+            counts += np.bincount(which, minlength=len(counts))
+        self.starts = starts_of(counts)
+        free, places, at = self.starts[:-1].copy(), np.empty(self.count, np.int64), 0
+        for which in self._which:
+            own = places[at : at + len(which)]
+            place_rows(which, free, own)
+            self._places.append(own)
+            at += len(which)
 
-    def columns(self) -> dict[Expr, Column]:
-        """The expressions over all matches, of which there is one at least."""
-        return dict(zip(self._wanted, map(concat_columns, zip(*self._parts, strict=True)), strict=True))
+    def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
+        """Expressions over all matches, of which there is one at least, by clause. Raises TooMuchText."""
+        columns = {expr: column for expr in exprs if (column := self._put(expr)) is not None}
+        rest = [expr for expr in dict.fromkeys(exprs) if expr not in columns]
+        if rest:
+            reading, rows = self._reading, self.rows()
+            values = computed_at_once(rest, self.group, reading.now, reading.texts, reading.budget)
+            columns |= {expr: column.take(rows) for expr, column in zip(rest, values, strict=True)}
+        return columns
+
+    def _put(self, expr: Expr) -> Column | None:
+        """A column of numbers that the chunks have as it is: put to its places without a copy between."""
+        if not isinstance(expr, AttributeRef) or expr.index < 0:
+            return None
+        columns = [chunk.columns[expr.index] for chunk, _ in self.group if chunk.in_memory]
+        if len(columns) < len(self.group) or any(c.valid is not None or c.values.dtype.itemsize != 8 for c in columns):
+            return None
+        if expr.type.kind is Kind.TEXT:
+            return None
+        out = np.empty(self.count, np.int64)
+        for column, (_, offsets), places in zip(columns, self.group, self._places, strict=True):
+            put_values(column.values.view(np.int64), offsets, places, out)
+        return Column(expr.type, out.view(columns[0].values.dtype))
+
+    def rows(self) -> Array:
+        """Which of the matches, as they came, are at each place: int64."""
+        rows: Array = np.empty(self.count, np.int64)
+        at = 0
+        for places in self._places:
+            rows[places] = np.arange(at, at + len(places))
+            at += len(places)
+        return rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was added."""
-        return sum(column.nbytes for columns in self._parts for column in columns) + 16 * sum(map(len, self._of))
+        """Bytes of what was added, and of its places."""
+        return 24 * self.count + self.errors.nbytes + self.starts.nbytes
 
 
 class Shown(NamedTuple):
-    """Rows that are shown: the clause of each, int64[m], ascending, then in the order of its answer.
+    """Rows that are shown, by clause, in the order of its answer. `counts`: how many each clause has, int64[k].
 
     `rows`: which matches they are, or None if `columns` are what they show. `errors`, `hidden`: values that could not
     be computed, of each clause, int64[k]: of WHERE, and of groups; and of what rows are chosen by, but do not show.
     """
 
-    of: Array
+    counts: Array
     rows: Array | None
     columns: Sequence[Column]
     errors: Array
     hidden: Array
 
 
-def arranged(shape: Shape, gathered: Gathered, most_rows: int, budget: ReadBudget) -> Shown:
-    """The matches that are shown. Raises TooManyPairs if a clause has more than `most_rows`, which it may sort."""
-    of, hidden = gathered.of, np.zeros_like(gathered.errors)
-    rows = by_clause(of, len(hidden))
-    of = of[rows]
-    if len(of):
-        if shape.distinct or shape.order:
-            refuse_many(of, most_rows)
-        keys = gathered.columns() if shape.arranged_by else {}
-        keys = {expr: column.take(rows) for expr, column in keys.items()}
-        count_errors([column for expr, column in keys.items() if expr not in shape.outputs], of, hidden)
-        kept = shape.arranged(of, keys, budget)
-        of, rows = of[kept], rows[kept]
-    return Shown(of, rows, (), gathered.errors, hidden)
+def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) -> Shown:
+    """The matches that are shown; `whole`: as columns, if they are shown as they come.
+
+    Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if these are sorted by large texts.
+    """
+    starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
+    if not gathered.count:
+        return Shown(hidden, None, (), errors, hidden)
+    if shape.plain:
+        with suppress(TooMuchText):
+            if whole:
+                columns = gathered.columns(shape.outputs)
+                return Shown(np.diff(starts), None, [columns[expr] for expr in shape.outputs], errors, hidden)
+        return Shown(np.diff(starts), gathered.rows(), (), errors, hidden)
+    if shape.distinct or shape.order:
+        refuse_many(starts, reading.sort_rows)
+    keys = gathered.columns(shape.arranged_by)
+    count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
+    starts, rows = shape.arranged(starts, keys, reading.budget)
+    return Shown(np.diff(starts), gathered.rows()[rows], (), errors, hidden)
 
 
-def by_clause(of: Array, clauses: int) -> Array:
-    """The rows (int64) by clause, those of one clause as they come. of: int64[m], below `clauses`. O(m + clauses)."""
-    rows: Array = np.arange(len(of))
-    if len(of) < 2:
-        return rows
-    out, ends = np.empty_like(rows), np.empty(1 << (clauses - 1).bit_length(), np.int64)
-    digit_pass(of, 0, 0, rows, ends, out)  # a place for each clause: rows of a chunk come by clause, so they lie near
-    return out
+def starts_of(counts: Array) -> Array:
+    """Where the rows of each clause start, if it has so many: int64[k + 1]."""
+    starts: Array = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
 
 
-def refuse_many(of: Array, most: int) -> None:
+def starts_of_kept(starts: Array, kept: Array) -> Array:
+    """Where the rows of each clause start among those that are kept (int64, ascending)."""
+    flags: Array = np.zeros(starts[-1], np.bool_)
+    flags[kept] = True
+    return starts_of(flags)[starts]
+
+
+def refuse_many(starts: Array, most: int) -> None:
     """Raise TooManyPairs if a clause has more than so many rows: it is answered, or refused, by itself."""
-    if len(of) > most and int(np.bincount(of).max()) > most:
+    if starts[-1] > most and int(np.diff(starts).max()) > most:
         raise TooManyPairs
 
 
+def count_within(columns: Sequence[Column], starts: Array, errors: Array) -> None:
+    """Add the values that could not be computed to the errors of their clauses; starts: int64[k + 1]."""
+    if any(column.error is not None for column in columns):
+        count_errors(columns, np.repeat(np.arange(len(errors)), np.diff(starts)), errors)
+
+
 def count_errors(columns: Iterable[Column], of: Array, errors: Array) -> None:
-    """Add the values that could not be computed to the errors of their clauses."""
+    """Add the values that could not be computed to the errors of their clauses; of: int64[m], those of the rows."""
     for column in columns:
         if column.error is not None:
             errors += np.bincount(of[column.error], minlength=len(errors))
 
 
-def _within(of: Array, skip: int, limit: int | None) -> Array:
-    """The rows (int64) that are among the first `limit` of their query after the first `skip`. of: ascending. O(m)."""
-    starts = np.flatnonzero(np.append(True, of[1:] != of[:-1])) if len(of) else np.zeros(0, np.int64)
-    counts = np.diff(np.append(starts, len(of)))
-    place = np.arange(len(of)) - np.repeat(starts, counts)
-    return np.flatnonzero(place >= skip if limit is None else (place >= skip) & (place < skip + limit))
+def compile_kernels() -> None:
+    """Compile for columns that may be written, and that may not, so that the first table does not wait."""
+    places: Array = np.zeros(1, np.int64)
+    for writeable in (True, False):
+        values: Array = np.zeros(1, np.int64)
+        values.flags.writeable = writeable
+        put_values(values, places, places, np.zeros(1, np.int64))

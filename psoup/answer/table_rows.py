@@ -178,27 +178,27 @@ class Asking:
             with self.held(states.nbytes):
                 return self._of_each(made, places, states.shown(made.folds), back, most, [])
         assert made.shape is not None
-        gathered = self._gathered(made, made.shape, together, most)
-        with self.held(gathered.nbytes):
-            shown = self._shown(made, made.shape, gathered)
-        return self._of_each(made, places, shown, back, most, gathered.group)
-
-    def _gathered(self, made: Set, shape: Shape, together: Together, most: int) -> Gathered:
-        """The matches of some clauses, and what they are grouped, told apart and sorted by. Raises TooManyPairs."""
-        wanted = shape.arranged_by if shape.node is None else read_of(shape.node)
-        gathered = Gathered(wanted, self._reading(made), len(together.ids))
-        for found in together.found(*made.seen[0].range[:2], most):
-            most -= len(found.pairs.which)
-            if most < 0:
-                raise TooManyPairs
+        gathered, shape = Gathered(self._reading(made), len(clauses)), made.shape
+        for found in together.found(*part.range[:2], most):
             gathered.add(found)
-        return gathered
+            if gathered.count > most:
+                raise TooManyPairs
+        wanted = len(shape.arranged_by if shape.node is None else read_of(shape.node))
+        with self.held(gathered.nbytes + 16 * wanted * gathered.count):
+            return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
 
     def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
         """The rows that are shown of matches, or of their groups. Raises TooManyPairs."""
-        if shape.node is not None:
-            return ranked(shape, shape.node, gathered, self._reading(made))
-        return arranged(shape, gathered, self.snapshot.config.sort_rows, self.budget)
+        reading = self._reading(made)
+        size = gathered.count * row_bytes(made.alike.plan.schema)
+        whole = size <= _WHOLE_BYTES and all(chunk.in_memory for chunk, _ in gathered.group)
+        gathered.placed()
+        try:
+            if shape.node is not None:
+                return ranked(shape, shape.node, gathered, reading)
+            return arranged(shape, gathered, reading, whole)
+        except TooMuchText as problem:
+            raise TooManyPairs from problem
 
     def _of_each(
         self,
@@ -210,12 +210,12 @@ class Asking:
         group: list[tuple[Chunk, Array]],
     ) -> Lines:
         """The rows of clauses for each of the queries that have them."""
-        of, rows, columns, errors, hidden = answers
-        own = places[of] if back is None else _NOTHING
+        counts, rows, columns, errors, hidden = answers
         if back is not None:
-            more, counts = _spread(of, back, len(errors), most)
-            own, errors, hidden = np.repeat(places, counts), errors[back], hidden[back]
+            more = _spread(counts, back, most)
+            counts, errors, hidden = counts[back], errors[back], hidden[back]
             rows, columns = None if rows is None else rows[more], [column.take(more) for column in columns]
+        own = np.repeat(places, counts)
         reading = self._reading(made)
         reading.count(columns)
         line = Lines(made, own, own if rows is None else rows, group, errors=int(errors.sum()))
@@ -297,18 +297,15 @@ class Asking:
             self.budget.give_back_joined(size)
 
 
-def _spread(of: Array, back: Array, clauses: int, most: int) -> tuple[Array, Array]:
-    """The rows of clauses (`of`: int64[m], ascending) for each query (`back`: its clause), and how many each has.
+def _spread(counts: Array, back: Array, most: int) -> Array:
+    """The rows of clauses (`counts`: how many each has) for each query (`back`: its clause), int64.
 
     Raises TooManyPairs if they are more than `most`: many queries may have a clause with many matches.
     """
-    ends = np.searchsorted(of, np.arange(clauses), "right")
-    starts = np.concatenate([[0], ends[:-1]])
-    counts = (ends - starts)[back]
-    if int(counts.sum()) > most:
+    own, starts = counts[back], np.cumsum(counts) - counts
+    if int(own.sum()) > most:
         raise TooManyPairs
-    before = np.cumsum(counts) - counts
-    return np.repeat(starts[back] - before, counts) + np.arange(int(counts.sum())), counts
+    return np.repeat(starts[back] - (np.cumsum(own) - own), own) + np.arange(int(own.sum()))
 
 
 def _arrow(column: Column) -> pa.Array:

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from psoup.aggregates import keys
-from psoup.answer import ordering
+from psoup.answer import ordering, shaped
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.matching import new_tuples, search
@@ -47,6 +47,7 @@ _SHOWN = (
     "SELECT a, count(*), sum(d), avg(b), min(c), max(b), arg_max(a, b), approx_count_distinct(c) FROM warm GROUP BY a",
     "SELECT c, e, count(DISTINCT a), median(b), sum(a) AS n FROM warm GROUP BY c, e HAVING sum(a) > 3 ORDER BY n",
 )
+_RANKED = "SELECT max(a) AS a FROM warm WHERE a >= ? GROUP BY a % 5 ORDER BY count(*) DESC LIMIT 2"
 _ROWS = 512
 
 
@@ -80,6 +81,7 @@ def _run_everything() -> int:
     search.compile_kernels()
     ordering.compile_kernels()
     keys.compile_kernels()
+    shaped.compile_kernels()
     pages.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
@@ -90,6 +92,7 @@ def _run_everything() -> int:
     for number in range(3):
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))
     block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
+    tops = soup.register_many(_RANKED, [(n % 9,) for n in range(512)])
     soup.unregister(block[0])
     rows = soup.invoke_table(block).to_table().num_rows
     named = pa.table({"a": range(600), "key": [f"k{n % 300}-{n}" for n in range(600)], "user": ["u"] * 600})
@@ -101,7 +104,7 @@ def _run_everything() -> int:
     soup.maintain()
     queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
     rows += sum(soup.invoke(query).to_table().num_rows for query in queries)
-    rows += soup.invoke_table(block).to_table().num_rows
+    rows += soup.invoke_table([*block, *tops]).to_table().num_rows
     rows += sum(soup.invoke(soup.register(statement)).to_table().num_rows for statement in _JOINED + _SHOWN)
     soup.register(_KEPT, keep_pairs=True)
     soup.maintain()

@@ -72,6 +72,8 @@ SCRATCH = {
     "runs.busy_slots": (4,),
     "runs.keys_to_rows": (0,),
     "group.merge_runs": (0, 1),
+    "segments.cut_within": (3,),
+    "segments.group_within": (4, 5),
     "deltas.unpack_deltas": (4,),
     "confirmed.gather_texts": (1, 6, 8),
     "confirmed.keep_texts": (0, 2, 4, 5),
@@ -87,6 +89,7 @@ KEPT = {
     "runs.name_slots": 0,
     "named.count_offsets": 1,
     "confirmed.gather_texts": 8,
+    "segments.cut_within": 3,
 }
 """The argument whose front is written."""
 KEPT_PAIRS = {
@@ -94,6 +97,7 @@ KEPT_PAIRS = {
     "confirmed.keep_texts": slice(4, 6),
     "confirmed.keep_near": slice(6, 8),
     "group.merge_runs": slice(2),
+    "segments.group_within": slice(4, 6),
     "paired.pair_small": slice(11, 13),
 }
 """The arguments whose front has as many numbers as are returned."""

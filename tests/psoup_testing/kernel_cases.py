@@ -19,6 +19,7 @@ from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 from psoup_testing import (
     arithmetic,
+    clause_rows,
     clause_sets,
     confirming,
     folding,
@@ -396,4 +397,4 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "named.count_bits": grouping.count_bits,
     "named.place_bits": grouping.place_bits,
     "named.write_out": grouping.write_out,
-} | clause_sets.CASES  # fmt: skip
+} | clause_sets.CASES | clause_rows.CASES  # fmt: skip
