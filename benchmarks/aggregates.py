@@ -2,6 +2,7 @@
 
     aggregate.one.count.w2^12 … w2^22     one number of a window: COUNT, SUM, MAX of the quarter WHERE leaves
     aggregate.group.10, .1k, .100k        COUNT and SUM of 2^20 tuples by a key of so many values: a TEXT, and numbers
+    aggregate.group.10.w2^24, …           the same of 2^24 tuples
 
 PSoup has the query standing, and folds what its window holds; engines scan a table that holds the window and nothing
 else, in one thread, NumPy a column. A window ends in an open chunk and reaches into sealed ones.
@@ -27,6 +28,7 @@ WINDOWS = (12, 15, 17, 20, 22)
 """Exponents of the tuples in a window."""
 KEYS = {"10": ("s", 10), "1k": ("k", 1_000), "100k": ("g", 100_000)}
 TARGETS = {"10": 20, "1k": 20, "100k": 4}
+LONG = {"10.w2^24": 100, "1k.w2^24": 50, "100k.w2^24": 20}
 MEASURES = {"count": "count(*)", "sum": "sum(v)", "max": "max(v)"}
 QUARTER = 250_000
 CREATE = "CREATE STREAM t (s TEXT, k BIGINT, g BIGINT, v BIGINT)"
@@ -39,7 +41,10 @@ def rows(run: Run) -> Iterator[Row]:
     repeats, most = run.of(31, 11, 1), run.of(1 << 20, 1 << 20, 4_096)
     names = [f"aggregate.one.{name}.w2^{size}" for name in MEASURES for size in _sizes(run)]
     yield from run.part(partial(_one, run, run.of(1 << 22, 1 << 20, 4_096), repeats), *names)
-    yield from run.part(partial(_groups, most, repeats), *[f"aggregate.group.{label}" for label in KEYS])
+    yield from run.part(partial(_groups, most, repeats, TARGETS), *[f"aggregate.group.{label}" for label in TARGETS])
+    if not run.quick:
+        most, repeats = run.of((1 << 24, 7), (1 << 24, 7), (8_192, 1))
+        yield from run.part(partial(_groups, most, repeats, LONG), *[f"aggregate.group.{label}" for label in LONG])
 
 
 def _sizes(run: Run) -> Sequence[int]:
@@ -133,24 +138,23 @@ def _number(made: Call) -> int:
     return int(made().column(0)[0].as_py())
 
 
-def _groups(most: int, repeats: int) -> Iterator[Row]:
+def _groups(most: int, repeats: int, targets: dict[str, int]) -> Iterator[Row]:
     """COUNT and SUM by keys of a few, many and very many values, in the order of the keys."""
     table = _columns(most + OPEN)
-    texts = {
-        label: f"SELECT {key}, count(*) AS c, sum(v) AS a FROM t GROUP BY {key}" for label, (key, _) in KEYS.items()
-    }
+    keys = {label: KEYS[label.split(".")[0]][0] for label in targets}
+    texts = {label: f"SELECT {key}, count(*) AS c, sum(v) AS a FROM t GROUP BY {key}" for label, key in keys.items()}
     local, queries = _loaded(table, [f"{text} BEGIN (NOW - {most} ROWS) END (NOW)" for text in texts.values()])
     kept = table[-most:].combine_chunks()
     connection, frame = _duckdb(kept), pl.from_arrow(kept)
     assert isinstance(frame, pl.DataFrame)
     for (label, text), query in zip(texts.items(), queries, strict=True):
-        key = KEYS[label][0]
+        key = keys[label]
         calls: dict[str, Call] = {
             "PSoup": partial(_invoked, local, query),
             "DuckDB": partial(_selected, connection, f"{text} ORDER BY {key}"),
             "Polars": partial(_grouped, frame, key),
         }
-        yield from _beside(f"aggregate.group.{label}", calls, repeats, Target(at_least=TARGETS[label]), _plain)
+        yield from _beside(f"aggregate.group.{label}", calls, repeats, Target(at_least=targets[label]), _plain)
     connection.close()
 
 

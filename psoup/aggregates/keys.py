@@ -12,7 +12,6 @@ values are numbered, not the rows. How the values of one key get their numbers i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 
@@ -45,7 +44,8 @@ class Keys:
 
     def fork(self, most: int, hold: Hold) -> Keys:
         """The same groups with the same numbers, for a reader that may number more; see `Numbers.fork`. O(keys)."""
-        own = copy(self)
+        own = Keys.__new__(Keys)
+        own._ordered = self._ordered
         own._single = [each.fork(most, hold) for each in self._single]
         own._pairs = [each.fork(most, hold) for each in self._pairs]
         own._room = Room(np.int64)

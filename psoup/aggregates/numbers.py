@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
 from typing import Self
 
 import numpy as np
@@ -104,7 +103,8 @@ class Numbers(ABC):
 
         What is forked may be in use by other readers, and gives no number any more.
         """
-        own = copy(self)
+        own = object.__new__(type(self))
+        own.__dict__.update(self.__dict__)
         own.room, own._most, own._hold = Room(np.int32), most, hold
         own._known, own._counts = self._known[: self.count], self._counts.copy()  # no room: no kernel writes
         return own

@@ -224,7 +224,7 @@ def test_folds_are_charged_and_leave_when_there_is_no_room() -> None:
     for query in queries * 3:
         soup.invoke(query)
         folds = soup.engine.snapshot().stream("t", "default").folds
-        assert folds.held <= folds.limit == 1 << 14
+        assert folds.held <= folds.limit == 1 << 15
         assert folds.held == sum(each.nbytes for *_, each in folds.kept())
     item = {item.structure: item for item in memory_bill(soup.engine.snapshot()).items}["folds"]
     assert item.bytes == item.reclaimable == folds.held

@@ -168,7 +168,7 @@ def test_groups_are_charged_and_leave_when_there_is_no_room() -> None:
     for query in queries * 3:
         soup.invoke(query).to_table()
         folds = soup.engine.snapshot().stream("t", "default").folds
-        assert folds.held <= folds.limit == 1 << 15
+        assert folds.held <= folds.limit == 1 << 16
         assert folds.held == sum(each.nbytes for *_, each in folds.kept())
         for *_, each in folds.kept():
             fresh = sum(fold.nbytes for fold in [*each.spans.values(), *each.inner.values()])
