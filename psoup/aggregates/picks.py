@@ -68,8 +68,10 @@ class Extreme:
     def combine(self, into: State, other: State, places: Array) -> State:
         """Add a state of later rows."""
         (seen, best), (some, values) = _arrays(into), _arrays(other)
-        here = np.flatnonzero(some)
-        self._keep(values[here], places[here], best, seen)
+        if not some.all():
+            here = np.flatnonzero(some)
+            values, places = values[here], places[here]
+        self._keep(values, places, best, seen)
         return into
 
     def arrange(self, state: State, order: Array) -> State:

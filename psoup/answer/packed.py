@@ -17,16 +17,19 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.folds import Span, cover
+from psoup.aggregates.leaves import leaf_of
 from psoup.aggregates.packs import FoldPack, Packs
 from psoup.answer.folded import Folded
 from psoup.answer.reused import inner_of
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Part, Together, Told, parts_of
 from psoup.columns import Array
+from psoup.data.chunk import ChunkView
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
+from psoup.results.sets import all_evaluated
 
 _EVERY: Array = np.zeros(0, np.int64)
 
@@ -99,18 +102,30 @@ class Spans:
 
     def made(self, span: Span) -> FoldPack:
         """Fold all clauses in a span anew, and keep that."""
+        if self._ids is None:
+            self._ids = self.packs.shared(self.together.ids)
+        pack = (None if span[0] else self._leaf(span[1], self._ids)) or self._folded(span, self._ids)
+        self._keep(span, pack)
+        return pack
+
+    def _leaf(self, number: int, ids: Array) -> FoldPack | None:
+        """The pack of a chunk from its lists, if all of the clauses were evaluated and it is in memory."""
+        self.reading.budget.check()
+        entry, _, _ = self._chunk(number)
+        if not isinstance(entry.data, ChunkView) or not all_evaluated(entry.results, ids):
+            return None
+        return leaf_of(entry.results, entry.data.columns, self.together.wanted, ids, self.measures)
+
+    def _folded(self, span: Span, ids: Array) -> FoldPack:
+        """The pack of a span from what is narrower: of a chunk from its matches."""
         (level, number), fan = span, self.together.view.packs.fan
-        fresh = Folded(self.measures, self.reading, len(self.together.ids))
+        fresh = Folded(self.measures, self.reading, len(ids))
         if level:
             for child in range(number * fan, (number + 1) * fan):
                 self.add(fresh, (level - 1, child))
         else:
             fresh.read(self.together, [self._chunk(number)], self.most, self.told)
-        if self._ids is None:
-            self._ids = self.packs.shared(self.together.ids)
-        pack = fresh.packed(self._ids)
-        self._keep(span, pack)
-        return pack
+        return fresh.packed(ids)
 
     def _keep(self, span: Span, pack: FoldPack) -> None:
         """Keep a pack of a span; of many one is made."""

@@ -133,6 +133,39 @@ def extreme_bits(words, start, stop, values, greatest, best, seen):
 
 
 @njit(cache=True, nogil=True)
+def sum_lists(lists, begins, counts, values, sums):
+    """The sum of the values at the offsets of each list, of 128 bits: the low word, then the high one.
+
+    lists: uint16[n], read: list i is the begins[i] up to begins[i] + counts[i]; begins, counts: int64[k]; values:
+    int64[m]; read. sums: int64[k, 2], written. O(k + offsets).
+    """
+    for i in range(begins.shape[0]):
+        low, high = np.int64(0), np.int64(0)
+        for place in range(begins[i], begins[i] + counts[i]):
+            value = values[lists[place]]
+            low += value & _LOW
+            high += value >> 32
+        whole = np.uint64(low) + (np.uint64(high) << _HALF_WORD)
+        sums[i, 0] = np.int64(whole)
+        sums[i, 1] = (high >> 32) + np.int64(whole < np.uint64(low))
+
+
+@njit(cache=True, nogil=True)
+def extreme_lists(lists, begins, counts, values, greatest, best):
+    """The least of the values at the offsets of each list, or the greatest.
+
+    lists, begins, counts, values: as in `sum_lists`, counts at least 1. greatest: bool. best: int64[k], written. O(k +
+    offsets).
+    """
+    for i in range(begins.shape[0]):
+        kept = values[lists[begins[i]]]
+        for place in range(begins[i] + 1, begins[i] + counts[i]):
+            value = values[lists[place]]
+            kept = max(kept, value) if greatest else min(kept, value)
+        best[i] = kept
+
+
+@njit(cache=True, nogil=True)
 def span_of_doubles(words, mask):
     """The least and the greatest exponent field of the numbers that are not 0, and how many are infinite or NaN.
 

@@ -147,7 +147,7 @@ def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, mo
         if wanted.table is not None and start == 0 and stop == WHOLE:
             add_named(pack.ids, pack.counts, wanted.least, wanted.table, counts)
             continue
-        names, at = _in_both(wanted, pack.ids)
+        names, at = in_both(wanted, pack.ids)
         places, own = pack.place[at], pack.counts[at].astype(np.int64)
         if start > 0 or stop < WHOLE:
             are_lists = places >= 0
@@ -174,7 +174,7 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Ite
             yield Pairs(out.which[:size], out.offsets[:size])
             if not bitmaps:
                 return
-    names, at = _in_both(wanted, pack.ids)
+    names, at = in_both(wanted, pack.ids)
     places, counts = pack.place[at], pack.counts[at].astype(np.int64)
     are_lists = places >= 0
     listed = np.flatnonzero(are_lists)
@@ -189,7 +189,7 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Ite
         yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, most)
 
 
-def _in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
+def in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
     """The places of IDs that are both wanted and among others (int64, ascending): among the wanted, and there."""
     if wanted.table is not None:
         places = wanted.places(others)

@@ -79,6 +79,23 @@ def extreme_bits(rng: Rng) -> Arguments:
     return *_bits(rng), bool(rng.random() < 0.5), before, rng.integers(0, 2, 1).astype(np.uint8)
 
 
+def _lists(rng: Rng) -> Arguments:
+    """Lists of one offset and of many, side by side and not."""
+    lists = rng.integers(0, _ROWS, 90).astype(np.uint16)
+    begins = rng.integers(0, 80, 12)
+    return lists, begins, rng.integers(1, 10, 12), _integers(rng)
+
+
+def sum_lists(rng: Rng) -> Arguments:
+    """Sums that carry and borrow, over what was there before."""
+    return *_lists(rng), _words(rng, 12, 2)
+
+
+def extreme_lists(rng: Rng) -> Arguments:
+    """Either end."""
+    return *_lists(rng), bool(rng.random() < 0.5), np.zeros(12, np.int64)
+
+
 def span_of_doubles(rng: Rng) -> Arguments:
     """Values of any size."""
     return doubles(rng).view(np.int64), _mask(rng)
@@ -262,6 +279,8 @@ CASES = {
     "fold.sum_whole": sum_whole,
     "fold.sum_bits": sum_bits,
     "fold.extreme_bits": extreme_bits,
+    "fold.sum_lists": sum_lists,
+    "fold.extreme_lists": extreme_lists,
     "fold.span_of_doubles": span_of_doubles,
     "fold.sum_doubles": sum_doubles,
     "fold.sum_near": sum_near,

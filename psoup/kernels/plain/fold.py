@@ -57,6 +57,20 @@ def _set_bits(words: Array, start: int, stop: int) -> Array:
     return bits[(bits >= start) & (bits < stop)]
 
 
+def sum_lists(lists: Array, begins: Array, counts: Array, values: Array, sums: Array) -> None:
+    """See the kernel."""
+    sums[:] = 0
+    for i, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
+        _add(sums[i], sum(values[lists[begin : begin + count]].tolist()))
+
+
+def extreme_lists(lists: Array, begins: Array, counts: Array, values: Array, greatest: bool, best: Array) -> None:
+    """See the kernel."""
+    for i, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
+        some = values[lists[begin : begin + count]]
+        best[i] = some.max() if greatest else some.min()
+
+
 def span_of_doubles(words: Array, mask: Array) -> tuple[int, int, int]:
     """See the kernel."""
     values = words[_rows(mask, len(words))].view(np.float64)

@@ -1,0 +1,73 @@
+"""Folding the packed results of a sealed chunk: states of many clauses straight from their lists of offsets.
+
+    lists    5: 3 9 12    9: 1 9     values of the column at these ─> a sum and a greatest value for each list
+
+No pair of a clause and an offset is made. Only counts, sums and extremes of integers without NULL are folded so, of
+clauses that are kept as lists; the reader folds others from pairs (`psoup.answer.folded`), to the same states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.aggregates.measures import states_for
+from psoup.aggregates.packs import FoldPack, pack_of
+from psoup.aggregates.picks import Extreme
+from psoup.aggregates.state import Folding, State
+from psoup.aggregates.sums import Count, IntegerSum
+from psoup.columns import Array, Column
+from psoup.expressions.tree import AttributeRef
+from psoup.kernels import fold
+from psoup.plan.nodes import Measure
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.failures import NO_FAILURES
+from psoup.results.sets import Wanted, in_both
+
+
+def leaf_of(
+    results: ChunkResults, columns: Sequence[Column], wanted: Wanted, ids: Array, measures: Sequence[Measure]
+) -> FoldPack | None:
+    """The pack of a sealed chunk, all of whose tuples the `wanted` clauses have met; None: not this way.
+
+    `columns`: those of the chunk; `ids`: the SQC IDs that are wanted. O(clauses + matches).
+    """
+    if results.open is not None or len(results.packs) != 1 or results.errors or results.failures is not NO_FAILURES:
+        return None
+    made = [(folding, _values(folding, measure, columns)) for (folding, *_), measure in states_for(measures).items()]
+    (pack,) = results.packs
+    names, at = in_both(wanted, pack.ids)
+    begins, lengths = pack.place[at], pack.counts[at].astype(np.int64)
+    if len(begins) and int(begins.min()) < 0:
+        return None
+    states = list[State]()
+    for folding, values in made:
+        if values is None:
+            return None
+        states.append(_state(folding, values, pack.lists, begins, lengths))
+    return pack_of(ids, None if len(names) == len(ids) else names, lengths, None, states)
+
+
+def _values(folding: Folding, measure: Measure, columns: Sequence[Column]) -> Array | None:
+    """The values that a measure reads, int64; None if they are not simply there."""
+    if not isinstance(folding, Count | IntegerSum | Extreme) or measure.condition is not None:
+        return None
+    (arg,) = measure.args
+    if not isinstance(arg, AttributeRef) or arg.index < 0:
+        return None
+    column = columns[arg.index]
+    straight = column.valid is None and column.values.dtype == np.int64 and column.values.flags.writeable
+    return column.values if straight else None
+
+
+def _state(folding: Folding, values: Array, lists: Array, begins: Array, lengths: Array) -> State:
+    if isinstance(folding, Extreme):
+        best = np.empty(len(begins), np.int64)
+        fold.extreme_lists(lists, begins, lengths, values, folding.greatest, best)
+        return np.ones(len(begins), np.uint8), best
+    if isinstance(folding, Count):
+        return (lengths,)
+    sums = np.empty((len(begins), 2), np.int64)
+    fold.sum_lists(lists, begins, lengths, values, sums)
+    return lengths, sums
