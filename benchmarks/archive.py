@@ -6,8 +6,8 @@ opened as a restart opens it, a query is registered and invoked, and the rows ar
     archive.q      one value of 1,000,000 in a random column: every chunk is read, one of its nine columns, and of the
                    about a hundred chunks with a match the rows that matched
     archive.zone   a range in a column that grows with time: the manifest excludes nearly all chunks
-    aggregate.landmark.start   COUNT and SUM of a quarter of all tuples: the first answer after a start, which reads
-                               what was folded before; aggregate.landmark.warm: the next ones
+    archive.landmark.start   COUNT and SUM of a quarter of all tuples: the first answer after a start, which reads
+                               what was folded before; archive.landmark.warm: the next ones
 
 *Cold* means that the files are not in the page cache (`posix_fadvise`; what a disk of its own keeps is not ours), nor
 columns in the service's. Memory is that of the whole process.
@@ -56,8 +56,8 @@ TINY = ("w1m", 2 * CHUNK + 999), ("w100m", 3 * CHUNK)
 
 TARGETS = {
     "archive.q.w100m": Target(value_at_most=2_000),
-    "aggregate.landmark.start.w100m": Target(value_at_most=20),
-    "aggregate.landmark.warm.w100m": Target(value_at_most=100),
+    "archive.landmark.start.w100m": Target(value_at_most=20),
+    "archive.landmark.warm.w100m": Target(value_at_most=100),
 }
 LANDMARK = "SELECT count(*) AS n, CAST(sum(e) AS BIGINT) AS total FROM s WHERE a < 64"
 PART = 512 * CHUNK
@@ -70,7 +70,7 @@ def rows(run: Run) -> Iterator[Row]:
     for label, tuples in run.of(SIZES, (("w5m", 5 * MILLION),), TINY):
         with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
             made = partial(_archive, Path(folder), label, tuples, run)
-            names = "archive.q", "archive.zone", "aggregate.landmark.start", "aggregate.landmark.warm"
+            names = "archive.q", "archive.zone", "archive.landmark.start", "archive.landmark.warm"
             yield from run.part(made, *[f"{name}.{label}" for name in names])
 
 
@@ -86,7 +86,7 @@ def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
     for kind, where in (("archive.q", f"k = {KEY}"), ("archive.zone", f"t >= {third} AND t < {third + 99}")):
         name = f"{kind}.{label}"
         yield from run.part(partial(_query, folder, files, name, where, details, samples), name)
-    names = [f"aggregate.landmark.{name}.{label}" for name in ("start", "warm")]
+    names = [f"archive.landmark.{name}.{label}" for name in ("start", "warm")]
     yield from run.part(partial(_landmark, folder, files, names, tuples, details, samples), *names)
 
 

@@ -232,6 +232,13 @@ class FoldRoom:
                 shelf.shelve([folds], self.fan)
         return fold
 
+    def put(self, folds: Folds, span: Span, fold: Fold) -> None:
+        """Keep the fold of a span, if that pays. O(1)."""
+        if fold.pays and span not in folds.spans:
+            folds.spans[span] = fold
+            folds.nbytes += fold.nbytes
+            self._grow(fold.nbytes)
+
     def give_up(self, wanted: int) -> int:
         """Drop folds, of clauses in the order they were asked, until `wanted` bytes are free; returns those freed."""
         freed = 0

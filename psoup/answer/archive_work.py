@@ -76,7 +76,7 @@ class ArchiveWork:
 
 def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int, budget: ReadBudget) -> None:
     """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work on several streams is too much together."""
-    for _, work in works:
+    for _, work in _by_stream(works):
         work.refuse(archive_rows, budget)
     tuples, chunks = sum(work.tuples for _, work in works), sum(work.chunks for _, work in works)
     expected = sum(work.expected(budget) or 0.0 for _, work in works)
@@ -86,7 +86,7 @@ def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int,
         problem = _too_long(expected, budget.archive.seconds)
         facts = _figures(expected, budget.archive.seconds)
     if problem:
-        shares = ", ".join(f"{work.tuples:,} of stream {name}" for name, work in works if work.tuples)
+        shares = ", ".join(f"{work.tuples:,} of stream {name}" for name, work in _by_stream(works) if work.tuples)
         raise ResourceExhausted(
             f"{tuples:,} tuples of the windows are on disk ({shares}), in {counted(chunks, 'chunk')}, and were never"
             f" evaluated for this query, and {problem}; have a job do it once with {COVER}, or narrow the windows",
@@ -95,6 +95,16 @@ def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int,
             chunks=chunks,
             **facts,
         )
+
+
+def _by_stream(works: Sequence[tuple[str, ArchiveWork]]) -> list[tuple[str, ArchiveWork]]:
+    """The work on each stream for clauses of each kind, as one."""
+    together = dict[tuple[str, str], ArchiveWork]()
+    for name, work in works:
+        before = together.get((name, work.kind), ArchiveWork(work.kind, 0, 0))
+        sizes = before.tuples + work.tuples, before.chunks + work.chunks
+        together[name, work.kind] = ArchiveWork(work.kind, *sizes)
+    return [(name, work) for (name, _), work in together.items()]
 
 
 def _too_long(expected: float, seconds: float) -> str:

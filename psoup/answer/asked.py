@@ -95,7 +95,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
     for block, at in found.blocks:
         if isinstance(block, QueryBlock) and block.tenant == tenant:
             keys = picked(block.ids, at)
-            add(block.make(int(at[0])), _plan_of(block), keys, picked(block.sqc_ids, at))
+            add(block.make(int(at[0])), plan_of(block), keys, picked(block.sqc_ids, at))
             if block.expires:
                 snapshot.lifetimes.note_all(keys)
     _add_single(snapshot, found.records, tenant, add)
@@ -130,7 +130,7 @@ def distinct_ids(ids: Array) -> tuple[Array, Array | None]:
     return distinct, back
 
 
-def _plan_of(block: QueryBlock) -> Node:
+def plan_of(block: QueryBlock) -> Node:
     """The plan of all queries of a block."""
     queries: Any = block.queries
     return queries.template.plan if hasattr(queries, "template") else queries[0].plan

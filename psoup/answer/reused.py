@@ -99,7 +99,7 @@ def between_ends(
         found[:] = matches[:2]
         folds = list[Fold]()
         for matched in matches[2:]:
-            folds.append(_fold(node, matched, snapshot, budget))
+            folds.append(fold_of(node, matched, snapshot, budget))
             held.hold(folds[-1].nbytes)
         return folds
 
@@ -128,14 +128,19 @@ def _known(
     """The folds of a clause, and those on disk; None if the window is to be read tuple by tuple."""
     folds = view.folds.known(clause.sqc_id, recipe)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
-    if folds is None and shelf is not None:
-        folds = view.folds.known(clause.sqc_id, recipe)  # what is on disk is folded at once: to read it takes longer
-    if folds is None or inner.stop - inner.first >= (folds.beyond or _MOST):
+    if folds is None and shelf is None:
         return None, None
+    folds = named_folds(view, clause, recipe, config)  # what is on disk is folded at once: to read it takes longer
+    return (None, None) if inner.stop - inner.first >= (folds.beyond or _MOST) else (folds, shelf)
+
+
+def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:
+    """The folds of a clause, from now on kept; of a stream with chunks on disk with their name there."""
+    folds = view.folds.known(clause.sqc_id, recipe) or view.folds.known(clause.sqc_id, recipe) or Folds(recipe)
     if folds.stream < 0 and (view.archived or view.spec.retention.archive):
         folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
         folds.stream = view.stream_id
-    return folds, shelf
+    return folds
 
 
 def _unfolded(
@@ -177,7 +182,7 @@ def _ids(view: StreamView, run: range) -> tuple[int, int]:
     return view.chunks[run.start - base].data.first_id, view.chunks[run.stop - 1 - base].data.end_id
 
 
-def _fold(node: Aggregate, matches: list[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
+def fold_of(node: Aggregate, matches: list[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
     """The fold of the matches of one chunk, or of neighbouring ones."""
     config, held = snapshot.config, GroupBytes(budget)
     reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=config.groups)
@@ -225,7 +230,7 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
                 data = view.chunks[number - base].data
                 side = view, clause, data.first_id, data.end_id
                 matches = matches_in(*side, snapshot.run, texts=snapshot.config.texts)
-                leaves[number] = _fold(node, matches, snapshot, budget)
+                leaves[number] = fold_of(node, matches, snapshot, budget)
         anew = folds.recipe.joined([leaves[number] for number in numbers])
         shown = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, budget)) for f in (fold, anew)]
         ensure(shown[0] == shown[1], folds, "a fold is not that of its chunks", span=numbers, kept=shown[0])

@@ -39,6 +39,7 @@ from psoup_proto.v1 import (
 )
 from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
+from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
@@ -118,7 +119,8 @@ class Service:
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)
-        self._expiring: asyncio.Task[None] | None = None
+        self.folding = Folding(self.host, self._threads)
+        self._regular: list[asyncio.Task[None]] = []
         self._stopped = False
 
     def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
@@ -187,7 +189,7 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        self._expiring = asyncio.create_task(self.expiry.run())
+        self._regular = [asyncio.create_task(part.run()) for part in (self.expiry, self.folding)]
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""
@@ -276,7 +278,7 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
-        for task in (self._watch, self._expiring):
+        for task in (self._watch, *self._regular):
             if task is not None:
                 task.cancel()
         if self._probes is not None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from psoup.admission import Admission
+from psoup.answer.ahead import FoldingAhead
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
@@ -42,8 +43,16 @@ class RestartingPSoup(RecordingPSoup):
         self.config, self.path, self.every = config, path, every
         self.hot_bytes, self.cache_bytes = hot_bytes, cache_bytes
         self.restarts = 0
+        self.ahead = FoldingAhead()
         self.store = self._open()
         self._replay()
+
+    def maintain(self) -> int:
+        """Do all maintenance there is, and fold ahead, as a service does."""
+        tasks = super().maintain()
+        while self.ahead.step(self.engine.snapshot()):
+            tasks += 1
+        return tasks
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare, store, apply."""
@@ -59,6 +68,7 @@ class RestartingPSoup(RecordingPSoup):
         """Read what is in the directory; the store is closed."""
         self.store = self._open()
         self._replay()
+        self.ahead = FoldingAhead()
         self.restarts += 1
 
     def restart(self) -> None:

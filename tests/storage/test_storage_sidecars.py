@@ -200,7 +200,7 @@ def test_sidecars_of_chunks_that_became_others_are_not_found(soup: RestartingPSo
     assert other.register(QUERY) == query
     fill(other, 1_760)
     other.store.close()
-    shutil.copytree(soup.path / FOLDER, other.path / FOLDER)
+    shutil.copytree(soup.path / FOLDER, other.path / FOLDER, dirs_exist_ok=True)
     other.reopen()
     plain = made(tmp_path / "plain", fan=1)
     plain.execute(CREATE)

@@ -1,0 +1,146 @@
+"""Folding ahead: aggregates that stand are folded over chunks that are about to leave the memory, or came to the disk.
+
+    chunks    on disk ─┬─ sealed, in memory ──┬─ open         each is looked at once, when it is sealed or attached
+    queries   their aggregates, each pair of a clause and a recipe once       folded where matches are known already
+
+So an aggregate over years needs no tuple, though nobody has asked for it while its chunks were in memory. It is work of
+no urgency, done in steps beside readers; what it does not do, the reader does who asks. Only for streams with an
+archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from psoup.aggregates.folds import Folds
+from psoup.aggregates.recipes import Recipe, recipe_of
+from psoup.aggregates.shelved import shelf_of
+from psoup.answer.asked import plan_of
+from psoup.answer.matches import known_matches
+from psoup.answer.reused import aggregate_of, fold_of, named_folds
+from psoup.errors import PSoupError
+from psoup.plan.nodes import Aggregate, Node
+from psoup.published.records import ClauseRecord, QueryBlock
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL
+
+_MOST = 1_024
+"""Aggregates of a stream that are folded ahead."""
+_STEP = 256
+"""Folds of one step: some tens of milliseconds, but for chunks on disk."""
+
+
+class Standing(NamedTuple):
+    """An aggregate of a clause."""
+
+    sqc_id: int
+    node: Aggregate
+    recipe: Recipe
+
+
+Wanted = tuple[ClauseRecord, Standing]
+
+
+class FoldingAhead:
+    """What has been folded ahead. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._looked: dict[int, tuple[int, int]] = {}
+        """The numbers [first, stop) of chunks that were looked at, by stream."""
+        self._queries: object = None
+        self._standing: dict[int, list[Standing]] = {}
+
+    def step(self, snapshot: Snapshot) -> int:
+        """Fold some of what stands over some chunks; returns how many folds were made, 0 if there is nothing to do."""
+        made = 0
+        self._looked = {stream: looked for stream, looked in self._looked.items() if stream in snapshot.by_id}
+        for view in snapshot.by_id.values():
+            if (view.archived or view.spec.retention.archive) and view.folds.fan > 1:
+                made += self._fold(snapshot, view, _STEP - made)
+            if made >= _STEP:
+                break
+        return made
+
+    def _fold(self, snapshot: Snapshot, view: StreamView, most: int) -> int:
+        """Look at the chunks of a stream that are new, until so many folds are made."""
+        base, made = view.chunks[0].data.number, 0
+        first, stop = self._looked.get(view.stream_id, (base, base + view.archived))
+        wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
+        touched = list[Folds]()
+        for number in range(first - 1, base - 1, -1):  # history that came since
+            if made >= most:
+                break
+            made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched)
+            first = number
+        for number in range(max(stop, base), base + len(view.chunks) - 1):
+            entry = view.chunks[number - base]
+            if made >= most or not _is_ready(entry, wanted):
+                break
+            made += self._of_chunk(snapshot, view, entry, wanted, touched)
+            stop = number + 1
+        self._looked[view.stream_id] = max(first, base), max(stop, base)
+        shelf = shelf_of(view.stream_id, view.chunks, view.archived)
+        if shelf is not None and touched:
+            shelf.shelve(dict.fromkeys(touched), view.folds.fan)
+        return made
+
+    def _of_chunk(
+        self, snapshot: Snapshot, view: StreamView, entry: ChunkEntry, wanted: list[Wanted], touched: list[Folds]
+    ) -> int:
+        """Fold what stands over a chunk, where the matches are known."""
+        made, budget, number = 0, ReadBudget(), entry.data.number
+        for clause, (_, node, recipe) in wanted:
+            folds = named_folds(view, clause, recipe, snapshot.config)
+            if folds.name is None or any((level, number // view.folds.fan**level) in folds.spans for level in range(8)):
+                continue
+            match = known_matches(entry, clause, 0, len(entry.data))
+            if match is not None:
+                with suppress(PSoupError):  # a reader who asks is told
+                    fold = fold_of(node, [match] if match.count or match.errors else [], snapshot, budget)
+                    view.folds.put(folds, (0, number), fold)
+                    touched.append(folds)
+                    made += 1
+        return made
+
+    def _wanted(self, snapshot: Snapshot) -> dict[int, list[Standing]]:
+        """The aggregates that stand, by stream. O(queries that are in no block), once these have changed."""
+        if snapshot.queries is not self._queries:
+            found: dict[int, dict[tuple[int, Recipe], Standing]] = {}
+            for stream_id, sqc_id, plan in _plans(snapshot):
+                node = aggregate_of(plan)
+                recipe = None if node is None or sqc_id >= ALL else recipe_of(node.measures, node.keys)
+                own = found.setdefault(stream_id, {})
+                if node is not None and recipe is not None and len(own) < _MOST:
+                    own.setdefault((sqc_id, recipe), Standing(sqc_id, node, recipe))
+            self._standing = {stream_id: list(own.values()) for stream_id, own in found.items()}
+            self._queries = snapshot.queries
+        return self._standing
+
+
+def _known(snapshot: Snapshot, view: StreamView, standing: list[Standing]) -> Iterator[Wanted]:
+    """The aggregates whose clauses can be evaluated."""
+    for asked in standing:
+        clause = snapshot.clauses.get(asked.sqc_id)
+        if clause is not None and not view.outside.reasons(asked.sqc_id, clause.attributes):
+            yield clause, asked
+
+
+def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
+    """Whether a closed chunk is sealed, and covered as far as it ever will be."""
+    results = entry.results
+    if entry.data.in_memory and results.open is None and not results.evicted:
+        return all(not clause.factors or results.covers(clause.sqc_id) for clause, _ in wanted)
+    return results.open is None
+
+
+def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Node]]:
+    """The stream, the clause and the plan of each query; of a block of equal plans only the first ones."""
+    for record in snapshot.queries.single():
+        yield record.stream_id, record.sqc_id, record.query.plan
+    for block in snapshot.queries.blocks:
+        if isinstance(block, QueryBlock) and aggregate_of(plan := plan_of(block)) is not None:
+            for at in block.standing()[:_MOST].tolist():
+                yield block.stream_id, int(block.sqc_ids[at]), plan

@@ -1,0 +1,44 @@
+"""Folding ahead in a service: a look at what has come every few seconds, on the threads of jobs, beside readers.
+
+every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.answer.ahead
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from psoup.answer.ahead import FoldingAhead
+from psoup.errors import PSoupError
+from psoup.published.snapshot import Snapshot
+from psoup_service.host.host import Host
+from psoup_service.host.threads import Threads, on
+
+EVERY_S = 2.0
+"""Seconds between two looks: chunks stay in memory for longer."""
+
+_log = logging.getLogger(__name__)
+
+
+class Folding:
+    """Folds ahead what aggregates need of chunks that leave the memory, or came to the disk."""
+
+    def __init__(self, host: Host[Snapshot], threads: Threads) -> None:
+        self._host, self._threads = host, threads
+        self._ahead = FoldingAhead()
+
+    async def run(self) -> None:
+        """Look every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.once()
+            except PSoupError as problem:  # nothing depends on it
+                _log.warning("nothing was folded ahead: %s", problem.message)
+
+    async def once(self) -> int:
+        """Fold all that may be folded now; returns how many folds."""
+        total = 0
+        while made := await on(self._threads.jobs, self._ahead.step, self._host.snapshot()):
+            total += made
+        return total
