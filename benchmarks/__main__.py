@@ -38,6 +38,7 @@ from benchmarks import (
     growth,
     invocation,
     joins,
+    joins_adapt,
     joins_large,
     joins_many,
     one,
@@ -77,7 +78,9 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "aggregate.many": tables.aggregate_rows,
     "sync": sync.rows,
     "search": point.rows,
-    "join": lambda run: chain(joins.rows(run), joins_many.rows(run), joins_large.rows(run), point.join_rows(run)),
+    "join": lambda run: chain(
+        joins.rows(run), joins_adapt.rows(run), joins_many.rows(run), joins_large.rows(run), point.join_rows(run)
+    ),
     "aggregate": lambda run: chain(aggregates.rows(run), buckets.rows(run)),
     "push.grpc": wire.push_rows,
     "push.far": far.rows,

@@ -22,6 +22,7 @@ from psoup.answer.source_rows import Reading
 from psoup.columns import Array
 from psoup.config import JoinLimits
 from psoup.joins.joined import Joined, joined
+from psoup.joins.policies import Learned
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, ascends, pairs_by_band, pairs_by_key, together
 from psoup.kernels.paired import pair_small
@@ -32,6 +33,7 @@ _FIRST = 8_192
 """Rows that are given out at first at most, if all are wanted: each piece costs some 20 us beside its rows."""
 _SMALL, _LOOKED = 16_384, 65_536
 """Rows of a side, and places looked at, up to which pairs are found in one call, in some 0.1 ms."""
+_REMEMBERED = 1_024
 SHARED = 50_000
 """Rows of both sides from which on their keys are gathered on two threads: some 150 us each."""
 
@@ -57,11 +59,35 @@ def found_in(node: Join, sides: Sequence[MatchedSide], reading: Reading, *, few:
     Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
     """
     limits = reading.joins if few else _for_all(reading.joins)
-    routed = partial(joined, node, sides, now=reading.now, texts=reading.texts, budget=reading.budget, limits=limits)
+    learned = _learned_of(node) if len(sides) > 2 else None
+    routed = partial(
+        joined,
+        node,
+        sides,
+        now=reading.now,
+        texts=reading.texts,
+        budget=reading.budget,
+        limits=limits,
+        learned=learned,
+    )
     direct = direct_join(node)
     if direct is not None and sides[0].in_memory and sides[1].in_memory:
         return Direct(direct, sides, Room(limits, reading.budget), reading.run, routed)
     return routed()
+
+
+def _learned_of(node: Join) -> Learned:
+    """What joins of this plan saw of their steps: queries of one form share it."""
+    known = _learned.get(id(node))
+    if known is None:
+        if len(_learned) >= _REMEMBERED:
+            _learned.clear()
+        known = _learned[id(node)] = node, Learned()
+    return known[1]
+
+
+_learned: dict[int, tuple[Join, Learned]] = {}
+"""By the identity of the node, not used again while it is here."""
 
 
 @lru_cache

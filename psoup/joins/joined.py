@@ -19,7 +19,7 @@ from psoup.joins.builds import Builds, all_rows
 from psoup.joins.eddy import Eddy, Routes, taken
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.ordered import in_from_order
-from psoup.joins.policies import Greedy, Policy
+from psoup.joins.policies import Greedy, Learned, Policy
 from psoup.joins.rest import Rest
 from psoup.joins.room import Room
 from psoup.joins.side import JoinSide
@@ -41,13 +41,16 @@ def joined(
     budget: ReadBudget = UNBOUNDED,
     limits: JoinLimits = _LIMITS,
     policy: Policy | None = None,
+    learned: Learned | None = None,
 ) -> Joined:
     """The tuples of a join, in pieces: int64 rows of each side, all pieces together ascending in the order of FROM.
+
+    `learned`: what earlier joins of the plan saw, for a policy of its own; what this one sees is left there.
 
     Nothing is done before the first piece is asked for. Raises ResourceExhausted (JOIN_BUDGET), and what `budget` and
     sides raise.
     """
-    return Joined(node, sides, now, texts, budget, limits, policy or Greedy())
+    return Joined(node, sides, now, texts, budget, limits, policy or (learned or Learned()).policy(), learned)
 
 
 class Joined(Iterator[list[Array]]):
@@ -62,8 +65,10 @@ class Joined(Iterator[list[Array]]):
         budget: ReadBudget,
         limits: JoinLimits,
         policy: Policy,
+        learned: Learned | None = None,
     ) -> None:
         self._node, self._sides, self._limits, self._policy = node, sides, limits, policy
+        self._learned = learned
         self._room = Room(limits, budget)
         self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None
         self._key_errors = 0
@@ -78,6 +83,8 @@ class Joined(Iterator[list[Array]]):
         """Give back what it holds: there is no next piece. Idempotent."""
         self._pieces = iter(())
         self._room.close()
+        if self._learned is not None and isinstance(self._policy, Greedy):
+            self._learned.keep(self._policy)
 
     @property
     def errors(self) -> int:

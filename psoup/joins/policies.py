@@ -4,7 +4,8 @@
     Lottery   a step wins with the tickets it has: one for each tuple it was given, one less for each it made of them
     Greedy    the step that leaves the fewest tuples for its cost, by what was seen lately; sometimes another one
 
-A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan.
+A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. What
+Greedy saw is kept with the plan (`Learned`), so that a join of few pieces need not try every step first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _NEAR = 0.1
 """How much worse the step in the order of FROM may be: what it makes need not be sorted."""
 _FADE = 0.75
 """The weight that what was seen has after one more piece."""
+_MOST = 1_024
+"""Steps of a plan that are kept: eight sources have no more, unless their factors name many operands."""
 
 
 class Policy(Protocol):
@@ -76,28 +79,57 @@ class _Seen:
     cost: float = 0.0
     last: int = 0
 
+    def faded(self, weight: float) -> _Seen:
+        """The same with a part of its weight."""
+        return _Seen(weight * self.rows_in, weight * self.rows_out, weight * self.cost, self.last)
+
+
+class Learned:
+    """What the joins of one plan saw of their steps, for the next one; at most of so many steps. Of any thread.
+
+    A join takes a copy and leaves one in place of what is here: of two at a time the one that ends last. It decides in
+    which order steps are taken, never what they find.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[dict[object, _Seen], int] = {}, 0
+
+    def policy(self) -> Greedy:
+        """A policy that knows it: with the weight of few tuples, as it may be of long ago."""
+        policy, (kept, choices) = Greedy(), self._kept
+        for name, seen in kept.items():
+            policy.seen[name] = seen.faded(min(1.0, _FEW / max(seen.rows_in, 1.0)))
+        policy.choices = choices
+        return policy
+
+    def keep(self, policy: Greedy) -> None:
+        """Keep what a policy knows at the end of its join."""
+        if policy.choices > self._kept[1] and len(policy.seen) <= _MOST:
+            self._kept = policy.seen, policy.choices
+
 
 class Greedy:
     """Least growth for its cost first: (rows out / rows in - 1) / (cost / rows in), as seen in the last pieces.
 
-    Of steps that were never taken the exact sizes of the sides decide; small hybrids try them.
+    Of steps that were never taken the exact sizes of the sides decide; small hybrids try them. `seen`: by the names of
+    steps; `choices`: how many it had.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[object, _Seen] = {}
-        self._choices = 0
+        self.seen: dict[object, _Seen] = {}
+        self.choices = 0
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
         """The best by what is known."""
         if len(steps) == 1:
             return steps[0]
-        self._choices += 1
+        self.choices += 1
         if rows <= _FEW:
-            unknown = [step for step in steps if step.name not in self._seen and step.edges]
+            unknown = [step for step in steps if step.name not in self.seen and step.edges]
             if unknown:
                 return min(unknown, key=lambda step: step.share)
-        if self._choices % _EXPLORE == 0:
-            return min(steps, key=lambda step: seen.last if (seen := self._seen.get(step.name)) else 0)
+        if self.choices % _EXPLORE == 0:
+            return min(steps, key=lambda step: seen.last if (seen := self.seen.get(step.name)) else 0)
         ranks = [self._rank(step) for step in steps]
         best = min(ranks)
         first = min(range(len(steps)), key=lambda place: steps[place].source)
@@ -106,14 +138,14 @@ class Greedy:
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
         """Learn what a step did."""
-        seen = self._seen.setdefault(step.name, _Seen())
+        seen = self.seen.setdefault(step.name, _Seen())
         seen.rows_in = _FADE * seen.rows_in + rows_in
         seen.rows_out = _FADE * seen.rows_out + rows_out
         seen.cost = _FADE * seen.cost + cost
-        seen.last = self._choices
+        seen.last = self.choices
 
     def _rank(self, step: Step) -> float:
-        seen = self._seen.get(step.name)
+        seen = self.seen.get(step.name)
         if seen is None or not seen.rows_in:
             return step.share - 1.0
         return (seen.rows_out - seen.rows_in) / max(seen.cost, 1.0)
