@@ -117,7 +117,7 @@ def _codes(views: list[StreamView]) -> Item:
 def _keys(views: list[StreamView]) -> Item:
     """Bytes of the key indexes, for the tuples of which a column has one."""
     size = count = 0
-    for chunk in _chunks(views):
+    for chunk in [entry.data for view in views for entry in view.chunks]:
         indexes = [index.nbytes for index in list(chunk.keyed.values()) if isinstance(index, KeyIndex)]
         size += sum(indexes)
         count += len(chunk) if indexes else 0

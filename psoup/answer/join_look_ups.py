@@ -19,12 +19,12 @@ from psoup.answer.join_sides import MatchedSide
 from psoup.answer.located import count_of
 from psoup.answer.matches import KeptBits, Matches, Packed
 from psoup.answer.source_rows import Reading
-from psoup.columns import Array
-from psoup.data.chunk import ChunkView
+from psoup.columns import Array, float_keys
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import key_numbers
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import AttributeRef, Expr, of_source
+from psoup.joins.keys import whole_keys
 from psoup.matching.key_search import SLOW, KeyFactor, Places
 from psoup.model import Kind
 from psoup.plan.factors import Factor
@@ -34,6 +34,9 @@ _SMALL, _LARGE, _RATIO = 4_096, 32_768, 64
 """Rows of a side that others are looked up by at most, and of one that is cut at least, and how many times as many."""
 _DENSE = 8
 """One in so many rows of a chunk must be among the matches: fewer are read sooner than looked up."""
+_NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
+"""Kinds that compare without a cast, but DECIMAL with DOUBLE, of which the cast is no column."""
+_MOST = 2**63 - 1
 _WORTH = 4
 """The part of the rows that may be left by look-ups that were worth it."""
 
@@ -47,7 +50,7 @@ class _LookUp:
     source: int
     operand: Expr
     large: int
-    column: int
+    column: AttributeRef
 
 
 def cut_down(node: Join, reading: Reading) -> Sides:
@@ -65,8 +68,8 @@ def cut_down(node: Join, reading: Reading) -> Sides:
             return sides
         look_up = min(worth, key=lambda own: counts[own.source] / counts[own.large])
         left.remove(look_up)
-        numbers = _numbers(look_up.operand, MatchedSide(sides[look_up.source], reading.texts, reading.budget))
-        cut = _cut(sides[look_up.large], look_up.column, numbers, reading.keys, reading)
+        numbers = _numbers(look_up, MatchedSide(sides[look_up.source], reading.texts, reading.budget))
+        cut = _cut(sides[look_up.large], look_up.column.index, numbers, reading.keys, reading)
         sides[look_up.large] = cut
         counts[look_up.large] = count_of(cut)
 
@@ -85,9 +88,9 @@ def _look_ups(node: Join) -> list[_LookUp]:
     found = list[_LookUp]()
     for both in operands[: len(node.keys)]:
         for (source, operand), (large, column) in (both, both[::-1]):
-            same = operand.type.kind is column.type.kind and operand.type.scale == column.type.scale
-            if same and large not in computed and isinstance(column, AttributeRef) and _has_index(column):
-                found.append(_LookUp(source, of_source(operand, 0), large, column.index))
+            compares = operand.type.kind is column.type.kind or {operand.type.kind, column.type.kind} <= _NUMBERS
+            if compares and large not in computed and isinstance(column, AttributeRef) and _has_index(column):
+                found.append(_LookUp(source, of_source(operand, 0), large, column))
     return found
 
 
@@ -95,23 +98,35 @@ def _has_index(column: AttributeRef) -> bool:
     return column.index >= 0 and column.type.kind is not Kind.BOOLEAN
 
 
-def _numbers(operand: Expr, side: MatchedSide) -> Array:
-    """The different values of an operand as key indexes have them, int64."""
-    (column,) = side.columns([operand])
-    numbers = key_numbers(column)
-    return np.unique(numbers if column.valid is None else numbers[column.valid])
+def _numbers(look_up: _LookUp, side: MatchedSide) -> Array:
+    """The different values of an operand that the column may have, as its key indexes have them: int64."""
+    (own,) = side.columns([look_up.operand])
+    wanted, kinds = look_up.column.type, (own.type.kind, look_up.column.type.kind)
+    if own.valid is not None:
+        own = own.take(np.flatnonzero(own.valid))
+    if kinds == (Kind.DOUBLE, Kind.BIGINT):
+        whole, can = whole_keys(own.values, "eq")
+        return np.unique(whole[can])
+    if kinds == (Kind.BIGINT, Kind.DOUBLE):
+        floats = own.values.astype(np.float64)
+        back, can = whole_keys(floats, "eq")
+        return np.unique(float_keys(floats[can & (back == own.values)]))
+    if wanted.scale == own.type.scale:
+        return np.unique(key_numbers(own))
+    factor = 10 ** abs(wanted.scale - own.type.scale)
+    if wanted.scale < own.type.scale:
+        return np.unique(own.values[own.values % factor == 0] // factor)
+    most = _MOST // factor
+    return np.unique(own.values[(own.values <= most) & (own.values >= -most)] * factor)
 
 
 def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom, reading: Reading) -> Sequence[Matches]:
     """The matches with one of some values in a column, as far as chunks have an index of it; at least one row."""
     kept: list[Matches | None] = list(matches)
-    dense = [
-        (k, match.data, match.count)
-        for k, match in enumerate(matches)
-        if isinstance(match.data, ChunkView) and match.count * _DENSE >= len(match.data)
-    ]
+    dense = [(k, match.data, match.count) for k, match in enumerate(matches) if match.count * _DENSE >= len(match.data)]
     for k, chunk, _ in dense:
-        weight = SLOW if k == len(matches) - 1 else room.probes  # the last may be open, and another one soon
+        soon = k < len(matches) - 1 and chunk.in_memory  # the last may be open, and another one next time
+        weight = room.probes if soon else SLOW
         if room.probed(chunk, column, weight):
             reading.budget.check()
             room.make(chunk, column)

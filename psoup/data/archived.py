@@ -16,6 +16,7 @@ from typing import Protocol, overload
 import numpy as np
 
 from psoup.columns import Array, Column
+from psoup.data.keyed import Keyed
 from psoup.data.sidecars import Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
@@ -130,6 +131,11 @@ class Chunk(Protocol):
         ...
 
     @property
+    def keyed(self) -> Keyed:
+        """Key indexes of its columns; see `psoup.data.key_room`."""
+        ...
+
+    @property
     def in_memory(self) -> bool:
         """Whether columns are at hand without reading."""
         ...
@@ -157,6 +163,8 @@ class ArchivedChunk:
     last_time: int
     zones: Mapping[int, Zone]
     source: ChunkSource = field(compare=False, repr=False)
+    keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
+    """As that of a chunk in memory; see `psoup.data.key_room`."""
 
     in_memory = False
     nbytes = 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import islice
 from weakref import ref
 
-from psoup.data.chunk import ChunkView
+from psoup.data.archived import Chunk
 from psoup.data.keyed import USELESS, Keyed, KeyIndex, key_index
 
 _ASKED = 16
@@ -39,7 +39,7 @@ class KeyRoom:
         """Bytes of all indexes that are somewhere in use. O(indexes)."""
         return sum(size for *_, size in list(self._made.values()))
 
-    def probed(self, chunk: ChunkView, column: int, weight: int) -> bool:
+    def probed(self, chunk: Chunk, column: int, weight: int) -> bool:
         """Note that a column of a closed chunk was looked through; whether it should have an index by now. O(1)."""
         times = chunk.keyed.get(column, 0)
         if not isinstance(times, int) or times == USELESS:
@@ -47,8 +47,8 @@ class KeyRoom:
         chunk.keyed[column] = times + weight
         return times + weight >= self.probes
 
-    def make(self, chunk: ChunkView, column: int) -> bool:
-        """Give a column of a closed chunk its index, if there is room for it. O(rows): some 700 us."""
+    def make(self, chunk: Chunk, column: int) -> bool:
+        """Give a column of a closed chunk its index, if there is room for it. O(rows): some 700 us, and reading."""
         index = key_index(chunk.columns[column])
         if index is None:
             chunk.keyed[column] = USELESS

@@ -192,7 +192,7 @@ class _Keys:
         keys = self._made.get(name)
         if keys is None:
             source, expr = operand
-            keys, can = _whole_keys(self._columns[source][expr].values, operator)
+            keys, can = whole_keys(self._columns[source][expr].values, operator)
             self._only(source, can)
             self._made[name] = keys
         return keys
@@ -216,7 +216,7 @@ class _Keys:
             self._made[source, expr, "ranked" if ordered else "text"] = keys
 
 
-def _whole_keys(values: Array, operator: str) -> tuple[Array, Array]:
+def whole_keys(values: Array, operator: str) -> tuple[Array, Array]:
     """Integers for float64 values, and which of these any BIGINT can satisfy: whole OP value is whole OP' integer."""
     floor, ceiling = np.floor(values), np.ceil(values)
     above = ~(values < _LIMIT)  # also NaN, which is greatest

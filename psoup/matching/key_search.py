@@ -105,7 +105,7 @@ class KeySearch:
 
         O(parts + rows found).
         """
-        indexed = [chunk.keyed for chunk, _, _ in parts if isinstance(chunk, ChunkView) and chunk.keyed]
+        indexed = [chunk.keyed for chunk, _, _ in parts if chunk.keyed]
         found, looked = list[tuple[int, LookedUp]](), list[Places]()
         for column, factor in self._factors:
             index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
@@ -127,7 +127,7 @@ class KeySearch:
             found += places.taken(fewest, parts)
         return found, np.flatnonzero(fewest == _TOO_MANY).tolist()
 
-    def note(self, chunk: ChunkView, column: int, weight: int = 1) -> None:
+    def note(self, chunk: Chunk, column: int, weight: int = 1) -> None:
         """Note that a column of a closed chunk was searched for few rows; it may have its index then."""
         if column >= 0 and self._room.probed(chunk, column, weight) and self._left > 0:
             self._left -= 1
@@ -180,7 +180,7 @@ class Places:
         self._by_key = by_key
         self.numbers, self._indexes = list[int](), list[KeyIndex]()
         for number, (chunk, _, _) in enumerate(parts):
-            index = chunk.keyed.get(by_key.column) if isinstance(chunk, ChunkView) else None
+            index = chunk.keyed.get(by_key.column)
             if isinstance(index, KeyIndex):
                 index.used = True
                 self.numbers.append(number)
@@ -219,9 +219,13 @@ class Places:
 
 def _holding(chunk: Chunk, column: int, texts: frozenset[bytes], rows: Array) -> Array:
     """The rows, few, that hold one of some texts."""
-    ends, data = chunk.columns[column].values, chunk.columns[column].data
+    if not chunk.in_memory:
+        taken = chunk.take(column, rows)
+        ends, data, rows_of = taken.values, taken.data, np.arange(len(rows))
+    else:
+        ends, data, rows_of = chunk.columns[column].values, chunk.columns[column].data, rows
     assert data is not None
-    spans = zip(ends[rows].tolist(), ends[rows + 1].tolist(), strict=True)
+    spans = zip(ends[rows_of].tolist(), ends[rows_of + 1].tolist(), strict=True)
     holding: Array = np.array([data[start:stop].tobytes() in texts for start, stop in spans], np.bool_)
     return rows if holding.all() else rows[holding]
 

@@ -117,7 +117,7 @@ class Search:
 
     def may_look_up(self, chunks: Sequence[Chunk]) -> bool:
         """Whether some of the chunks may have a key index. O(chunks)."""
-        return self._keys is not None and any(chunk.keyed for chunk in chunks if isinstance(chunk, ChunkView))
+        return self._keys is not None and any(chunk.keyed for chunk in chunks)
 
     def look_up(
         self, parts: Sequence[Part], budget: ReadBudget = UNBOUNDED
@@ -137,7 +137,8 @@ class Search:
     def _satisfied(self, chunk: Chunk, found: LookedUp, budget: ReadBudget) -> SearchResult:
         """The rows that were looked up which satisfy the factors that are left."""
         offsets, decided = found.offsets, found.decided
-        assert isinstance(chunk, ChunkView)
+        if not isinstance(chunk, ChunkView):
+            return self._tested(chunk, offsets, [factor for factor in self._factors if factor is not decided], budget)
         for _, index, interval in self._ordered:
             low, high = np.searchsorted(offsets, _cut(chunk, index, interval, 0, len(chunk)))
             offsets = offsets[low:high]
@@ -191,6 +192,8 @@ class Search:
             last = _LAST if interval.high is None else int(interval.high) - 1
             offsets = chunk.source.within(chunk.attribute(index), low, last)
             if offsets is not None:
+                if self._keys is not None and are_few(len(offsets) / len(chunk), len(chunk)):
+                    self._by_key.note(chunk, index)
                 first, end = np.searchsorted(offsets, (start, stop))
                 others = [other for other in self._factors if other is not factor]
                 return self._tested(chunk, offsets[first:end], others, budget)

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 
 from psoup.answer.window import in_memory
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.data.archived import ArchivedChunk
+from psoup.data.keyed import KeyIndex
 from psoup.errors import FailedPrecondition, Internal
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
@@ -371,3 +373,23 @@ def test_what_was_stored_leaves_the_memory_though_nothing_comes_any_more(soup: R
     assert parts(soup) == (9, 2)
     assert soup.engine.bill()["tuples_bytes"] == soup.admission.reserved_bytes < before / 4
     assert values(soup, soup.register("SELECT x FROM s BEGIN (START)")) == list(range(640))
+
+
+@pytest.mark.parametrize("where", ["r = 5", "w = 'w77'", "r = 5 AND x > 200", "r IN (5, 7) AND k < 8", "r = 900"])
+def test_chunks_on_disk_that_are_searched_often_are_looked_up(tmp_path: Path, where: str) -> None:
+    config = replace(SMALL, shape=Shape(key_probes=1), results_bytes=1 << 40)
+    soup = RestartingPSoup(config, VirtualClock(0), tmp_path / "data", cache_bytes=0)
+    make_archive(soup)
+    query = soup.register(f"SELECT x FROM s WHERE {where} BEGIN (START)")
+    expected = values(soup, query)
+    for _ in range(9):
+        assert values(soup, query) == expected
+    indexes = [index for chunk in archive_of(soup) for index in chunk.keyed.values() if isinstance(index, KeyIndex)]
+    assert bool(indexes) == (where not in ("w = 'w77'", "r IN (5, 7) AND k < 8", "r = 900"))
+    other = soup.register("SELECT x FROM s WHERE r = 6 BEGIN (START)")
+    assert values(soup, other) == [x for x in range(641) if x * 37 % 101 == 6 and x < 640]
+    soup.check()
+    for chunk in archive_of(soup):
+        chunk.keyed.clear()
+    assert values(soup, query) == expected
+    soup.store.close()

@@ -16,6 +16,7 @@ from psoup.sql import create_stream
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder
+from psoup_storage.durable.chunks.sidecars import SidecarFolder
 
 CREATE = (
     "CREATE STREAM s (a BIGINT, n BIGINT, d DECIMAL(9, 2), e DECIMAL(18, 0), t TIMESTAMP NOT NULL, y DATE, w TEXT,"
@@ -63,7 +64,7 @@ def decimals(values: Array, precision: int, scale: int) -> pa.Array:
 
 
 def archived(path: Path, spec: StreamSpec, chunk: ChunkView, cache: ColumnCache) -> ArchivedChunk:
-    folder = ChunkFolder(path, cache, Covers(path))
+    folder = ChunkFolder(path, cache, Covers(path), SidecarFolder(path))
     return folder.archived(spec, folder.write(1, spec, chunk, None))
 
 

@@ -361,7 +361,7 @@ def _check_hot(shelf: Shelf, entry: Shelved) -> None:
     ensure((data.times[:-1] <= data.times[1:]).all(), shelf, "a chunk is out of time order", chunk=number)
     lengths = {len(column) for column in data.columns}
     ensure(lengths <= {len(data)}, shelf, "a column has another length", chunk=number, length=len(data), of=lengths)
-    for column, index in list(data.keyed.items()) if isinstance(data, ChunkView) else ():
+    for column, index in list(data.keyed.items()):
         if isinstance(index, KeyIndex):
             index.check(data.columns[column])
     if file is not None:

@@ -176,7 +176,12 @@ class StoredColumns:
         found: _Rows | None = self._cache.known(key)
         if found is not None:
             return found.rows
-        if self._cache.known(key[:2]) is not None or (values := self._numbers(attribute, None)) is None:
+        whole: Column | None = self._cache.known(key[:2])
+        if whole is None:
+            values = self._numbers(attribute, None)
+        else:
+            values = whole.order_keys() if whole.valid is None and has_pages(attribute.type) else None
+        if values is None:
             return None
         mask: Array = np.empty(len(values), np.uint8)
         range_mask(values, low, last, mask)
