@@ -39,6 +39,7 @@ from benchmarks import (
     invocation,
     joins,
     joins_adapt,
+    joins_kept,
     joins_large,
     joins_many,
     one,
@@ -79,7 +80,12 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "sync": sync.rows,
     "search": point.rows,
     "join": lambda run: chain(
-        joins.rows(run), joins_adapt.rows(run), joins_many.rows(run), joins_large.rows(run), point.join_rows(run)
+        joins.rows(run),
+        joins_adapt.rows(run),
+        joins_many.rows(run),
+        joins_kept.rows(run),
+        joins_large.rows(run),
+        point.join_rows(run),
     ),
     "aggregate": lambda run: chain(aggregates.rows(run), buckets.rows(run)),
     "push.grpc": wire.push_rows,

@@ -62,6 +62,7 @@ class Case:
     select: str
     where: str
     frames: Callable[[Frames], pl.DataFrame] | None = None
+    keep_pairs: bool = False
     local: LocalPSoup = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,9 +75,10 @@ class Case:
         for name, columns in self.streams.items():
             self.local.execute(f"CREATE STREAM {name} ({', '.join(f'{column} BIGINT' for column in columns)})")
         sources = ", ".join(f"{name} [ROWS {self.window}]" for name in self.streams)
-        query: int = self.local.register(f"SELECT {self.select} FROM {sources} WHERE {self.where}")
+        statement = f"SELECT {self.select} FROM {sources} WHERE {self.where}"
+        query: int = self.local.register(statement, keep_pairs=self.keep_pairs)
         tables = {name: pa.table(columns) for name, columns in self.streams.items()}
-        for start in range(0, self.window + OPEN, BATCH):
+        for start in range(0, max(map(len, tables.values())), BATCH):
             for name, table in tables.items():
                 self.local.push(name, table.slice(start, BATCH))
         self.local.maintain()

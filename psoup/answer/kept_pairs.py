@@ -21,13 +21,13 @@ import numpy as np
 from psoup.answer.found import found_in
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
-from psoup.answer.matches import KeptBits, Matches, Packed
+from psoup.answer.marked import bits_of, cut_by_marks
+from psoup.answer.matches import Matches, Packed
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
 from psoup.joins.kept import PairRow, PairTable
 from psoup.joins.ordered import in_from_order
 from psoup.joins.room import Room
-from psoup.kernels.columns import mask_to_bits
 from psoup.kernels.kept import meet_kept, number_rows
 from psoup.plan.nodes import Join
 
@@ -38,7 +38,6 @@ _HOLES = 4
 _SHIFT = 16
 _BYTES = 64
 """Bytes for each pair, meanwhile."""
-_NO_BITS: Array = np.zeros(0, np.uint64)
 
 Side = Sequence[Matches]
 
@@ -146,7 +145,7 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
     spans: Array = np.full((len(rights), 3), -1, np.int64)
     bits = list[Array]()
     for place, match in enumerate(rights):
-        start, stop, own = _bits(match)
+        start, stop, own = bits_of(match)
         spans[place, :2] = start, stop
         if len(own):
             spans[place, 2] = len(bits)
@@ -157,7 +156,7 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
         together[place, : len(own)] = own
     out, at = np.empty((2, use.pairs + 1), np.int64), 0
     for place, row, blocks in use.rows:
-        start, stop, own = _bits(lefts[place])
+        start, stop, own = bits_of(lefts[place])
         has = np.flatnonzero(blocks >= 0)
         span: Array = np.array([start, stop], np.int64)
         at = meet_kept(
@@ -166,29 +165,14 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
     return [out[0, :at], out[1, :at]]
 
 
-def _bits(match: Matches) -> tuple[int, int, Array]:
-    """The rows of a match: from where to where, and their bits, or none if these are all. O(rows), or less."""
-    if isinstance(match, KeptBits):
-        return 0, len(match.data), match.bits
-    if isinstance(match, Packed) and match.held is None:
-        return match.start, match.start + match.count, _NO_BITS
-    offsets = match.offsets
-    start, stop = int(offsets[0]), int(offsets[-1]) + 1
-    if stop - start == len(offsets):
-        return start, stop, _NO_BITS
-    mask: Array = np.zeros(len(match.data), np.uint8)
-    mask[offsets] = 1
-    bits: Array = np.zeros(-(-len(mask) // 64), np.uint64)
-    mask_to_bits(mask, 0, bits)
-    return start, stop, bits
-
-
 def _found(node: Join, hole: _Hole, sides: Sequence[Side], reading: Reading) -> list[Array] | None:
     """The pairs of parts of both sides as codes; None if they are too many to be sorted, or on disk, or errors."""
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
     part = replace(reading, matches=parts)
     limits = reading.texts, reading.budget, reading.joins.bytes
-    cut = cut_down(node, part)
+    cut = cut_by_marks(node, cut_down(node, part), part)
+    if not all(cut):
+        return [np.zeros(0, np.int64)] * 2
     of = [_places(side, parts[k], hole[k]) for k, side in enumerate(cut)]
     matched = [MatchedSide(side, *limits) for side in cut]
     if not all(side.in_memory for side in matched):

@@ -47,6 +47,28 @@ def meet_kept(left, right, starts, blocks, number, span, left_bits, numbers, spa
 
 
 @njit(cache=True, nogil=True)
+def marked_rows(keys, start, stop, bits, factor, shift, marks, rows):
+    """Write the rows from `start` to `stop` whose key has its bit set in `marks`; returns how many.
+
+    keys: int64[n]; bits: uint64[w], those of the rows that count, or of no length: all; factor, shift, marks: of
+    `buckets.mark_keys`; read. rows: uint16[stop - start + 1], written, scratch behind the rows. O(stop - start).
+    """
+    kept, every = np.uint64(0), bits.shape[0] == 0
+    for i in range(np.uint64(start), np.uint64(stop)):
+        bit = (np.uint64(keys[i]) * factor) >> shift
+        rows[kept] = i
+        kept += (marks[bit >> np.uint64(6)] >> (bit & _WORD)) & _ONE
+    if every:
+        return np.int64(kept)
+    count = np.uint64(0)
+    for place in range(kept):
+        row = np.uint64(rows[place])
+        rows[count] = rows[place]
+        count += (bits[row >> np.uint64(6)] >> (row & _WORD)) & _ONE
+    return np.int64(count)
+
+
+@njit(cache=True, nogil=True)
 def number_rows(codes, marks, rows, positions):
     """Write each code once, ascending, and where it stands among these; returns how many there are.
 

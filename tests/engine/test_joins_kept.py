@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import joined_rows, kept_pairs
+from psoup.answer import joined_rows, kept_pairs, marked
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt, InvalidInput
@@ -96,6 +96,11 @@ def compare(soup: LocalPSoup, ids: list[int], used: list[bool]) -> int:
 @pytest.mark.parametrize("factor", FACTORS)
 def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_pairs, "_FEW", 60)
+    monkeypatch.setattr(marked, "_LARGE", 60)
+    monkeypatch.setattr(marked, "_RATIO", 2)
+    cut: list[int] = []
+    kernel = marked.marked_rows
+    monkeypatch.setattr(marked, "marked_rows", lambda *given: cut.append(kernel(*given)) or cut[-1])
     rng = np.random.default_rng(len(factor))
     soup = LocalPSoup(SMALL, VirtualClock(0), verify="all")
     streams(soup, "RETENTION 500 ROWS")
@@ -118,6 +123,7 @@ def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monk
         soup.engine.check()
     assert rows > 100
     assert used.count(True) > 10
+    assert bool(cut) == (factor in FACTORS[:2]), "a key of whole numbers, and no others"
     soup.unregister_many(ids)
     assert not tables(soup)
     soup.engine.check()

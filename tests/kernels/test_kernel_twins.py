@@ -63,6 +63,7 @@ SCRATCH = {
     "pairs.emit_pairs": (8, 9),
     "pairs.keep_pairs": (3, 4),
     "kept.meet_kept": (10, 11),
+    "kept.marked_rows": (7,),
     "named.count_offsets": (1,),
     "named.place_by_offset": (8,),
     "named.place_bits": (4,),
@@ -84,6 +85,7 @@ SCRATCH = {
 
 KEPT = {
     "buckets.keep_marked": 5,
+    "kept.marked_rows": 7,
     "runs.find_pairs": 6,
     "runs.keys_to_rows": 0,
     "runs.name_slots": 0,

@@ -131,7 +131,20 @@ def meet_kept(rng: Rng) -> Arguments:
     return left, right, starts, blocks, int(rng.integers(0, 9)), span, left_bits, numbers, spans, bits, *out, at
 
 
+def marked_rows(rng: Rng) -> Arguments:
+    """Rows of a chunk, all or some, of which some keys are marked."""
+    start, stop = np.sort(rng.integers(0, 129, 2)).tolist()
+    bits = rng.integers(0, 2**63, 2).astype(np.uint64) if rng.random() < 0.5 else np.zeros(0, np.uint64)
+    shift, marks = np.uint64(56), rng.integers(0, 2**63, 4).astype(np.uint64)
+    odd = np.uint64(0x9E37_79B9_7F4A_7C15)
+    return _keys(rng, 128), start, stop, bits, odd, shift, marks, np.zeros(stop - start + 1, np.uint16)
+
+
 def number_rows(rng: Rng) -> Arguments:
     """Codes that come several times, or none."""
     codes = rng.integers(0, int(rng.choice([3, 640])), int(rng.integers(0, 60)))
     return codes, np.zeros(10, np.uint64), np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int32)
+
+
+KEPT = {"kept.meet_kept": meet_kept, "kept.marked_rows": marked_rows, "kept.number_rows": number_rows}
+"""The cases of `psoup.kernels.kept`."""

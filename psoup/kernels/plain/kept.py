@@ -44,6 +44,18 @@ def meet_kept(
     return at
 
 
+def marked_rows(
+    keys: Array, start: int, stop: int, bits: Array, factor: int, shift: int, marks: Array, rows: Array
+) -> int:
+    """See the kernel."""
+    here = np.arange(start, stop)
+    hashes = (keys[start:stop].view(np.uint64) * np.uint64(factor)) >> np.uint64(shift)
+    marked = np.unpackbits(marks.view(np.uint8), bitorder="little").astype(np.bool_)[hashes.astype(np.int64)]
+    kept = here[marked & _have(here, start, stop, bits if len(bits) else None)]
+    rows[: len(kept)] = kept
+    return len(kept)
+
+
 def number_rows(codes: Array, marks: Array, rows: Array, positions: Array) -> int:
     """See the kernel."""
     distinct, back = np.unique(codes, return_inverse=True)
