@@ -15,10 +15,10 @@ latest windows are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from psoup.aggregates.keys import Keys
+from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 
 _INNER = 4
@@ -80,6 +80,8 @@ class Folds:
     """The folds of one clause for one recipe. Any thread: spans come and go in single steps, and are never changed."""
 
     recipe: Recipe
+    tables: KeyTables = field(default_factory=KeyTables)
+    """Keys of groups that the folds of other clauses have too."""
     spans: dict[Span, Fold] = field(default_factory=dict)
     inner: dict[tuple[int, int], Fold] = field(default_factory=dict)
     """The folds of chunks [first, stop) of the latest windows."""
@@ -101,7 +103,7 @@ class Folds:
         What all chunks come to is kept if it has at most so many bytes.
         """
         known, made = dict(self.spans), dict[Span, Fold]()
-        runs = self._folded(lacking(known, first, stop, fan), leaf)
+        runs = {run: self.shared(fold) for run, fold in self._folded(lacking(known, first, stop, fan), leaf).items()}
         made.update(((0, run.start), fold) for run, fold in runs.items() if len(run) == 1)
         others = {run.start: fold for run, fold in runs.items() if len(run) > 1}
 
@@ -116,10 +118,11 @@ class Folds:
             return [fold]
 
         whole = join([part for span in cover(first, stop, fan) for part in found(*span)])
-        made = {span: fold for span, fold in made.items() if fold.pays}
+        if whole.keys:
+            whole = self.tables.numbered(self.recipe.keys, whole)
+        made = {span: self.shared(fold) for span, fold in made.items() if fold.pays}
         self.spans.update(made)
         size = sum(fold.nbytes for fold in made.values())
-        whole = whole if not whole.keys else replace(whole, numbers=Keys.of(whole.keys))
         self.beyond = stop - first if whole.nbytes > most else None
         if self.beyond is None:
             for old in list(self.inner)[: 1 - _INNER]:
@@ -129,6 +132,10 @@ class Folds:
             size += whole.nbytes
         self.nbytes += size
         return whole, size
+
+    def shared(self, fold: Fold) -> Fold:
+        """The fold, with the keys that others have too."""
+        return self.tables.shared(self.recipe.keys, fold) if fold.keys else fold
 
     def _folded(self, missing: list[range], leaf: Leaf) -> dict[range, Fold]:
         """Fold runs of chunks: each chunk by itself, if a fold of the last one pays, else those of a run together."""
@@ -178,6 +185,7 @@ class FoldRoom:
         self.limit, self.fan = limit, fan
         self._kept: dict[tuple[int, Recipe], Folds] = {}
         self._held = self._changes = 0
+        self._tables = KeyTables()
 
     @property
     def held(self) -> int:
@@ -193,7 +201,7 @@ class FoldRoom:
         """The folds of a clause; None if nobody has asked for the like before, which is noted."""
         folds = self._kept.get((sqc_id, recipe))
         if folds is None:
-            self._kept[sqc_id, recipe] = Folds(recipe)
+            self._kept[sqc_id, recipe] = Folds(recipe, self._tables)
             self._grow(_FOLDS_BYTES)
         return folds
 
@@ -235,7 +243,7 @@ class FoldRoom:
     def put(self, folds: Folds, span: Span, fold: Fold) -> None:
         """Keep the fold of a span, if that pays. O(1)."""
         if fold.pays and span not in folds.spans:
-            folds.spans[span] = fold
+            folds.spans[span] = fold = folds.shared(fold)
             folds.nbytes += fold.nbytes
             self._grow(fold.nbytes)
 

@@ -33,19 +33,21 @@ class Keys:
         self._room = Room(np.int64)
         self._ordered = 0
         """So many numbers are in the order of their keys, if there are no more."""
+        self.given: tuple[Column, ...] = ()
+        """The keys that were given at once, in their order."""
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Keys:
         """Groups by keys that are given in their order: their numbers are their places."""
         own = cls([column.type for column in columns], len(columns[0]) + 1, lambda size: None)
         own.number(columns)
-        own._ordered = own.count
+        own._ordered, own.given = own.count, tuple(columns)
         return own
 
     def fork(self, most: int, hold: Hold) -> Keys:
         """The same groups with the same numbers, for a reader that may number more; see `Numbers.fork`. O(keys)."""
         own = Keys.__new__(Keys)
-        own._ordered = self._ordered
+        own._ordered, own.given = self._ordered, self.given
         own._single = [each.fork(most, hold) for each in self._single]
         own._pairs = [each.fork(most, hold) for each in self._pairs]
         own._room = Room(np.int64)

@@ -76,20 +76,27 @@ class Recipe:
         """The fold of neighbouring spans; their groups are told apart first, so that each state is made once."""
         if len(folds) == 1:
             return folds[0]
-        keys = Keys([key.type for key in self.keys], most, hold)
-        numbers = [keys.number(fold.keys).copy() for fold in folds]
-        order = keys.order()
         hold(sum(fold.nbytes for fold in folds))
-        places = places_in(order)
+        columns, places = self._groups_of(folds, most, hold)
         states = []
         for at, folding in enumerate(self.foldings):
-            state = folding.empty(len(order))
-            for fold, own in zip(folds, numbers, strict=True):
-                state = folding.combine(state, fold.states[at], places[own])
+            state = folding.empty(len(columns[0]))
+            for fold, own in zip(folds, places, strict=True):
+                state = folding.combine(state, fold.states[at], own)
             states.append(state)
         counts = np.array([(0, 0, 0), *[(fold.matched, fold.errors, fold.failed) for fold in folds]])
         matched, errors, failed = counts.sum(0).tolist()
-        return Fold(matched, errors, failed, tuple(states), tuple(keys.columns(order)))
+        return Fold(matched, errors, failed, tuple(states), columns)
+
+    def _groups_of(self, folds: list[Fold], most: int, hold: Hold) -> tuple[tuple[Column, ...], list[Array]]:
+        """The keys of all folds in their order, and the places of the groups of each fold among them."""
+        if folds and all(fold.keys is folds[0].keys for fold in folds):
+            return folds[0].keys, [np.arange(folds[0].groups)] * len(folds)
+        keys = Keys([key.type for key in self.keys], most, hold)
+        numbers = [keys.number(fold.keys).copy() for fold in folds]
+        order = keys.order()
+        places = places_in(order)
+        return tuple(keys.columns(order)), [places[own] for own in numbers]
 
     def combined(self, states: Sequence[State], fold: Fold) -> list[State]:
         """States with a fold of later rows; the states are used up, the fold stays as it is."""
@@ -123,7 +130,7 @@ class Fold:
 
     @property
     def nbytes(self) -> int:
-        """Bytes, about."""
+        """Bytes, about: as if no other fold had the same keys."""
         numbers = 0 if self.numbers is None else self.numbers.nbytes
         return _SPAN_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
 

@@ -71,6 +71,6 @@ def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) 
     spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)
     if shelf is not None:
-        known = Folds(recipe, spans, name=name_of(view.stream_id, clause.factors, recipe, texts.value))
+        known = Folds(recipe, spans=spans, name=name_of(view.stream_id, clause.factors, recipe, texts.value))
         shelf.fetch(known, base, stop, view.folds.fan)
     return spans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import Counter
 from typing import Any
@@ -117,6 +118,29 @@ def test_a_chunk_whose_keys_all_differ_is_grouped_from_its_rows_and_only_the_win
         assert rows == [{"n": n, "c": counts[n], "s": n * counts[n]} for n in range(1_000)]
     assert {level for level, _ in folds.spans} == {3}, "nodes of 64 chunks, of 1,000 groups, pay"
     soup.check()
+
+
+def test_folds_that_have_the_same_groups_share_a_table_of_their_keys() -> None:
+    soup = folding(2)
+    _pushed(soup, [k % 9 for k in range(700)], [f"text {k % 9}" for k in range(700)])
+    for measure in ("count(*)", "max(x)"):
+        for where in ("", "WHERE n <> 3"):
+            query = soup.register(f"SELECT s, {measure} AS m FROM t {where} GROUP BY s")
+            expected = [f"text {k}" for k in range(9) if k != 3 or not where]
+            for window in ("", "BEGIN (NOW - 630 ROWS)", "BEGIN (NOW - 500 ROWS)", ""):
+                assert soup.invoke(query, window=window or None).to_table().column("s").to_pylist() == expected
+    room = soup.engine.snapshot().stream("t", "default").folds
+    folds = [fold for *_, each in room.kept() for fold in [*each.spans.values(), *each.inner.values()]]
+    assert len(folds) > 40
+    assert len({id(fold.keys) for fold in folds}) <= 4, "a clause after another has the latest table"
+    _pushed(soup, [3], ["text 30"])
+    assert soup.invoke(1).to_table().column("s").to_pylist()[3:5] == ["text 3", "text 30"]
+    assert [fold.keys[0].to_list()[3:5] for fold in folds[:1]] == [["text 3", "text 4"]], "readers never change it"
+    soup.check()
+    del folds
+    room.give_up(1 << 30)
+    gc.collect()
+    assert not [latest for latest in room._tables._latest.values() if latest() is not None], "tables go with folds"
 
 
 def test_many_keys_in_a_chunk_of_full_length() -> None:

@@ -95,6 +95,8 @@ def test_answers_are_those_without_folds_whenever_the_process_ends(tmp_path: Pat
     for step in range(24):
         if step in (0, 7):
             texts = [f"SELECT {m} FROM t {rng.choice(WHERE)} BEGIN (START)" for m in MEASURES]
+            keys = rng.choice(["s", "n", "x, s"])
+            texts += [f"SELECT {m} FROM t {rng.choice(WHERE)} GROUP BY {keys} BEGIN (START)" for m in MEASURES[:3]]
             ids = [[soup.register(text) for text in texts] for soup in sides]
             assert ids[0] == ids[1]
             queries.update(zip(ids[0], texts, strict=True))
