@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from psoup.aggregates.keys import Keys
-from psoup.columns import Column, concat_columns
+from psoup.columns import Column, column_from_arrow, concat_columns
 from psoup.errors import ResourceExhausted
-from psoup.model import BIGINT, DOUBLE, TEXT
+from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup_testing.aggregating import TYPES, random_column, values_of
+from psoup_testing.values import arrow_array
 
 
 def _shown(value: Any) -> Any:
@@ -81,3 +83,38 @@ def _texts(values: Any) -> Column:
     return Column(
         TEXT, np.cumsum([0, *map(len, texts)]).astype(np.int64), None, np.frombuffer(b"".join(texts), np.uint8)
     )
+
+
+@pytest.mark.parametrize("kinds", [("near",), ("far",), ("text",), ("double", "text"), ("near", "far")])
+def test_readers_of_the_same_groups_do_not_see_what_others_number(kinds: tuple[str, ...]) -> None:
+    """One table of keys for all readers, or arrays that they share and write to, would show one the keys of another."""
+
+    makers: dict[str, tuple[DataType, Callable[[int], Any]]] = {
+        "near": (BIGINT, lambda n: n),
+        "far": (BIGINT, lambda n: (n - 500) << 48),
+        "text": (TEXT, lambda n: f"t{n:04}"),
+        "double": (DOUBLE, lambda n: n / 2),
+    }
+
+    def columns(numbers: Iterable[int]) -> list[Column]:
+        made = [(kind, arrow_array(kind, [*map(value, numbers)])) for kind, value in map(makers.__getitem__, kinds)]
+        return [column_from_arrow("k", kind, values) for kind, values in made]
+
+    def shown(keys: Keys) -> list[list[Any]]:
+        return [values_of(column) for column in keys.columns(np.arange(keys.count))]
+
+    base = Keys.of(columns(range(0, 900, 3)))
+    before = shown(base)
+    all_of_them = [values_of(column) for column in columns([*range(0, 900, 3), *(k for k in range(898) if k % 3)])]
+    readers = [base.fork(100_000, lambda size: None) for _ in range(2)]
+    for start in range(0, 900, 300):  # in turns, between the keys that are there and beyond them
+        for number, reader in enumerate(readers, 1):
+            reader.number(columns(range(start + number, 2 * start + 300 + number, 3)))
+            assert shown(base) == before
+            later = base.fork(100_000, lambda size: None)
+            later.number(columns(range(898)))
+            assert shown(later) == all_of_them
+    for number, reader in enumerate(readers, 1):
+        more = dict.fromkeys(k for s in range(0, 900, 300) for k in range(s + number, 2 * s + 300 + number, 3))
+        assert shown(reader) == [values_of(column) for column in columns([*range(0, 900, 3), *more])]
+        assert reader.number(columns(range(0, 900, 3))).tolist() == list(range(300))
