@@ -25,6 +25,7 @@ from psoup_cli.commands import (
     producer,
     push,
     queries,
+    recharge,
     register,
     results,
     serve,
@@ -95,6 +96,7 @@ app.command("sql", short_help="Carry out statements of any kind.")(sql.sql)
 app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
+app.add_typer(recharge.app, name="recharge", short_help="Bring copies of answers up to date.")
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("match", short_help="Say which queries rows would match.")(match.match)
 _negative = {"ignore_unknown_options": True}  # -1 is a tuple ID: of history that was attached

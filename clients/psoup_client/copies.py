@@ -34,7 +34,7 @@ _HIDDEN = 2
 """Columns before those of the answer: `_id` and `_time`."""
 _MARK = b"psoup copy 1"
 
-_REASONS = {
+REASONS = {
     sync_pb2.RESET_UNSPECIFIED: "",
     sync_pb2.RESET_FIRST: "first",
     sync_pb2.RESET_INCARNATION: "other data",
@@ -226,7 +226,7 @@ def _applied(
         left=change.rows_left,
         gone=before + change.rows - len(copy),
         complete=change.complete,
-        reset=_REASONS.get(change.reset, "other"),
+        reset=REASONS.get(change.reset, "other"),
     )
 
 
@@ -238,12 +238,10 @@ def sync_copies(
     open_, received = list(range(len(copies))), 0
     while open_ and (max_bytes is None or received < max_bytes):
         some = open_[:_WANTS]
-        room = _REPLY_BYTES if max_bytes is None else min(max_bytes - received, _REPLY_BYTES)
+        room = _REPLY_BYTES if max_bytes is None else max_bytes - received
         wants = [_want(copies[place]) for place in some]
-        request = sync_pb2.SyncRequest(wants=wants, max_bytes=room, compression=sync_pb2.COMPRESSION_ZSTD)
-        reply = _asked(session, request, wait_for, timeout)
-        received += len(reply.body)
-        body = _body(reply)
+        body, size = changes(session, wants, room, wait_for, timeout)
+        received += size
         again = list[int]()
         for place, want, outcome in zip(some, wants, body.outcomes, strict=False):
             if copies[place]._state.token != want.token:  # it was given twice, or another thread was faster
@@ -259,28 +257,34 @@ def sync_copies(
     return done
 
 
-def _asked(
-    session: Session, request: sync_pb2.SyncRequest, wait_for: int | None, timeout: float | None
-) -> sync_pb2.SyncResponse:
+def changes(
+    session: Session,
+    wants: Sequence[sync_pb2.Want],
+    max_bytes: int,
+    wait_for: int | None = None,
+    timeout: float | None = None,
+) -> tuple[sync_pb2.SyncBody, int]:
+    """Ask what has changed in some copies, in one call; returns the outcomes of the first, and the bytes that came."""
+    request = sync_pb2.SyncRequest(
+        wants=wants, max_bytes=min(max_bytes, _REPLY_BYTES), compression=sync_pb2.COMPRESSION_ZSTD
+    )
+
     def attempt(sequence: int) -> sync_pb2.SyncResponse:
         request.min_sequence = sequence
         reply: sync_pb2.SyncResponse = session.connection.call(session.connection.sync.Sync, request, timeout)
         return reply
 
-    return session.reflecting(wait_for, attempt)
+    reply = session.reflecting(wait_for, attempt)
+    raw = reply.body
+    if reply.compression != sync_pb2.COMPRESSION_UNSPECIFIED:
+        raw = pa.decompress(raw, reply.size, "zstd", asbytes=True)
+    return sync_pb2.SyncBody.FromString(raw), len(reply.body)
 
 
 def _after(first: Synced, later: Synced) -> Synced:
     """What a call changed, and then another one."""
     came = later.came if later.reset else first.came + later.came
     return replace(later, came=came, gone=first.gone + later.gone, reset=first.reset or later.reset)
-
-
-def _body(reply: sync_pb2.SyncResponse) -> sync_pb2.SyncBody:
-    """The outcomes of a reply."""
-    if reply.compression == sync_pb2.COMPRESSION_UNSPECIFIED:
-        return sync_pb2.SyncBody.FromString(reply.body)
-    return sync_pb2.SyncBody.FromString(pa.decompress(reply.body, reply.size, "zstd", asbytes=True))
 
 
 def _changed(state: _State, change: sync_pb2.Change) -> _State:

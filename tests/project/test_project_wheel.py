@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"psoup", "psoup_proto", "psoup_storage", "psoup_service", "psoup_client", "psoup_cli", "psoup_spark"}
+PACKAGES = {
+    "psoup",
+    "psoup_proto",
+    "psoup_storage",
+    "psoup_service",
+    "psoup_client",
+    "psoup_cli",
+    "psoup_recharge",
+    "psoup_spark",
+}
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,9 @@ class SyncBody(_message.Message):
     """The last event that the changes reflect."""
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SyncOutcome]:
-        """Of the first wants, in their order, at least of one. Fewer than were asked for: call again for the rest."""
+        """Of the first wants, in their order, at least of one; none after a change that is not complete, unless its want has
+        `max_rows`. Fewer than were asked for: call again for the rest.
+        """
 
     @_builtins.property
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamTime]:

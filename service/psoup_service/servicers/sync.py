@@ -63,6 +63,8 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
                 if change is None:
                     break
                 outcomes.append(sync_pb2.SyncOutcome(change=change))
+                if not change.complete and not want.max_rows:  # those behind it wait until it has all of its rows
+                    break
                 room -= change.ByteSize()
             if room <= 0 or time.perf_counter() > end:
                 break

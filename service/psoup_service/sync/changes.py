@@ -23,7 +23,7 @@ from psoup.answer.window import WindowChoice
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
@@ -33,6 +33,8 @@ MOST_TUPLES = 4 * 1024 * 1024
 """Tuples of a window that one change looks at: a copy of more comes in several calls."""
 _NUMBERS = 2
 """Columns of a copy that grow from row to row: `_id` and `_time`."""
+_LARGER, _ATTEMPTS = 2, 20
+"""Attempts to send more rows than was guessed, and to find how many fit."""
 _BEHIND = 65_536
 """Tuples up to which a copy may be behind, if none of them is in the answer, before it is given a new token."""
 
@@ -104,25 +106,15 @@ class Copies:
     def _since(self, asked: Asked, how: Ranged) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of some intervals."""
         want, held = asked.want, asked.held
-        rows = max(asked.room // row_bytes(how.plan.schema), 1)
-        rows = min(rows, want.max_rows) if want.max_rows else rows
-        while True:
-            found = since(
-                self.snapshot,
-                asked.record,
-                how,
-                held.intervals,
-                Most(rows, MOST_TUPLES),
-                now=self.now,
-                window=asked.window,
-                accept_truncation=want.accept_truncation,
-                oldest_first=want.oldest_first,
-                budget=self.budget,
-            )
+        most = want.max_rows or NO_LIMIT
+        rows = min(max(asked.room // row_bytes(how.plan.schema), 1), most)
+        for attempt in range(_ATTEMPTS):
+            found = self._found(asked, how, rows)
             written = self._written([*found.answer.messages()], found.answer, _NUMBERS)
-            if found.rows <= 1 or written.size <= asked.room:
+            fits = found.rows <= 1 or written.size <= asked.room
+            if fits and (not found.left or rows == most or 2 * written.size > asked.room or attempt >= _LARGER):
                 break
-            rows = found.rows // 2
+            rows = min(max(found.rows * asked.room * 9 // (10 * max(written.size, 1)), 1), most)
         if found.rows and written.size > asked.room and asked.room < asked.most_bytes:
             return None
         change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
@@ -137,6 +129,21 @@ class Copies:
             change.keep.extend(_differences(found.keep))
             change.token = self._token(Held(held.query_id, held.window, found.have))
         return change
+
+    def _found(self, asked: Asked, how: Ranged, rows: int) -> Since:
+        want = asked.want
+        return since(
+            self.snapshot,
+            asked.record,
+            how,
+            asked.held.intervals,
+            Most(rows, MOST_TUPLES),
+            now=self.now,
+            window=asked.window,
+            accept_truncation=want.accept_truncation,
+            oldest_first=want.oldest_first,
+            budget=self.budget,
+        )
 
     def _whole(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy that is sent whole whenever it is another one."""

@@ -1,0 +1,108 @@
+"""One SQLite file: opened, read, changed in transactions, and its errors in words that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from psoup_client.errors import InvalidRequest, PSoupError
+
+_BUSY_MS = 10_000
+
+
+class StoreError(PSoupError):
+    """The file cannot be used: it is no store, is of another format, damaged, read-only, or its disk is full."""
+
+    reason = "STORE"
+
+
+class File:
+    """A SQLite file, made if it is not there. Of one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self.explained():
+            self._db = apsw.Connection(str(path))
+            self._db.set_busy_timeout(_BUSY_MS)
+
+    def close(self) -> None:
+        """Close it; idempotent."""
+        self._db.close()
+
+    def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run statements; returns the rows of the last."""
+        with self.explained():
+            return self._db.execute(sql, values).fetchall()
+
+    def run_many(self, sql: str, rows: Iterator[tuple[Any, ...]]) -> None:
+        """Run a statement for each row of values."""
+        with self.explained():
+            self._db.executemany(sql, rows)
+
+    def changed(self) -> int:
+        """How many rows the last statement changed."""
+        return self._db.changes()
+
+    def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and rows of a SELECT that a user wrote. Raises InvalidRequest for anything else."""
+        names = list[str]()
+
+        def columns(cursor: apsw.Cursor, *_: object) -> bool:  # they are known before the first row, or without one
+            names[:] = [column[0] for column in cursor.get_description()]
+            return True
+
+        cursor = self._db.cursor()
+        cursor.exec_trace = columns
+        self._db.authorizer = _reading_only
+        try:
+            rows = cursor.execute(sql).fetchall()
+        except apsw.Error as problem:
+            raise InvalidRequest(f"SQLite says: {problem}") from None
+        finally:
+            self._db.authorizer = None
+        return names, rows
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """A context whose changes are one transaction."""
+        with self.explained():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """A context in which errors of SQLite are those of the store, with a way out."""
+        try:
+            yield
+        except apsw.Error as problem:
+            raise StoreError(f"{self.path}: {_why(problem)}") from None
+
+
+def _why(problem: apsw.Error) -> str:
+    said = str(problem)
+    advice = {
+        apsw.NotADBError: "it is no SQLite file; choose another place for the store",
+        apsw.CorruptError: "the file is damaged; delete it, and the next recharge brings all rows again",
+        apsw.FullError: "the disk is full; nothing was changed",
+        apsw.ReadOnlyError: "it cannot be written; nothing was changed",
+        apsw.BusyError: "another program is writing to it; try again",
+        apsw.CantOpenError: "it cannot be opened; is there such a folder, and may you write to it?",
+        apsw.ConnectionClosedError: "it is closed",
+    }
+    return next((f"{words} ({said})" for kind, words in advice.items() if isinstance(problem, kind)), said)
+
+
+def _reading_only(operation: int, *_: object) -> int:
+    """Let SQLite read, and nothing else."""
+    allowed = (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
+    return apsw.SQLITE_OK if operation in allowed else apsw.SQLITE_DENY

@@ -1,0 +1,66 @@
+"""The tables and views of copies: which columns rows have, what a view shows, in which order.
+
+rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
+         _id: the place in the answer, c0 … columns of the answer, if it comes whole
+view     the columns of the answer by their names, as people read them, in the order of the answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import pyarrow as pa
+
+from psoup_proto.v1 import sync_pb2
+from psoup_recharge.values import declared, ordering, shown
+
+NUMBERS = 2
+"""Columns before those of the answer: `_id` and `_time`."""
+
+
+def create_table(number: int, form: sync_pb2.CopyForm) -> str:
+    """The statement that makes the table of rows of a copy."""
+    columns = [f"c{place} {declared(field.type)}" for place, field in enumerate(schema_of(form))]
+    return f"CREATE TABLE rows_{number} (_id INTEGER PRIMARY KEY, {', '.join(columns[0 if form.whole else 1 :])})"
+
+
+def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
+    """The statement that makes the view of a copy."""
+    visible, places = shown_columns(form)
+    pairs = zip(places, visible, strict=True)
+    outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(field.name)}" for place, field in pairs]
+    return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM rows_{number} ORDER BY {order_of(form)}'
+
+
+def schema_of(form: sync_pb2.CopyForm) -> pa.Schema:
+    """The schema of the rows that come."""
+    return pa.ipc.read_schema(pa.py_buffer(form.schema_ipc))
+
+
+def shown_columns(form: sync_pb2.CopyForm) -> tuple[pa.Schema, list[int]]:
+    """The columns of the answer, and their places among those that came."""
+    schema = schema_of(form)
+    places = list(range(len(schema)) if form.whole else range(NUMBERS, len(schema) - len(form.sort_keys)))
+    return pa.schema([schema.field(place) for place in places]), places
+
+
+def order_of(form: sync_pb2.CopyForm) -> str:
+    """The terms of ORDER BY that give the order of the answer."""
+    schema, terms = schema_of(form), list[str]()
+    first = len(schema) - len(form.sort_keys)
+    for place, key in enumerate(form.sort_keys, first):
+        kind = schema.field(place).type
+        terms += ordering(f"c{place}", kind, descending=key.descending, nulls_first=key.nulls_first)
+    return ", ".join([*terms, "_id"])
+
+
+def gaps(keep: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The tuple IDs outside of intervals whose ends are given as differences."""
+    ends = [-(2**63), *accumulate(keep), 2**63 - 1]
+    yield from zip(ends[::2], ends[1::2], strict=True)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,71 @@
+"""psoup recharge: a file of copies is filled, brought up to date, read without a service, and told what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from psoup_testing.command import Psoup
+
+
+def rows_of(out: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_copies_are_kept_in_a_file(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "keeps no query yet" in psoup("recharge").err
+    assert psoup("recharge", "add", "all_rows", f"SELECT * FROM {filled} BEGIN (START)").code == 0
+    number = ["--priority", "2", "--fresh", "15min"]
+    assert psoup("recharge", "add", "number", f"SELECT count(*) AS n FROM {filled} BEGIN (START)", *number).code == 0
+    first = psoup("recharge")
+    assert [(row["name"], row["state"]) for row in rows_of(first.out)] == [
+        ("number", "complete"),
+        ("all_rows", "complete"),
+    ]
+    again = psoup("recharge", "--budget", "200kB", "--max-time", "10s", "--json")
+    assert [json.loads(line)["name"] for line in again.out.splitlines()] == ["all_rows"]
+    assert "fresh enough: number" in again.err
+    monkeypatch.setenv("PSOUP_ADDRESS", "127.0.0.1:1")  # nothing is there
+    count = len(rows_of(psoup("recharge", "show", "ALL_rows").out))
+    assert count > 0
+    assert json.loads(psoup("recharge", "show", "number", "--json").out) == {"n": count}
+    assert rows_of(psoup("recharge", "show", "--sql", "SELECT count(*) AS n FROM all_rows").out) == [{"n": str(count)}]
+    listed = [json.loads(line) for line in psoup("recharge", "status", "--json").out.splitlines()]
+    assert [(row["name"], row["rows"], row["complete"]) for row in listed] == [
+        ("number", 1, True),
+        ("all_rows", count, True),
+    ]
+    assert psoup("recharge").code == 3, "no service"
+    assert "its query stands" in psoup("recharge", "forget", "number", "--keep-query").err
+
+
+def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    assert psoup("recharge", "add", "bad", "SELECT nothing FROM nowhere").code == 0
+    assert psoup("recharge", "add", "good", f"SELECT * FROM {filled} BEGIN (START)").code == 0
+    ran = psoup("recharge")
+    assert ran.code == 1 and "nowhere" in rows_of(ran.out)[0]["state"]
+    assert rows_of(ran.out)[1]["state"] == "complete"
+    assert "nowhere" in psoup("recharge", "status").out
+    for arguments, code, what in (
+        (["--budget", "12 parsecs"], 2, "no number of bytes"),
+        (["--max-time", "soon"], 2, "no span of time"),
+        (["--only", "missing"], 4, "keeps no query 'missing'"),
+        (["add", "1a", "SELECT 1"], 1, "no name for a copy"),
+        (["add", "a"], 1, "one of them"),
+        (["show", "missing"], 4, "keeps no query 'missing'"),
+        (["show"], 2, "give the name of a copy"),
+        (["show", "--sql", "DROP TABLE queries"], 1, "SQLite says"),
+        (["forget", "missing"], 4, "keeps no query 'missing'"),
+        (["--profile", "missing.toml"], 1, "missing.toml"),
+        (["--store", str(tmp_path)], 1, "cannot be opened"),
+    ):
+        ran = psoup("recharge", *arguments)
+        assert ran.code == code and what in ran.err, arguments
+    profile = tmp_path / "profile.toml"
+    profile.write_text(f'[more]\nsql = "SELECT * FROM {filled} LIMIT 1 BEGIN (START)"\npriority = 7\n')
+    assert rows_of(psoup("recharge", "--profile", str(profile)).out)[0]["name"] == "more"
+    assert "unregistered" in psoup("recharge", "forget", "good").err

@@ -1,0 +1,223 @@
+"""Stores of copies: what SQLite holds is the answer, value for value, after any recharge; budgets, faults, mistakes."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client, InvalidRequest, NotFound
+from psoup_client.copies import changes
+from psoup_proto.v1 import sync_pb2
+from psoup_recharge import Entry, Store, StoreError, read_profile
+
+MakeStream = Callable[[str], str]
+COLUMNS = "(b BOOLEAN, n BIGINT, x DOUBLE, d DECIMAL(18, 4), t TEXT, at TIMESTAMP, day DATE)"
+STATEMENTS = {
+    "plain": "SELECT * FROM {s} WHERE n % 3 <> 1 BEGIN (NOW - 60 ROWS)",
+    "sorted": "SELECT n, x FROM {s} ORDER BY x DESC NULLS FIRST, d, t DESC, b, at, day BEGIN (START)",
+    "up": 'SELECT n, x AS "a""b c" FROM {s} ORDER BY x, d DESC, n BEGIN (START)',
+    "first": "SELECT t, n FROM {s} LIMIT 12 BEGIN (NOW - 80 ROWS)",
+    "groups": "SELECT t, count(*), sum(d), min(at) FROM {s} GROUP BY t BEGIN (START)",
+    "top": "SELECT n, day FROM {s} ORDER BY n DESC LIMIT 5 BEGIN (START)",
+    "none": "SELECT n FROM {s} WHERE n > 1000000 BEGIN (START)",
+}
+
+
+def some(rows: int, draw: random.Random) -> pa.Table:
+    numbers = [None, 0.0, -0.0, 0.1, 1e300, -1e300, float("nan"), float("inf"), -float("inf")]
+    texts = [None, "", "a", "ß\x00𝄞", "NaN", "1e5", "'\"; DROP TABLE rows_1"]
+    decimals = [None, "0.0001", "-99999999999999.9999", "12.5", "99999999999999.9999", "-0.5"]
+    columns = {
+        "b": pa.array([draw.choice([None, True, False]) for _ in range(rows)]),
+        "n": pa.array([draw.choice([*range(9), -5, 2**53 + 1, -(2**63)]) for _ in range(rows)], pa.int64()),
+        "x": pa.array([draw.choice(numbers) for _ in range(rows)], pa.float64()),
+        "d": pa.array([draw.choice(decimals) for _ in range(rows)]).cast(pa.decimal128(18, 4)),
+        "t": pa.array([draw.choice(texts) for _ in range(rows)], pa.string()),
+        "at": pa.array([draw.randrange(-(10**15), 10**15) for _ in range(rows)], pa.timestamp("us", "UTC")),
+        "day": pa.array([draw.choice([None, -1, 0, 20_000]) for _ in range(rows)], pa.int32()).cast(pa.date32()),
+    }
+    return pa.table(columns)
+
+
+@pytest.fixture
+def stream(make_stream: MakeStream) -> str:
+    return make_stream(COLUMNS)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "copies.db") as store:
+        yield store
+
+
+def check(store: Store, client: Client, name: str) -> None:
+    """Compare what the store holds with an invocation, value for value, and with what SQLite shows of it."""
+    entry = store.entry(name)
+    answer = client.invoke(key=store.key_of(entry))
+    held = store.read(name)
+    assert held.schema.names == answer.schema.names
+    assert repr([column.to_pylist() for column in held.columns]) == repr(
+        [column.to_pylist() for column in answer.to_arrow().columns]
+    )
+    names, shown = store.select(f"SELECT * FROM {name}")
+    assert (entry.rows, len(shown)) == (len(answer), len(answer))
+    assert len({column.lower() for column in names}) == len(names)
+
+
+def test_stores_hold_the_answers(client: Client, stream: str, store: Store) -> None:
+    draw = random.Random(4)
+    for place, (name, statement) in enumerate(STATEMENTS.items()):
+        store.add(name, sql=statement.format(s=stream), priority=place)
+    for rows in (0, 100, 1, 0, 30, 200):
+        if rows:
+            client.push(stream, some(rows, draw))
+        told = store.recharge(client)
+        assert not told.left_out and not [copy.error for copy in told.copies if copy.error]
+        assert [copy.name for copy in told.copies] == list(reversed(STATEMENTS))
+        for name in STATEMENTS:
+            check(store, client, name)
+    assert sum(line["came"] for line in store.history() if line["name"] == "up") == 331
+    store.close()
+    plain = sqlite3.connect(store.path)
+    assert (
+        plain.execute("SELECT count(*) FROM plain").fetchone()
+        == plain.execute("SELECT count(*) FROM rows_1").fetchone()
+    )
+    (at, day) = plain.execute("SELECT \"at\", day FROM plain WHERE day = '1969-12-31'").fetchone()
+    assert len(at) == 27 and at.endswith("Z") and day == "1969-12-31"
+    plain.close()
+
+
+def test_bytes_and_seconds_are_spent_by_priority(client: Client, stream: str, store: Store) -> None:
+    client.push(stream, {"n": range(5_000)})
+    for name, priority in (("low", 1), ("high", 9), ("middle", 5)):
+        store.add(name, sql=f"SELECT n, _id FROM {stream} WHERE n <> {priority} BEGIN (START)", priority=priority)
+    told = store.recharge(client, max_bytes=24_000)
+    assert [copy.name for copy in told.copies] == ["high", "middle", "low"]
+    assert told.copies[0].complete and not told.copies[2].complete, "the greatest priority first"
+    assert "low" in told.left_out and told.received < 48_000
+    assert store.recharge(client, max_seconds=0).left_out == ["high", "middle", "low"]
+    assert not store.recharge(client).left_out
+    for name in ("high", "middle", "low"):
+        check(store, client, name)
+
+
+def test_fresh_copies_are_left_alone(client: Client, stream: str, store: Store) -> None:
+    store.add("calm", sql=f"SELECT n FROM {stream} BEGIN (START)", fresh=3_600)
+    store.add("eager", sql=f"SELECT n FROM {stream} WHERE n > 0 BEGIN (START)")
+    assert not store.recharge(client).fresh
+    assert store.recharge(client).fresh == ("calm",)
+    assert [copy.name for copy in store.recharge(client, only=["CALM"]).copies] == ["calm"]
+
+
+def test_a_query_that_is_gone_is_registered_again(client: Client, stream: str, store: Store) -> None:
+    client.push(stream, {"n": range(10)})
+    store.add("own", sql=f"SELECT n FROM {stream} BEGIN (START)")
+    other = client.register(f"SELECT n FROM {stream} WHERE n > 5 BEGIN (START)", key=f"{stream}/other")
+    store.add("other", key=f"{stream}/other")
+    store.add("by_id", query_id=other.id)
+    store.recharge(client)
+    client.unregister(key=store.key_of(store.entry("own")))
+    client.unregister(other)
+    client.push(stream, {"n": [77]})
+    told = {copy.name: copy for copy in store.recharge(client).copies}
+    check(store, client, "own")
+    assert told["own"].reset == "first" and (told["own"].came, told["own"].gone) == (11, 10)
+    assert isinstance(told["other"].error, NotFound) and isinstance(told["by_id"].error, NotFound)
+    assert store.read("other").num_rows == 4, "a copy whose query is gone keeps its rows"
+    assert "no query" in store.entry("other").error
+    with pytest.raises(NotFound):
+        store.forget("nothing")
+    store.forget("own", client)
+    assert not client.queries(stream)
+    store.forget("other", client)
+    assert [entry.name for entry in store.entries()] == ["by_id"]
+
+
+def test_a_change_is_made_once_and_whole(client: Client, stream: str, store: Store) -> None:
+    client.push(stream, {"n": range(10)})
+    store.add("q", sql=f"SELECT n FROM {stream} BEGIN (START)")
+    store.recharge(client)
+    client.push(stream, {"n": [10, 11]})
+    entry = store.entry("q")
+    asked = store.want(entry)
+    body, _ = changes(client, [asked], 10_000)
+    change = body.outcomes[0].change
+    broken = sync_pb2.Change()
+    broken.CopyFrom(change)
+    broken.columns_json = change.columns_json.replace(b"11]", b'11],["x"]')
+    with pytest.raises(ValueError, match="argument"):
+        store.apply(entry, asked, broken, body.streams)
+    assert store.read("q").num_rows == 10, "half of a change"
+    with Store(store.path) as second:
+        assert second.apply(entry, asked, change, body.streams) == 0
+    assert store.apply(entry, asked, change, body.streams) is None, "another process was faster"
+    assert store.read("q").column("n").to_pylist() == list(range(12))
+    assert store.recharge(client).copies[0].came == 0
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "store", "ROWS_7", "sqlite_x", "a" * 64, 'a"b', "é"])
+def test_names_that_cannot_be_taken_are_refused(store: Store, name: str) -> None:
+    with pytest.raises(InvalidRequest, match="no name for a copy"):
+        store.add(name, sql="SELECT 1")
+    assert not store.entries()
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path, store: Store) -> None:
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE t (a)")
+    other.commit()
+    other.close()
+    (tmp_path / "text.db").write_text("no database" * 1_000)
+    later = tmp_path / "later.db"
+    Store(later).close()
+    newer = sqlite3.connect(later)
+    newer.execute("PRAGMA user_version = 9")
+    newer.close()
+    for path, what in (
+        (tmp_path / "other.db", "something else"),
+        (tmp_path / "text.db", "no SQLite file"),
+        (tmp_path / "later.db", "format 9"),
+        (tmp_path / "no" / "folder.db", "cannot be opened"),
+    ):
+        with pytest.raises(StoreError, match=what):
+            Store(path)
+    store.add("q", key="k")
+    with pytest.raises(StoreError, match="nothing has come"):
+        store.read("q")
+    for wrong in ("DROP TABLE queries", "DELETE FROM history", "SELECT * FROM nothing", "ATTACH 'x' AS y", "PRAGMA x"):
+        with pytest.raises(InvalidRequest, match="SQLite says"):
+            store.select(wrong)
+    assert store.select("SELECT name FROM queries WHERE 0") == (["name"], [])
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.entries()
+
+
+def test_profiles_are_read(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "profile.toml"
+    path.write_text('[one]\nsql = "SELECT 1"\npriority = 3\nfresh = 1.5\n[two]\nid = "q-0-1"\n[three]\nkey = "k"\n')
+    entries = read_profile(path)
+    wanted = [Entry("one", "SELECT 1", priority=3, fresh=1.5), Entry("two", query_id="q-0-1"), Entry("three", key="k")]
+    assert entries == wanted
+    store.adopt(entries)
+    assert [entry.name for entry in store.entries()] == ["one", "two", "three"]
+    for text, what in (
+        ("one = 3", "a table for each query"),
+        ('[one]\nsql = "x"\nkey = "k"', "one of them"),
+        ("[one]", "one of them"),
+        ('[one]\nsgl = "x"', "'sgl' is not known"),
+        ("[one]\nsql = 3", "must be a text"),
+        ('[one]\nsql = "x"\npriority = true', "must be a number"),
+        ('[one]\nsql = "x"\nfresh = -1', "0 or more"),
+        ('[one]\nsql = "x"\nfresh = nan', "0 or more"),
+        ("[one", "no TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidRequest, match=what):
+            read_profile(path)
