@@ -77,6 +77,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "ask.w": invocation.ask_rows,
     "table": tables.rows,
     "aggregate.many": tables.aggregate_rows,
+    "aggregate.rank": tables.rank_rows,
     "sync": sync.rows,
     "search": point.rows,
     "join": lambda run: chain(

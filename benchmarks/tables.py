@@ -1,11 +1,13 @@
-"""Rows `table.100k.alerts`, `aggregate.many.100k`: the answers of 100,000 queries of one statement, all at once.
+"""Rows `table.100k.alerts`, `aggregate.many.100k`, …: the answers of 100,000 queries of one statement, all at once.
 
     table.100k.alerts       SELECT item, price FROM s WHERE usr = ?      some rows for each user
     aggregate.many.100k     SELECT count(*) FROM s WHERE usr = ?         a row for each user; .sum: count, sum and max
+    aggregate.many.1m       the same of a million users
+    aggregate.rank.100k     … GROUP BY item ORDER BY count(*) DESC LIMIT 10     the top ten of each user
 
 In the embedded engine as one Arrow table, `.sdk` from a service as one. DuckDB answers all queries with a statement: a
-join of the window with the table of the queries, whose table holds the window and nothing else. "A statement each" and
-"InvokeMany" are a sample, scaled to all.
+join of the window with the table of the queries, whose table holds the window and nothing else, and for `rank` a window
+function over it. "A statement each" (`.each`), "an invocation each" and "InvokeMany" are a sample, scaled to all.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from psoup_client import Client
 
 WINDOW, OPEN, BATCH = 1 << 20, 16_384, 8_192
 SAMPLE = 64
+_EACH = f"DuckDB, a statement each ({SAMPLE}, scaled)"
 CREATE = "CREATE STREAM s (usr BIGINT NOT NULL, item BIGINT NOT NULL, price BIGINT NOT NULL)"
 
 
@@ -40,6 +43,11 @@ class Form:
     duckdb: str
     order: str
     polars: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+    end: str = ""
+    users: int = 100_000
+    served: bool = True
+    each: bool = False
+    """Whether DuckDB is asked for each query by itself, too."""
     targets: dict[str, Target] = field(default_factory=dict)
 
 
@@ -50,14 +58,40 @@ FORMS = {
         "SELECT place AS _query, item, price FROM s JOIN q ON s.usr = q.usr ORDER BY 1",
         "all",
         lambda q, s: q.join(s, on="usr").select("place", "item", "price").sort("place"),
-        {"DuckDB": Target(at_least=1)},
+        targets={"DuckDB": Target(at_least=1)},
     ),
     "aggregate.many.100k": Form(
         "count(*) AS n",
         _JOINED.format("count(s.usr) AS n"),
         "_query",
         lambda q, s: q.join(s.group_by("usr").len("n"), on="usr", how="left").select("place", pl.col("n").fill_null(0)),
-        {"engine": Target(value_at_most=10), "sdk": Target(value_at_most=40), "DuckDB": Target(at_least=5)},
+        each=True,
+        targets={"engine": Target(value_at_most=10), "sdk": Target(value_at_most=40), "DuckDB": Target(at_least=5)},
+    ),
+    "aggregate.many.1m": Form(
+        "count(*) AS n",
+        _JOINED.format("count(s.usr) AS n"),
+        "_query",
+        lambda q, s: q.join(s.group_by("usr").len("n"), on="usr", how="left").select("place", pl.col("n").fill_null(0)),
+        users=1_000_000,
+        served=False,
+        targets={"engine": Target(value_at_most=120)},
+    ),
+    "aggregate.rank.100k": Form(
+        "item, count(*) AS n",
+        "SELECT place AS _query, item, count(*) AS n FROM s JOIN q ON s.usr = q.usr GROUP BY place, item"
+        " QUALIFY row_number() OVER (PARTITION BY place ORDER BY n DESC, item) <= 10 ORDER BY 1",
+        "all",
+        lambda q, s: (
+            q.join(s, on="usr")
+            .group_by("place", "item")
+            .len("n")
+            .sort("place", "n", "item", descending=[False, True, False])
+            .group_by("place", maintain_order=True)
+            .head(10)
+        ),
+        end=" GROUP BY item ORDER BY count(*) DESC LIMIT 10",
+        targets={"DuckDB": Target(at_least=3)},
     ),
     "aggregate.many.100k.sum": Form(
         "count(*) AS n, sum(price) AS total, max(price) AS most",
@@ -68,7 +102,7 @@ FORMS = {
             on="usr",
             how="left",
         ).drop("usr"),
-        {"engine": Target(value_at_most=25)},
+        targets={"engine": Target(value_at_most=25)},
     ),
 }
 
@@ -80,19 +114,24 @@ def rows(run: Run) -> Iterator[Row]:
 
 def aggregate_rows(run: Run) -> Iterator[Row]:
     """Rows of aggregates, in the engine and through the SDK."""
-    return _rows(run, "aggregate.")
+    return _rows(run, "aggregate.many")
+
+
+def rank_rows(run: Run) -> Iterator[Row]:
+    """Rows of rankings, in the engine and through the SDK."""
+    return _rows(run, "aggregate.rank")
 
 
 def _rows(run: Run, beginning: str) -> Iterator[Row]:
     for name, form in FORMS.items():
         if name.startswith(beginning):
-            yield from run.part(partial(_measured, name, form, run), name, f"{name}.sdk")
+            yield from run.part(partial(_measured, name, form, run), name, *([f"{name}.sdk"] if form.served else []))
 
 
 def _measured(name: str, form: Form, run: Run) -> Iterator[Row]:
-    users, window, repeats = run.of((100_000, WINDOW, 9), (100_000, WINDOW, 5), (64, 4 * BATCH, 1))
+    users, window, repeats = run.of((form.users, WINDOW, 9), (form.users, WINDOW, 5), (64, 4 * BATCH, 1))
     data, queries = _data(users, window + OPEN)
-    statement = f"SELECT {form.select} FROM s WHERE usr = ? BEGIN (NOW - {window} ROWS)"
+    statement = f"SELECT {form.select} FROM s WHERE usr = ?{form.end} BEGIN (NOW - {window} ROWS)"
     soup = LocalPSoup()
     soup.execute(CREATE)
     ids = np.array(soup.register_many(statement, queries))
@@ -115,13 +154,18 @@ def _measured(name: str, form: Form, run: Run) -> Iterator[Row]:
         "Polars, one join with the queries": lambda: form.polars(*frames),  # type: ignore[arg-type]
         f"PSoup, an invocation each ({SAMPLE}, scaled)": lambda: [soup.invoke(query).to_table() for query in few],
     }
-    times = _in_turns(turns, repeats, {list(turns)[3]: users / len(few)})
+    if form.each:
+        turns[_EACH] = partial(_each, peer, form, queries["usr"][:SAMPLE].to_pylist())
+    times = _in_turns(turns, repeats, dict.fromkeys(list(turns)[3:], users / len(few)))
     ours, theirs = times.pop(""), list(times.items())
     target = form.targets.get("engine") or form.targets.get("DuckDB")
     yield from beside(name, ours, "ms", theirs, [], target, details={"rows": together().num_rows})
     if "DuckDB" in form.targets and "engine" in form.targets:
         yield Row(f"{name}.join", ours, "ms", *theirs[0], form.targets["DuckDB"])
-    yield from _served(f"{name}.sdk", form, statement, queries, data, repeats, peer)
+    if form.each:
+        yield Row(f"{name}.each", ours, "ms", _EACH, times[_EACH], Target(at_least=500))
+    if form.served:
+        yield from _served(f"{name}.sdk", form, statement, queries, data, repeats, peer)
 
 
 def _data(users: int, count: int) -> tuple[pa.Table, pa.Table]:
@@ -150,6 +194,12 @@ def _served(
         }
         times = _in_turns(turns, repeats, {many: len(standing) / len(few)})
     yield from beside(name, times.pop(""), "ms", list(times.items()), [], form.targets.get("sdk"))
+
+
+def _each(peer: Any, form: Form, users: list[int]) -> None:
+    """DuckDB's answers to some queries, a statement each."""
+    for user in users:
+        peer.sql(f"SELECT {form.select} FROM s WHERE usr = {user}{form.end}").to_arrow_table()
 
 
 def _table(soup: LocalPSoup, ids: Any) -> pa.Table:

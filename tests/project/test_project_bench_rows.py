@@ -24,7 +24,8 @@ ROWS = """
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
     table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join aggregate.many.100k.sdk
-    aggregate.many.100k.sum aggregate.many.100k.sum.sdk
+    aggregate.many.100k.each aggregate.many.100k.sum aggregate.many.100k.sum.sdk aggregate.many.1m
+    aggregate.rank.100k aggregate.rank.100k.sdk
     sync.first sync.back.1 sync.back.10 sync.idle50 sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
