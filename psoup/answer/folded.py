@@ -24,7 +24,7 @@ from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found, Part, Together, Told
 from psoup.columns import Array, Column, concat_columns
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.tree import Expr
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import BIGINT
 from psoup.plan.nodes import Aggregate, Having, Measure, Node, Project, Source
 from psoup.results.runs import order_of
@@ -166,6 +166,8 @@ class Folded:
 
 def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:
     """Compute expressions over all rows of a table of groups."""
+    if all(isinstance(expr, AttributeRef) for expr in outputs):
+        return [table[expr.index] for expr in outputs if isinstance(expr, AttributeRef)]
     size = len(next(iter(table.values())))
     starts = range(0, max(size, 1), _ROWS)
     parts = [part for start in starts for part in _computed(list(outputs), table, start, _ROWS, reading)]

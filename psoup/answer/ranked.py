@@ -24,7 +24,7 @@ from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
-from psoup.kernels.segments import group_within, order_within
+from psoup.kernels.segments import group_within
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
 from psoup.results.sets import TooManyPairs
@@ -80,12 +80,10 @@ def _taken(table: Table, rows: Array) -> Table:
 def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
     """The table of groups, by clause and in the order of the keys, and where those of each clause start."""
     codes, known = _codes([columns[key] for key in node.keys], reading.groups.keys)
-    rows: Array = np.arange(len(codes))
-    order_within(codes, starts, rows)
-    reading.budget.check()
-    groups, own, counts = np.empty(len(rows), np.int32), np.empty_like(rows), np.empty_like(rows)
-    after = np.empty_like(starts)
-    made = group_within(codes, starts, rows, groups, own, counts, after)
+    only_counts = all(map(counts_rows, node.measures))
+    groups = np.empty(0 if only_counts else len(codes), np.int32)
+    own, counts, after = np.empty_like(codes), np.empty_like(codes), np.empty_like(starts)
+    made = group_within(codes, starts, groups, own, counts, after)
     refuse_many(after, reading.groups.keys)
     keys = known(own[:made])
     return after, dict(enumerate([*keys, *_measures(node, columns, groups, counts[:made])]))

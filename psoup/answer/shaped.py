@@ -25,7 +25,7 @@ from psoup.columns import Array, Column
 from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.kernels.segments import cut_within, order_within, place_rows, put_values
+from psoup.kernels.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Distinct, Having, Limit, Node, OrderKey, Project, Sort, Source
 from psoup.reading import NO_LIMIT, ReadBudget
@@ -138,7 +138,7 @@ class Gathered:
         """Give each match its place, once all have come."""
         counts: Array = np.zeros(len(self.errors), np.int64)
         for which in self._which:
-            counts += np.bincount(which, minlength=len(counts))
+            count_rows(which, counts)
         self.starts = starts_of(counts)
         free, places, at = self.starts[:-1].copy(), np.empty(self.count, np.int64), 0
         for which in self._which:

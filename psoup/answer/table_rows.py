@@ -23,7 +23,7 @@ from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.packed import folded
 from psoup.answer.ranked import can_be_ranked, ranked, read_of
-from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of
+from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of, starts_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
 from psoup.answer.together import Together
 from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
@@ -33,6 +33,7 @@ from psoup.data.windows import refuse_truncation
 from psoup.errors import InvalidInput, PSoupError
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
+from psoup.kernels.segments import spread_names
 from psoup.model import Kind, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE
@@ -215,7 +216,9 @@ class Asking:
             more = _spread(counts, back, most)
             counts, errors, hidden = counts[back], errors[back], hidden[back]
             rows, columns = None if rows is None else rows[more], [column.take(more) for column in columns]
-        own = np.repeat(places, counts)
+        starts = starts_of(counts)
+        own = np.empty(starts[-1], np.int64)
+        spread_names(places, starts, own)
         reading = self._reading(made)
         reading.count(columns)
         line = Lines(made, own, own if rows is None else rows, group, errors=int(errors.sum()))

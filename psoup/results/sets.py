@@ -34,6 +34,10 @@ from psoup.results.sealed import Pack
 
 _MANY, _SPREAD = 256, 16
 """Clauses from which on a table is made, and how many numbers it may have for each."""
+_PAGES, _BLOCK = 4_096, 1 << 20
+"""Pairs from which on they lie in arrays of 8 MB: 16 chunks took 2,000 faults of small pages, some 2 ms."""
+_PACKED = 1 << 18
+"""Pairs of a pack for which room is made without a look at how many are wanted."""
 _ROWS = 1_024
 """Rows of bits of an open chunk that are copied together: 8 MB of full chunks."""
 
@@ -53,6 +57,7 @@ class Wanted:
     def __init__(self, ids: Array) -> None:
         self.ids = ids
         self.table: Array | None = None
+        self._free: Array = np.empty(0, np.int64)
         self.least = int(ids[0]) if len(ids) else 0
         span = int(ids[-1]) - self.least + 1 if len(ids) else 0
         if len(ids) >= _MANY and span <= _SPREAD * len(ids):
@@ -71,6 +76,15 @@ class Wanted:
         at = np.searchsorted(self.ids, names[near])
         places[near] = np.where(self.ids[at] == names[near], at, -1)
         return places
+
+    def room(self, pairs: int) -> Pairs:
+        """Arrays for so many pairs, to be written: of one large array if many are to come, which has large pages."""
+        if pairs < _PAGES:
+            return Pairs(np.empty(pairs, np.int64), np.empty(pairs, np.int64))
+        if len(self._free) < 2 * pairs:
+            self._free = np.empty(max(2 * pairs, _BLOCK), np.int64)
+        which, offsets, self._free = np.split(self._free, (pairs, 2 * pairs))
+        return Pairs(which, offsets)
 
 
 class Pairs(NamedTuple):
@@ -166,10 +180,12 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Ite
     in_one_pass = False
     if wanted.table is not None:
         known = pack.ids, pack.counts, pack.place, wanted.least, wanted.table
-        size, bitmaps = named_size(*known)
-        in_one_pass = size <= most  # of a part of the chunk there may be fewer than `size`
+        size, bitmaps = len(pack.lists), len(pack.bitmaps)
+        if bitmaps or size > _PACKED:
+            size, bitmaps = named_size(*known)
+        in_one_pass = size <= most  # there may be fewer than `size`
         if in_one_pass:
-            out = _room(size, most)
+            out = wanted.room(size)
             size = named_to_pairs(pack.lists, *known, start, stop, *out)
             yield Pairs(out.which[:size], out.offsets[:size])
             if not bitmaps:

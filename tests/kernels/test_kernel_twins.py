@@ -74,7 +74,7 @@ SCRATCH = {
     "runs.keys_to_rows": (0,),
     "group.merge_runs": (0, 1),
     "segments.cut_within": (3,),
-    "segments.group_within": (4, 5),
+    "segments.group_within": (3, 4),
     "deltas.unpack_deltas": (4,),
     "confirmed.gather_texts": (1, 6, 8),
     "confirmed.keep_texts": (0, 2, 4, 5),
@@ -99,7 +99,7 @@ KEPT_PAIRS = {
     "confirmed.keep_texts": slice(4, 6),
     "confirmed.keep_near": slice(6, 8),
     "group.merge_runs": slice(2),
-    "segments.group_within": slice(4, 6),
+    "segments.group_within": slice(3, 5),
     "paired.pair_small": slice(11, 13),
 }
 """The arguments whose front has as many numbers as are returned."""

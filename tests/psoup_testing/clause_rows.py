@@ -24,6 +24,10 @@ def _place_rows(rng: Rng) -> Arguments:
     return which, _starts(counts)[:-1].copy(), np.zeros(len(which), np.int64)
 
 
+def _count_rows(rng: Rng) -> Arguments:
+    return rng.integers(0, 9, 30), rng.integers(0, 5, 9)
+
+
 def _put_values(rng: Rng) -> Arguments:
     offsets, places = rng.integers(0, 50, 30), rng.permutation(40)[:30]
     return rng.integers(-9, 9, 50), offsets, places, np.zeros(40, np.int64)
@@ -37,10 +41,15 @@ def _order_within(rng: Rng) -> Arguments:
 
 
 def _group_within(rng: Rng) -> Arguments:
+    """The groups of rows are wanted, or not."""
     keys, starts, _ = _order_within(rng)
-    rows = np.lexsort((keys, np.repeat(np.arange(9), np.diff(starts))))
     room = [np.zeros(len(keys), np.int64) for _ in range(2)]
-    return keys, starts, rows, np.zeros(len(keys), np.int32), *room, np.zeros_like(starts)
+    return keys, starts, np.zeros(len(keys) if rng.random() < 0.5 else 0, np.int32), *room, np.zeros_like(starts)
+
+
+def _spread_names(rng: Rng) -> Arguments:
+    starts = _starts(_counts(rng))
+    return rng.integers(0, 99, 9), starts, np.zeros(starts[-1], np.int64)
 
 
 def _cut_within(rng: Rng) -> Arguments:
@@ -50,9 +59,11 @@ def _cut_within(rng: Rng) -> Arguments:
 
 
 CASES = {
+    "segments.count_rows": _count_rows,
     "segments.place_rows": _place_rows,
     "segments.put_values": _put_values,
     "segments.order_within": _order_within,
     "segments.group_within": _group_within,
+    "segments.spread_names": _spread_names,
     "segments.cut_within": _cut_within,
 }
