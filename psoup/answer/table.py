@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from psoup.answer.asked import Asked, Failed, asked_for
 from psoup.answer.message import row_bytes
+from psoup.answer.reused import aggregate_of
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.answer.window import WindowChoice
 from psoup.columns import Array
@@ -44,12 +45,18 @@ _LONE = 2
 """Queries of a set up to which an invocation each takes less time."""
 _QUICK = 1 << 14
 """Queries up to which what is made for them at once takes some milliseconds."""
+_ON_DISK = 1 << 10
+"""Queries of a call up to which aggregates are answered one by one if they would read too much on disk."""
 _PAIRS = 1 << 20
 """Matches of a piece."""
 _PAIR_BYTES = 48
 """Bytes that a match takes while its piece is made, about."""
 _ROWS = 65_536
 _BATCH_BYTES = 1 << 30
+
+
+class _FoldedOnDisk(Exception):
+    """Raised for aggregates that would read too much on disk together: alone, each may know what is folded there."""
 
 
 class Table:
@@ -155,13 +162,18 @@ class Table:
             except TooManyPairs:
                 size = (stop - start) // 2
                 continue
+            except _FoldedOnDisk:
+                for place in range(start, stop):
+                    yield from self._alone(place, most)
+                start = stop
+                continue
             with self._asking.held(pairs * _PAIR_BYTES):
                 yield from self._gathered(lines, most)
             size = min(2 * size, _QUERIES) if pairs < _PAIRS // 2 else size
             start = stop
 
     def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
-        """The rows of the queries at some places, as references; how many. Raises TooManyPairs."""
+        """The rows of the queries at some places, as references; how many. Raises TooManyPairs, _FoldedOnDisk."""
         if stop - start > _QUICK:
             self._asking.budget.before_long()
         lines, pairs = list[Lines](), 0
@@ -174,6 +186,8 @@ class Table:
             except Internal:
                 raise
             except PSoupError as problem:
+                if problem.reason == "ARCHIVE_BUDGET" and self.count <= _ON_DISK and aggregate_of(made.alike.plan):
+                    raise _FoldedOnDisk from problem
                 failed.append(Failed(_raised(problem), made.alike.places[some]))
                 continue
             lines.append(line)

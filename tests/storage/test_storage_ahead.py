@@ -89,6 +89,22 @@ def test_chunks_are_folded_once_and_only_some_of_very_many_aggregates(
         soup.invoke(queries[2])
 
 
+def test_a_table_of_aggregates_over_an_archive_is_that_of_the_answers(soup: RestartingPSoup) -> None:
+    """Not all of them are folded: these are refused, as they are alone."""
+    statement = "SELECT count(*) AS n, max(x) AS m FROM s WHERE x % 7 = ? BEGIN (START)"
+    block = soup.register_many(statement, [[k % 7] for k in range(12)])
+    push(soup, 0, 1_000)
+    late = soup.register_many(statement.replace("7", "11"), [[k] for k in range(11)])
+    soup.restart()
+    table = soup.invoke_table([*block, *late, 999])
+    rows = table.to_table().to_pylist()
+    wanted = [[x for x in range(1_000) if x % 7 == k % 7] for k in range(12)]
+    assert rows == [{"_query": k, "n": len(values), "m": values[-1]} for k, values in enumerate(wanted)]
+    assert soup.store.archive_reads == 0
+    failures = {failed.error.reason: failed.places.tolist() for failed in table.failures()}
+    assert failures == {"ARCHIVE_BUDGET": [*range(12, 23)], "UNKNOWN_QUERY": [23]}
+
+
 @pytest.mark.parametrize("found", ["beforehand", "covered", "never"])
 def test_history_is_folded_when_it_comes_where_its_matches_are_known(
     soup: RestartingPSoup, tmp_path: Path, found: str
