@@ -28,7 +28,7 @@ _PACK_BYTES = 1_000
 """Bytes of the objects of a pack, beside arrays: about."""
 _SMALL = 1 << 16
 """Bytes up to which the pack of a narrower span stays when a wider one has its states."""
-_ROSTERS = 8
+_ROSTERS, _INNER = 8, 4
 _COUNTED_ANEW = 256
 
 
@@ -129,6 +129,10 @@ class Packs:
     measures: tuple[Measure, ...]
     """One for each state."""
     spans: dict[Span, tuple[FoldPack, ...]] = field(default_factory=dict)
+    inner: dict[tuple[int, int], tuple[FoldPack, ...]] = field(default_factory=dict)
+    """The packs of the chunks [first, stop) of windows that were asked for twice of late."""
+    seen: list[tuple[int, int]] = field(default_factory=list)
+    """The chunks of the latest windows."""
     rosters: list[Array] = field(default_factory=list)
     """The latest `ids`, so that packs of the same clauses share them."""
     nbytes: int = 0
@@ -155,10 +159,27 @@ class Packs:
                 self.spans[level - 1, child] = left
         self.count()
 
+    def put_inner(self, chunks: tuple[int, int], pack: FoldPack) -> None:
+        """Keep the pack of all inner chunks of a window, beside those of a few others."""
+        for old in [other for other in self.inner if other != chunks][: 1 - _INNER]:
+            self.inner.pop(old, None)
+        self.inner[chunks] = (*self.inner.get(chunks, ()), pack)[-_INNER:]
+        self.count()
+
+    def met(self, chunks: tuple[int, int]) -> bool:
+        """Whether the inner chunks of a window are those of one of the latest windows, which this is noted as."""
+        seen = self.seen
+        if chunks in seen:
+            return True
+        self.seen = [chunks, *seen[: 2 * _INNER]]
+        return False
+
     def forget(self, oldest: int, fan: int) -> None:
         """Drop spans all of whose chunks have a number below `oldest`. O(spans) if chunks have gone."""
         if oldest != self.oldest:
             self.oldest = oldest
+            for chunks in [chunks for chunks in list(self.inner) if chunks[0] < oldest]:
+                self.inner.pop(chunks, None)
             for level, number in list(self.spans):
                 if (number + 1) * fan**level <= oldest:
                     self.spans.pop((level, number), None)
@@ -166,7 +187,7 @@ class Packs:
 
     def count(self) -> None:
         """Count the bytes anew. O(spans)."""
-        packs = [pack for span in list(self.spans.values()) for pack in span]
+        packs = [pack for span in [*list(self.spans.values()), *list(self.inner.values())] for pack in span]
         rosters = {id(ids): ids.nbytes for ids in [*self.rosters, *(pack.ids for pack in packs)]}
         self.nbytes = sum(pack.nbytes for pack in packs) + sum(rosters.values())
 

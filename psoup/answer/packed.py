@@ -10,7 +10,7 @@ spans, and kept for the next call. Spans come in the order of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,11 +50,10 @@ def folded(measures: Sequence[Measure], together: Together, low: int, high: int,
     first = view.chunks[inner.first].data.number
     spans = Spans(measures, packs, together, reading, most)
     left, right = list(parts_of(view, low, inner.low)), list(parts_of(view, inner.high, high))
-    inside = list(cover(first, first + inner.stop - inner.first, view.packs.fan))
+    inside = first, first + inner.stop - inner.first
     spans.told = together.begin([*left, *spans.missing(inside), *right])
     made.read(together, left, most, spans.told)
-    for span in inside:
-        spans.add(made, span)
+    spans.add_inside(made, inside)
     made.read(together, right, most, spans.told)
     return made
 
@@ -90,6 +89,31 @@ class Spans:
     _parts: dict[bytes, Spans] = field(default_factory=dict)
     _ids: Array | None = None
 
+    def missing(self, inside: tuple[int, int]) -> Iterator[Part]:
+        """The chunks of [first, stop) that have to be read, as some clause is in no pack of them."""
+        if len(self._uses(self.packs.inner.get(inside, ())).lacking):
+            yield from self._missing(cover(*inside, self.together.view.packs.fan))
+
+    def add_inside(self, into: Folded, inside: tuple[int, int]) -> None:
+        """Add the states of all clauses in chunks [first, stop): of a window that comes again from one pack."""
+        spans = list(cover(*inside, self.together.view.packs.fan))
+        if not self.packs.met(inside):
+            for span in spans:
+                self.add(into, span)
+            return
+        packs = self.packs.inner.get(inside, ())
+        uses, lacking = self._uses(packs)
+        for use in uses:
+            into.join(packs[use.pack], use.rows, use.places)
+        if len(lacking):
+            part = self._part(lacking)
+            fresh = Folded(self.measures, self.reading, len(lacking))
+            for span in spans:
+                part.add(fresh, span)
+            pack = fresh.packed(part.ids)
+            self.packs.put_inner(inside, pack)
+            into.join(pack, None, lacking)
+
     def add(self, into: Folded, span: Span) -> None:
         """Add the states of all clauses in a span, which is later than what `into` has."""
         packs = self.packs.spans.get(span, ())
@@ -102,11 +126,16 @@ class Spans:
 
     def made(self, span: Span) -> FoldPack:
         """Fold all clauses in a span anew, and keep that."""
-        if self._ids is None:
-            self._ids = self.packs.shared(self.together.ids)
-        pack = (None if span[0] else self._leaf(span[1], self._ids)) or self._folded(span, self._ids)
+        pack = (None if span[0] else self._leaf(span[1], self.ids)) or self._folded(span, self.ids)
         self._keep(span, pack)
         return pack
+
+    @property
+    def ids(self) -> Array:
+        """The SQC IDs of the clauses, as packs share them."""
+        if self._ids is None:
+            self._ids = self.packs.shared(self.together.ids)
+        return self._ids
 
     def _leaf(self, number: int, ids: Array) -> FoldPack | None:
         """The pack of a chunk from its lists, if all of the clauses were evaluated and it is in memory."""
@@ -139,13 +168,13 @@ class Spans:
             pack = whole.packed(ids)
         room.put(self.packs, span, pack)
 
-    def missing(self, spans: Sequence[Span]) -> Iterator[Part]:
-        """The chunks in some spans that have to be read, as some clause is in no pack of them."""
+    def _missing(self, spans: Iterable[Span]) -> Iterator[Part]:
+        """The chunks in some spans that have to be read."""
         fan = self.together.view.packs.fan
         for level, number in spans:
             if len(self._uses(self.packs.spans.get((level, number), ())).lacking):
                 if level:
-                    yield from self.missing([(level - 1, child) for child in range(number * fan, (number + 1) * fan)])
+                    yield from self._missing([(level - 1, child) for child in range(number * fan, (number + 1) * fan)])
                 else:
                     yield self._chunk(number)
 
@@ -203,6 +232,9 @@ def check_packs(snapshot: Snapshot) -> None:
         for stream_id, packs in room.kept():
             for (level, number), own in packs.spans.items():
                 first, stop = number * room.fan**level, (number + 1) * room.fan**level
+                for pack in own:
+                    _check_pack(snapshot, snapshot.by_id[stream_id], packs.measures, pack, range(first, stop))
+            for (first, stop), own in packs.inner.items():
                 for pack in own:
                     _check_pack(snapshot, snapshot.by_id[stream_id], packs.measures, pack, range(first, stop))
 

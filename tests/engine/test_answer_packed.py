@@ -148,6 +148,27 @@ def test_a_part_of_the_clauses_and_more_than_these_are_found_in_packs_of_others(
     soup.check()
 
 
+def test_a_window_that_comes_again_is_one_pack_between_its_ends() -> None:
+    """Of all of the clauses or of some; a window beside it that has one chunk less is not taken for it."""
+    soup = made(2)
+    ids = counters(soup)
+    soup.push("t", pa.table({"n": [k % 50 for k in range(1_000)], "x": [1.0] * 1_000, "s": ["a"] * 1_000}))
+    soup.maintain()
+    for some in (ids[:30], ids[:30], ids[:30], ids, ids[25:]):
+        assert soup.invoke_table(some).to_table()["c"].to_pylist() == [18] * len(some)
+    packs = packs_of(soup)
+    assert [[len(pack.ids) for pack in packs.inner[inside]] for inside in packs.inner] == [[30, 10]]
+    packs.spans.clear()
+    assert soup.invoke_table(ids[::3]).to_table()["s"].to_pylist() == [18 * n for n in range(0, 40, 3)]
+    assert not packs.spans
+    for rows in (850, 800, 750, 700, 650):
+        for _ in range(3):
+            found = soup.invoke_table(ids, window=f"BEGIN (NOW - {rows} ROWS)").to_table()["c"].to_pylist()
+            assert found == [rows // 50] * 40
+    assert len(packs.inner) <= 4
+    soup.check()
+
+
 def test_what_is_not_folded_is_not_zero() -> None:
     """A pack of some of the clauses says nothing of the others, neither does one without any match."""
     soup = made(2)
@@ -214,6 +235,11 @@ def test_a_pack_that_is_wrong_is_found() -> None:
             check_packs(soup.engine.snapshot())
     packs.spans[span] = (right,)
     soup.check()
+    soup.invoke_table(ids).to_table()
+    ((inside, (whole,)),) = packs.inner.items()
+    packs.inner[inside] = (FoldPack(whole.ids, whole.at, whole.matched + 1, whole.errors, whole.states),)
+    with pytest.raises(Corrupt, match="a pack is not that of its chunks"):
+        check_packs(soup.engine.snapshot())
 
 
 def test_packs_are_charged_and_leave_when_there_is_no_room() -> None:

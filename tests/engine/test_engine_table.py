@@ -213,7 +213,7 @@ def test_no_step_for_a_query() -> None:
     soup.push("s", pa.table({"a": range(100_000), "v": np.ones(100_000)}))  # the chunk that they met together is closed
 
     for some, each in ((first, 2), (later, 2), (counts, 1), (ranks, 2), (latest, 1)):
-        for asked in 2 * (some[:200], some):  # kernels are loaded, and what whole chunks come to is kept
+        for asked in 2 * (some, some[:200]):  # kernels are loaded, and what whole chunks come to is kept
             calls(soup, asked, each)
         few, many = calls(soup, some[:200], each), calls(soup, some, each)
         assert many <= few + 60, (few, many)

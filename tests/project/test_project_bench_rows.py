@@ -25,7 +25,7 @@ ROWS = """
     ask.w32768.f4 ask.w1m.f4
     table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join aggregate.many.100k.sdk
     aggregate.many.100k.each aggregate.many.100k.sum aggregate.many.100k.sum.sdk aggregate.many.1m
-    aggregate.rank.100k aggregate.rank.100k.sdk
+    aggregate.rank.100k aggregate.rank.100k.sdk aggregate.many.100k.w2^24 arrival.q1m.eq.counters
     sync.first sync.back.1 sync.back.10 sync.idle50 sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
