@@ -27,6 +27,7 @@ from psoup.expressions.tree import Expr
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.room import Room
 from psoup.kernels.pairs import pairs_of_sets
+from psoup.kernels.sets import place_rows
 from psoup.plan.nodes import Join, Node, Project
 from psoup.plan.sides import side_id
 from psoup.published.records import picked
@@ -156,34 +157,42 @@ class JoinedSets:
 
     def _matches(self, place: int, clauses: Array, alive: Array | None, most: int) -> tuple[Array, Array, Array]:
         """The rows of clauses (ascending, each once) that take part: where those of each start, all, and errors."""
-        part, parts = self._seen[place], list[tuple[Array, Array]]()
+        part, parts = self._seen[place], list[_Part]()
         failed: Array = np.zeros(len(clauses), np.int64)
         every = int(len(clauses) > 0 and clauses[0] == EVERY)
         if every:
-            parts.append((np.zeros(self._rows[place], np.int64), np.arange(self._rows[place])))
+            parts.append((np.zeros(self._rows[place], np.int64), 0, np.arange(self._rows[place]), 0))
         if len(clauses) > every:
             first = np.cumsum([0, *(own.count for own in self._windows[place])])
             base = {id(own.data): int(at) - own.start for own, at in zip(self._windows[place], first, strict=False)}
             together = Together(self._snapshot, part.view, clauses[every:], self._budget)
             for found in together.found(part.range.low, part.range.high, most):
                 most -= len(found.pairs.which)
-                parts.append((found.pairs.which + every, found.pairs.offsets + base[id(found.entry.data)]))
+                parts.append((found.pairs.which, every, found.pairs.offsets, base[id(found.entry.data)]))
                 failed[every:] += 0 if found.errors is None else found.errors
         if alive is not None:
-            parts = [(which[alive[rows]], rows[alive[rows]]) for which, rows in parts]
+            marks = [alive[rows + base] for *_, rows, base in parts]
+            parts = [
+                (own[here], first, rows[here], base)
+                for here, (own, first, rows, base) in zip(marks, parts, strict=True)
+            ]
         return *_merged(parts, len(clauses)), failed
 
 
-def _merged(parts: Sequence[tuple[Array, Array]], sets: int) -> tuple[Array, Array]:
-    """The rows of parts, each a set's number (ascending) and a row, by set and part: where each set starts, all rows.
+_Part = tuple[Array, int, Array, int]
+"""Sets (ascending) and rows, and what is added to each number of either."""
+
+
+def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:
+    """The rows of parts by set and part: where each set starts, all rows.
 
     O(rows + parts * sets): nothing is compared, as each part knows where its sets start.
     """
-    edges = [np.searchsorted(which, np.arange(sets + 1)) for which, _ in parts]
-    starts = np.sum([np.zeros(sets + 1, np.int64), *edges], axis=0)
+    starts: Array = np.zeros(sets + 1, np.int64)
+    for which, first, _, _ in parts:
+        starts += np.searchsorted(which, np.arange(-first, sets + 1 - first))
     merged: Array = np.empty(int(starts[-1]), np.int64)
     free = starts[:-1].copy()
-    for own, (which, rows) in zip(edges, parts, strict=True):
-        merged[np.arange(len(rows)) + (free - own[:-1])[which]] = rows
-        free += np.diff(own)
+    for part in parts:
+        place_rows(*part, free, merged)
     return starts, merged

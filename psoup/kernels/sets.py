@@ -70,6 +70,19 @@ def lists_to_pairs(lists, places, counts, names, which, offsets):
 
 
 @njit(cache=True, nogil=True)
+def place_rows(which, first, rows, base, free, out):
+    """Write rows behind those of their sets that are written already.
+
+    which: int64[n], the sets, counted from `first`; rows: int64[n], to each of which `base` is added; read. free:
+    int64[sets], where the next row of each goes, moved on. out: int64, written. O(n).
+    """
+    for i in range(rows.shape[0]):
+        place = np.uint64(which[i] + first)
+        out[np.uint64(free[place])] = rows[i] + base
+        free[place] += 1
+
+
+@njit(cache=True, nogil=True)
 def named_size(names, counts, places, least, table):
     """How many offsets the lists of wanted names have, and how many of the wanted have no list.
 

@@ -34,6 +34,15 @@ def _lists_to_pairs(rng: Rng) -> Arguments:
     return lists, places, counts, names, np.zeros(room, np.int64), np.zeros(room, np.int64)
 
 
+def _place_rows(rng: Rng) -> Arguments:
+    """Rows of some sets, which have some already."""
+    count, sets, first = int(rng.integers(0, 20)), 4, int(rng.integers(0, 2))
+    which = np.sort(rng.integers(0, sets - first, count))
+    out = np.zeros(sets * (count + 3), np.int64)
+    free = np.arange(sets) * (count + 3) + rng.integers(0, 3, sets)
+    return which, first, rng.integers(0, 99, count), int(rng.integers(-9, 9)), free, out
+
+
 def _bitmaps(rng: Rng) -> tuple[Any, Any, tuple[int, int]]:
     bits = rng.random((5, 192)) < rng.choice([0.02, 0.5, 1.0])
     bitmaps = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
@@ -96,6 +105,7 @@ CASES = {
     "sets.named_to_pairs": _named_to_pairs,
     "sets.add_named": _add_named,
     "sets.lists_within": _lists_within,
+    "sets.place_rows": _place_rows,
     "sets.lists_to_pairs": _lists_to_pairs,
     "sets.count_within": _count_within,
     "sets.bitmaps_to_pairs": _bitmaps_to_pairs,
