@@ -57,6 +57,7 @@ def _asked(soup: LocalPSoup, sql: str) -> list[tuple[Any, ...]]:
         ("SELECT s FROM t GROUP BY s LIMIT 2 OFFSET 1", [("a",), ("b",)]),
         ("SELECT count(*) AS c, sum(n) + 1 AS d FROM t WHERE n > 100", [(0, None)]),
         ("SELECT s, count(*) AS c FROM t WHERE n > 100 GROUP BY s", []),
+        ("SELECT count_if(n > 0) AS c FROM t WHERE n IS NULL", [(0,)]),
         ("SELECT count(*) AS c FROM t HAVING count(*) > 100", []),
         ("SELECT max(x) > 5 AS m FROM t WHERE n IN (1, 3)", [(False,)]),
         ("SELECT n % 2 AS odd, max(s) AS m FROM t GROUP BY 1", [(0, "é"), (1, "b"), (None, "a")]),
