@@ -334,19 +334,17 @@ def _fixed_at(kind, place, sources, stride, offsets, parts, values):
 
 @njit(cache=True, nogil=True)
 def _locate(rows, stops, positions, offsets, parts):
-    """The chunk of each position, if there are several, and the offset in it."""
+    """The chunk of each position, if there are several, and the offset in it.
+
+    Each position is compared with all stops, many at once: to search took a wrong guess or two for each.
+    """
     for i in range(positions.shape[0]):
-        position = positions[i]
-        offsets[i] = rows[position]
-        if parts.shape[0]:
-            low, high = 0, stops.shape[0] - 1
-            while low < high:
-                middle = (low + high) >> 1
-                if stops[middle] <= position:
-                    low = middle + 1
-                else:
-                    high = middle
-            parts[i] = low
+        offsets[i] = rows[np.uint64(positions[i])]
+    parts[:] = 0
+    for part in range(stops.shape[0] - 1):
+        stop = stops[part]
+        for i in range(parts.shape[0]):
+            parts[i] += np.int32(positions[i] >= stop)
 
 
 @njit(cache=True, nogil=True)

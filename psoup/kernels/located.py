@@ -29,6 +29,8 @@ PACKS_AT, RUNS_AT = 3, 10
 """Where they begin, behind: what the results are, the SQC ID from which on clauses are not covered, how many packs or
 runs. Of an open chunk then (row_of_slot, its length, rows, B, R, W, rows in use)."""
 
+_FOUR = np.uint64(4)
+
 NOTHING, RANGE, LIST, BITS, MIXED = range(5)
 """What is located: no row; rows from start on; uint16 offsets at an address; bits there; the numbers of an open chunk
 there."""
@@ -130,8 +132,20 @@ def locate(chunks, low, high, sqc_id, slot, located):
 
 
 @inner
+def _write_four(word, first, rows, at):
+    """Write the places of the last four bits that are set, or what comes of fewer; returns the word without them."""
+    for i in range(_FOUR):
+        rows[at + i] = first + np.int32(_popcount((word & (~word + _ONE)) - _ONE))
+        word &= word - _ONE
+    return word
+
+
+@inner
 def _write_bits(words, start, stop, rows, at, end):
-    """Write the places of set bits in [start, stop) to rows[at:end]; returns where the next goes, -1: no room."""
+    """Write the places of set bits in [start, stop) to rows[at:end]; returns where the next goes, -1: no room.
+
+    Words have some bits, at random: to ask after each whether there is another takes more time than to write four.
+    """
     begin, last, at, end = np.uint64(start >> 6), np.uint64((stop - 1) >> 6), np.uint64(at), np.uint64(end)
     for index in range(begin, last + _ONE):  # unsigned, or each would be asked whether it counts from the end
         word, first = words[index], np.int32(index << _S6)
@@ -139,17 +153,23 @@ def _write_bits(words, start, stop, rows, at, end):
             word &= _ALL << np.uint64(start & 63)
         if index == last:
             word &= _ALL >> np.uint64(63 - ((stop - 1) & 63))
-        if at + _popcount(word) > end:
+        after = at + _popcount(word)
+        if after > end:
             return np.int64(-1)
         if word == _ALL:
             for bit in range(64):
                 rows[at + np.uint64(bit)] = first + np.int32(bit)
-            at += np.uint64(64)
-            continue
-        while word != 0:
-            rows[at] = first + np.int32(_popcount((word & (~word + _ONE)) - _ONE))
-            at += _ONE
-            word &= word - _ONE
+        elif after + _FOUR <= end:
+            word = _write_four(word, first, rows, at)
+            while word != 0:
+                at += _FOUR
+                word = _write_four(word, first, rows, at)
+        else:
+            while word != 0:
+                rows[at] = first + np.int32(_popcount((word & (~word + _ONE)) - _ONE))
+                at += _ONE
+                word &= word - _ONE
+        at = after
     return np.int64(at)
 
 
