@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup.joins import joined
+from psoup.joins.policies import Learned
 from psoup_testing.join_sweep import FORMS, Swept, cases, required
 
 MOST_CASES = 160
@@ -25,7 +25,7 @@ def test_every_part_of_a_join_meets_every_other(tmp_path: Path, monkeypatch: pyt
         wanted = [(number, case) for number, case in all_cases if case.coverage == coverage]
         with closing(Swept(coverage, tmp_path / coverage, wanted)) as swept:
             for number, case in wanted:
-                monkeypatch.setattr(joined, "Greedy", lambda case=case, number=number: case.policy(number))
+                monkeypatch.setattr(Learned, "policy", lambda _, case=case, number=number: case.policy(number))
                 rows, problem = swept.compare(case)
                 assert problem is None, problem
                 met |= case.pairs if rows else set()
