@@ -4,7 +4,9 @@
     side        from its chunks              a look for the chunk of each position
                 whole, if many are wanted: its columns side by side, by position
 
-The rest is as for one stream: see `psoup.answer.message`. Expressions and texts are not for this module.
+    texts       from its chunks              their bytes are counted first, as a message is as large as they are
+
+The rest is as for one stream: see `psoup.answer.message`. Expressions are not for this module.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from psoup.columns import Array, new_array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef
-from psoup.kernels.gather import NUMBER, PARTS, WIDE, has_nulls
+from psoup.kernels.gather import NUMBER, PARTS, TEXT, WIDE, has_nulls
 from psoup.kernels.joined import gather_at, gather_whole
+from psoup.kernels.joined_texts import gather_texts_at, text_bytes_at
 from psoup.plan.nodes import Output
 from psoup.reading import ReadBudget
 from psoup.runner import Task
@@ -41,26 +44,33 @@ _NO_ROWS = np.zeros(0, np.int32)
 class JoinedForm:
     """The form of a SELECT list over several sources; for each of these its columns.
 
-    `which`: their places in the list; `kinds` and `columns`: as in `Form`, for these alone. int64.
+    `which`: their places in the list; `kinds` and `columns`: as in `Form`, for these alone. int64. `texts`: the places
+    of those that are texts, and their columns, which are in none of these.
     """
 
     form: Form
     which: tuple[Array, ...]
     kinds: tuple[Array, ...]
     columns: tuple[Array, ...]
+    texts: tuple[tuple[tuple[int, int], ...], ...]
 
 
 def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
-    """The form of a SELECT list, or None if it has expressions or texts. O(1) when it is known."""
+    """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
     known_form = _forms.get(id(select))
     if known_form is not None:
         return known_form[1]
     form = form_of(select)
-    if form is None or form.texts:
+    if form is None:
         return None
     places = np.array([output.expr.source for output in select if isinstance(output.expr, AttributeRef)])
-    which = tuple([np.flatnonzero(places == source) for source in range(sources)])
-    made = JoinedForm(form, which, tuple([form.kinds[w] for w in which]), tuple([form.columns[w] for w in which]))
+    which = tuple([np.flatnonzero((places == source) & (form.kinds != TEXT)) for source in range(sources)])
+    texts = tuple(
+        [tuple([(w, int(form.columns[w])) for w in form.texts if places[w] == source]) for source in range(sources)]
+    )
+    made = JoinedForm(
+        form, which, tuple([form.kinds[w] for w in which]), tuple([form.columns[w] for w in which]), texts
+    )
     if len(_forms) >= _REMEMBERED:
         _forms.clear()
     _forms[id(select)] = select, made
@@ -101,17 +111,31 @@ class SideColumns:
         self._arrays: list[Array] = []
         self.task: Task | None = None
         """What is to be done before anything is gathered, on any thread."""
+        self.texts = form.texts[place]
         self.nullable: Array = np.empty(len(self.which), np.uint8)
-        ask = (memory.sources, memory.stride, memory.rows, memory.stops)
+        self.nullable_texts: Array = np.empty(len(self.texts), np.uint8)
+        ask = self._of_texts = (memory.sources, memory.stride, memory.rows, memory.stops)
         self._ask = (self._kinds, self._columns, *ask)
+        if self.texts:
+            columns: Array = np.array([column for _, column in self.texts], np.int64)
+            has_nulls(columns, memory.sources, memory.stride, len(memory.stops), self.nullable_texts)
         if len(self.which):
             has_nulls(self._columns, memory.sources, memory.stride, len(memory.stops), self.nullable)
             if _WHOLE * expected >= len(memory.rows):
                 self._put_together()
 
     def gather(self, positions: Array, places: Array, out: Array, nulls: Array) -> None:
-        """Write the columns of the rows at some positions (int32 or int64[n]): see the kernel."""
-        gather_at(self.which, *self._ask, positions, places, out, nulls)
+        """Write the columns of the rows at some positions (int32 or int64[n]): see the kernels."""
+        if len(self.which):
+            gather_at(self.which, *self._ask, positions, places, out, nulls)
+        for which, column in self.texts:
+            gather_texts_at(which, column, *self._of_texts, positions, places, out, nulls)
+
+    def measure(self, positions: Array, nullable: Array, texts: Array) -> None:
+        """Note by place which columns may be NULL (uint8), and how many bytes the texts of each have (int64)."""
+        nullable[self.which] = self.nullable
+        for (which, column), may_be_null in zip(self.texts, self.nullable_texts.tolist(), strict=True):
+            nullable[which], texts[which] = may_be_null, text_bytes_at(column, *self._of_texts, positions)
 
     def close(self) -> None:
         """Give back what it holds; what was put together stays while a message may read it."""
@@ -179,9 +203,10 @@ class JoinedMessage(Message):
         self._joined, self._sides, self._positions = form, sides, positions
         self._early: Array | None = None
         nullable: Array = np.zeros(len(form.form.kinds), np.uint8)
-        for side in sides:
-            nullable[side.which] = side.nullable
-        self._measure(form.form, len(positions[0]), nullable, np.zeros(len(nullable), np.int64))
+        texts: Array = np.zeros(len(nullable), np.int64)
+        for side, own in zip(sides, positions, strict=True):
+            side.measure(own, nullable, texts)
+        self._measure(form.form, len(positions[0]), nullable, texts)
 
     def gather_into(self, out: Array) -> None:
         """Gather it beforehand, on any thread, into `out`: uint8[size]."""
@@ -197,8 +222,7 @@ class JoinedMessage(Message):
 
     def _gather(self, out: Array, nulls: Array) -> None:
         for side, positions in zip(self._sides, self._positions, strict=True):
-            if len(side.which):
-                side.gather(positions, self._places, out, nulls)
+            side.gather(positions, self._places, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
         """The first and the second half of the rows, of which there are two at least."""

@@ -19,6 +19,7 @@ from psoup.answer.joined_message import JoinedMessage
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
+from psoup.joins import two
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, pairs_by_key
 from psoup.local import LocalPSoup
@@ -47,7 +48,7 @@ def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
     soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, **config), VirtualClock(100)), np.random.default_rng(7)
     sql, arrow, values = KEYS[name]
     for stream in "rs":
-        soup.execute(f"CREATE STREAM {stream} (k {sql}, n BIGINT, f BOOLEAN, d DATE, m DECIMAL(5,1), x DOUBLE)")
+        soup.execute(f"CREATE STREAM {stream} (k {sql}, n BIGINT, f BOOLEAN, d DATE, m DECIMAL(5,1), x DOUBLE, w TEXT)")
         columns = {
             "k": [values[at] for at in rng.integers(0, len(values), ROWS)],
             "n": rng.integers(-9, 9, ROWS).tolist(),
@@ -55,8 +56,9 @@ def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
             "d": [DAY + dt.timedelta(days=int(days)) for days in rng.integers(0, 99, ROWS)],
             "m": [Decimal(int(tenths)) / 10 for tenths in rng.integers(-99, 99, ROWS)],
             "x": rng.normal(size=ROWS).tolist(),
+            "w": [["", "é", "some words", "more words than eight bytes"][at] for at in rng.integers(0, 4, ROWS)],
         }
-        types = [arrow, pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(5, 1), pa.float64()]
+        types = [arrow, pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(5, 1), pa.float64(), pa.string()]
         held = {
             name: pa.array([None if rng.random() < null_share else value for value in own], kind)
             for (name, own), kind in zip(columns.items(), types, strict=True)
@@ -67,7 +69,7 @@ def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
     return soup
 
 
-SELECT = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t, s._id AS j"
+SELECT = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.w, s.d, r.m, r.w AS v, s.x, r._id, s._time AS t, s._id AS j"
 OTHERWISE = "AND (r.n + s.n > -100 OR r.n IS NULL OR s.n IS NULL)"
 
 
@@ -200,6 +202,16 @@ def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
     numbers = SideKeys(np.array([5, 6, 5]), None, 5, 6)
     ((left, right),) = pairs_by_key(side, side, "a = a AND b = b", room, limits, [PairTest(numbers, numbers)]) or ()
     assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
+
+
+@pytest.mark.parametrize("factors", SEVERAL[:3])
+def test_hashes_that_are_all_equal_give_the_same_pairs(factors: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    soup = _soup("near", 0.1)
+    sql = f"SELECT r._id, s._id AS j, r.w FROM r, s WHERE {factors}"
+    expected = soup.ask(sql).to_table()
+    monkeypatch.setattr(two, "hashed", lambda keys: np.zeros(len(keys[0]), np.int64))
+    assert soup.ask(sql).to_table().equals(expected)
+    assert expected.num_rows > 0
 
 
 def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:

@@ -76,6 +76,8 @@ SCRATCH = {
     "segments.cut_within": (3,),
     "segments.group_within": (3, 4),
     "deltas.unpack_deltas": (4,),
+    "joined_texts.text_bytes_at": (1,),
+    "joined_texts.gather_texts_at": (2,),
     "confirmed.gather_texts": (1, 6, 8),
     "confirmed.keep_texts": (0, 2, 4, 5),
     "confirmed.keep_near": (6, 7),

@@ -1,4 +1,4 @@
-"""Arguments for the kernels that confirm pairs: texts by address, some equal in their first bytes; pairs of rows."""
+"""Arguments for the kernels that confirm pairs and show texts: these by address, some nearly equal; pairs of rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels.gather import TEXT
+from psoup.kernels.gather import TEXT, WIDE
+from psoup.kernels.plain import gather as plain_gather
 from psoup.kernels.plain.confirmed import gather_texts as plain_texts
+from psoup.kernels.plain.joined_texts import text_bytes_at as plain_at
 from psoup_testing import gathering
 
 Rng = np.random.Generator
@@ -53,7 +55,28 @@ def _pairs(rng: Rng, rows: int) -> tuple[Any, Any, int]:
     return left, right, int(rng.integers(0, 81))
 
 
+def text_bytes_at(rng: Rng) -> Arguments:
+    """A column of texts in several chunks, and positions in any order."""
+    column, sources, stride, rows, stops, *_ = gather_texts(rng)
+    positions = rng.integers(0, len(rows), int(rng.integers(1, 60))).astype(rng.choice(["int32", "int64"]))
+    return column, sources, stride, rows.astype(np.int32), stops, positions
+
+
+def gather_texts_at(rng: Rng) -> Arguments:
+    """The same, and the batch that they go to, which has another column before them."""
+    column, sources, stride, rows, stops, positions = text_bytes_at(rng)
+    nullable, kinds = np.zeros(1, np.uint8), np.array([WIDE, TEXT])
+    plain_gather.has_nulls(np.array([column]), sources, stride, len(stops), nullable)
+    texts = np.array([0, plain_at(column, sources, stride, rows, stops, positions)])
+    places, buffers = np.zeros((2, 3), np.int64), np.zeros((5, 2), np.int64)
+    size = plain_gather.lay_out(kinds, np.append(0, nullable), texts, len(positions), places, buffers)
+    where = (sources, stride, rows, stops, positions)
+    return 1, column, *where, places, np.zeros(size, np.uint8), np.full(2, 7, np.int64)
+
+
 CASES: dict[str, Callable[[Rng], Arguments]] = {
+    "joined_texts.text_bytes_at": text_bytes_at,
+    "joined_texts.gather_texts_at": gather_texts_at,
     "confirmed.gather_texts": gather_texts,
     "confirmed.keep_texts": keep_texts,
     "confirmed.keep_near": keep_near,
