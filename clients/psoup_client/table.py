@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup_client import html
-from psoup_client.answer import Answer
+from psoup_client.answer import Answer, rows_of
 from psoup_client.completeness import Completeness
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.inputs import PandasOptions
@@ -118,7 +118,7 @@ class TableFailure(html.Facts):
 
 
 class AnswerTable:
-    """The answers of many queries, in memory. `len()` is the number of rows, `queries` that of the queries asked for.
+    """The answers of many queries, in memory: a collection of rows, as dicts. `queries` is how many were asked for.
 
     The first column, `_query`, is the place of a row's query in the call; the others are those of its answer. Rows come
     in the order of places. Polars, DuckDB, pandas and PyArrow read it without a copy. `completeness` says how complete
@@ -139,6 +139,10 @@ class AnswerTable:
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        names = self.columns
+        return (dict(zip(names, row, strict=True)) for row in rows_of(self._table))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows for whoever reads Arrow's C stream interface."""

@@ -7,8 +7,8 @@
       retention   _id >= 0                                   yes
       arrival     it was not too late or too far ahead       yes
 
-Each factor is evaluated, also behind a "no". ORDER BY, DISTINCT and LIMIT look at other tuples, and are not
-evaluated.
+Each factor is evaluated, also behind a "no". GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT look at other tuples, and
+are not evaluated.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _FEW = 8
 """Queries of a piece up to which they are answered one by one."""
 _LONE = 2
 """Queries of a set up to which an invocation each takes less time."""
-_QUICK = 1 << 14
+QUICK = 1 << 14
 """Queries up to which what is made for them at once takes some milliseconds."""
 _ON_DISK = 1 << 10
 """Queries of a call up to which aggregates are answered one by one if they would read too much on disk."""
@@ -174,7 +174,7 @@ class Table:
 
     def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
         """The rows of the queries at some places, as references; how many. Raises TooManyPairs, _FoldedOnDisk."""
-        if stop - start > _QUICK:
+        if stop - start > QUICK:
             self._asking.budget.before_long()
         lines, pairs = list[Lines](), 0
         failed = list[Failed]()
@@ -260,7 +260,7 @@ def invoke_table(
     `named`: the names of queries in errors.
     """
     budget = budget or ReadBudget()
-    if len(ids) > _QUICK:
+    if len(ids) > QUICK:
         budget.before_long()
     asked = asked_for(snapshot, ids, tenant)
     asked.refuse_mixed(named)

@@ -64,6 +64,7 @@ def test_a_table_is_read_as_other_frames_are(client: Client, filled: tuple[str, 
     assert sum(batch.num_rows for batch in table.batches) == len(table) == 6
     assert table.to_pandas().columns.tolist() == ["_query", "text"]
     assert pa.table(table).equals(table.to_arrow())
+    assert list(table)[:2] == [{"_query": 1, "text": "t1"}, {"_query": 2, "text": "t2"}]
     assert table.to_polars().height == 6
     assert "6 rows of 6 queries. May still grow" in repr(table)
     assert "<table" in table._repr_html_()
@@ -113,5 +114,9 @@ def test_the_command_prints_one_table(psoup: Psoup, client: Client, filled: tupl
     missing = psoup("invoke", "--table", standing[1].id, standing[1].id.rpartition("-")[0] + "-99999", "--json")
     assert (missing.code, missing.rows) == (4, [{"_query": 0, "text": "t1"}])
     assert "1 place: 1: there are no such queries" in missing.err
+    for nobody in ("--table --label of=nobody", f"--table --key-prefix {name}/9999", "--label of=nobody"):
+        none = psoup("invoke", *nobody.split())
+        assert (none.code, none.out) == (4, "")
+        assert "no query has" in none.err
     for wrong in (["--table", "--key", "k"], ["--key-prefix", "k"], ["--table", "--key-prefix", ""], ["--table"]):
         assert psoup("invoke", *wrong).code == 2

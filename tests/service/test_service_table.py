@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_proto.v1 import queries_pb2 as queries
+from psoup_service.host.readers import Readers
 from psoup_service.servicers import table as servicer
 from psoup_testing.wire import Wire, refused, run
 
@@ -96,6 +97,20 @@ def test_queries_without_an_answer_are_failures_by_place() -> None:
         whole, messages = await _read(wire, query_ids=texts)
         assert whole.column("_query").to_pylist() == [2] * 10
         assert sorted(_places(of.places)[0] for of in messages[-1].failures) == [(0, 2), (3, 1)]
+
+    run(script)
+
+
+def test_large_tables_wait_in_line_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that turns out to be long holds a thread while it waits, and with many of these calls are refused."""
+    aside = list[object]()
+    monkeypatch.setattr(Readers, "step_aside", lambda readers, reading: aside.append(reading))
+
+    async def script(wire: Wire) -> None:
+        made = await _filled(wire)
+        made.count = 20_000
+        whole, messages = await _read(wire, ranges=[made])
+        assert (whole.num_rows, messages[0].queries, aside) == (ROWS, 20_000, [])
 
     run(script)
 

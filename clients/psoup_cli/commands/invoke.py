@@ -12,7 +12,7 @@ import typer
 from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_of, message, unreadable
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
-from psoup_client import Answer, AnswerStream, AnswerTable, PSoupError, Query
+from psoup_client import Answer, AnswerStream, AnswerTable, NotFound, PSoupError, Query
 from psoup_client.times import to_micros
 from psoup_client.wording import counted
 
@@ -109,6 +109,8 @@ def invoke(
         if table:
             chosen = labels_of(label or [])
             whole = client.invoke_table(names or None, labels=chosen, key_prefix=key_prefix, **wanted)
+            if not whole.queries:
+                raise _nobody("those labels" if label else "such a key")
             _print_together(whole, form, rows)
             return
         if single:
@@ -119,7 +121,7 @@ def invoke(
         if label:
             names = [query.id for query in client.queries(labels=labels_of(label))]
             if not names:
-                message("No query has those labels. Show all: psoup queries")
+                raise _nobody("those labels")
         asked: dict[str, Any] = {"keys": names} if key else {"queries": names}
         named = [{"key" if key else "query_id": name} for name in names]
         _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)
@@ -143,6 +145,10 @@ def _names(
     if not names:
         raise typer.BadParameter(f"{file} holds no IDs; write one on each line")
     return names
+
+
+def _nobody(what: str) -> NotFound:
+    return NotFound(f"no query has {what}; show all: psoup queries", reason="UNKNOWN_QUERY")
 
 
 def windows_of(texts: list[str]) -> dict[str, Any]:

@@ -102,8 +102,8 @@ class MatchingServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Why(self, request, context):
-        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
-        are not asked, as they look at other tuples.
+        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
+        DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
 
         NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
         NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.

@@ -61,8 +61,8 @@ class MatchingServiceStub:
     RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
     """
     Why: _grpc.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]
-    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
-    are not asked, as they look at other tuples.
+    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
+    DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
 
     NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
     NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
@@ -101,8 +101,8 @@ class MatchingServiceAsyncStub(MatchingServiceStub):
     RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
     """
     Why: _aio.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]  # type: ignore[assignment]
-    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
-    are not asked, as they look at other tuples.
+    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
+    DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
 
     NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
     NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
@@ -162,8 +162,8 @@ class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matching_pb2.WhyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_matching_pb2.WhyResponse, _abc.Awaitable[_matching_pb2.WhyResponse]]:
-        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
-        are not asked, as they look at other tuples.
+        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
+        DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
 
         NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
         NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from psoup.admission.tags import check_prefix, check_tag
 from psoup.answer.asked import Failed
-from psoup.answer.table import Table, invoke_table
+from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.answer.window import WindowChoice
 from psoup.columns import Array
@@ -51,6 +52,12 @@ class _Wanted:
     labels: Labels
     tenant: str
     ids: Ids
+
+    @property
+    def named(self) -> int:
+        """How many queries are named one by one, or by ranges; no range has fewer than one."""
+        request = self.request
+        return len(request.query_ids) + len(request.numbers) + sum(max(of.count, 0) for of in request.ranges)
 
     def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
         """The numbers of the queries by place, int64[n], -1 for those of other incarnations, which have failed.
@@ -143,9 +150,17 @@ class TableCalls:
             return _Pieces(wanted, snapshot, now, as_of, window, granted, backend)
 
         try:
-            pieces = await backend.host.evaluate(make, budget=budget, tenant=tenant)
+            # What is known to be long waits in line: what turns out to be, holds a thread, of which there are few.
+            pieces = await backend.host.evaluate(make, budget=budget, tenant=tenant, long=wanted.named > QUICK)
             pin = backend.host.pins.hold_all(pieces.table.chunks, ender())
-            while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
+            turn = partial(
+                backend.host.evaluate,
+                lambda _, __: pieces.next(),
+                budget=budget,
+                tenant=tenant,
+                long=pieces.table.count > QUICK,
+            )
+            while message := await turn():
                 backend.metrics.answered(message.rows)
                 yield message
         finally:
