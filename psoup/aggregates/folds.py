@@ -247,6 +247,12 @@ class FoldRoom:
             folds.nbytes += fold.nbytes
             self._grow(fold.nbytes)
 
+    def lend(self, folds: Folds, span: Span, fold: Fold) -> None:
+        """Keep a fold that was found elsewhere."""
+        folds.spans[span] = fold
+        folds.nbytes += fold.nbytes
+        self._grow(fold.nbytes)
+
     def give_up(self, wanted: int) -> int:
         """Drop folds, of clauses in the order they were asked, until `wanted` bytes are free; returns those freed."""
         freed = 0

@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.aggregates.folds import Span
-from psoup.aggregates.measures import Name, states_for
+from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
+from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
 from psoup.columns import Array, Column
 from psoup.plan.nodes import Measure
+
+_ONLY: Array = np.zeros(1, np.int64)
 
 _NARROW = (np.int8, np.int16, np.int32)
 _PACK_BYTES = 1_000
@@ -120,6 +123,27 @@ def _widened(part: Array | Column) -> Array | Column:
         np.right_shift(words[:, 0], 63, out=words[:, 1])
         return words
     return part.astype(np.int64, copy=False)
+
+
+def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | None:
+    """The fold of one clause in a span; None if no pack has it, or values failed there. O(log clauses)."""
+    for pack in packs.spans.get(span, ()):
+        row = int(pack.ids.searchsorted(sqc_id))
+        if row == len(pack.ids) or pack.ids[row] != sqc_id:
+            continue
+        if pack.errors is not None and pack.errors[row]:
+            return None
+        lines, _ = pack.lines(np.array([row]), _ONLY)
+        if lines is None or not len(lines):
+            return Fold(0, 0, 0, tuple([folding.empty(1) for folding in recipe.foldings]))
+        matched, names = int(pack.matched[lines[0]]), [state_of(measure) for measure in packs.measures]
+        states = list[State]()
+        for folding, measure in zip(recipe.foldings, recipe.firsts, strict=True):
+            counted = counts_rows(measure)
+            which = 0 if counted else names.index(state_of(measure))
+            states.append((np.array([matched]),) if counted else pack.state(which, folding, lines))
+        return Fold(matched, 0, 0, tuple(states))
+    return None
 
 
 @dataclass(slots=True, eq=False)
@@ -225,6 +249,10 @@ class PackRoom:
         else:
             packs.used = True
         return packs
+
+    def of(self, stream_id: int, measures: Sequence[Measure]) -> Packs | None:
+        """The packs for what measures are made of, if there are any."""
+        return self._kept.get((stream_id, tuple(states_for(measures))))
 
     def put(self, packs: Packs, span: Span, pack: FoldPack) -> None:
         """Keep a pack, as far as there is room."""

@@ -14,7 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Folds
+from psoup.aggregates.folds import Folds, cover
+from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
 from psoup.answer import together
@@ -131,7 +132,19 @@ def _known(
     if folds is None and shelf is None:
         return None, None
     folds = named_folds(view, clause, recipe, config)  # what is on disk is folded at once: to read it takes longer
+    _borrow(view, clause.sqc_id, recipe, inner, folds)
     return (None, None) if inner.stop - inner.first >= (folds.beyond or _MOST) else (folds, shelf)
+
+
+def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: Folds) -> None:
+    """Take what a clause lacks from packs that calls for many queries left. O(1) for a window that comes again."""
+    base = view.chunks[inner.first].data.number
+    inside = base, base + inner.stop - inner.first
+    packs = None if recipe.keys or inside in folds.inner else view.packs.of(view.stream_id, recipe.measures)
+    for span in () if packs is None else cover(*inside, view.folds.fan):
+        fold = None if packs is None or span in folds.spans else fold_in(packs, span, sqc_id, recipe)
+        if fold is not None:
+            view.folds.lend(folds, span, fold)
 
 
 def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:

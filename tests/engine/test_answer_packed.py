@@ -11,6 +11,7 @@ import pytest
 
 from psoup.aggregates.packs import FoldPack, PackRoom, Packs, pack_of
 from psoup.answer import packed as packed_module
+from psoup.answer import reused
 from psoup.answer.bill import memory_bill
 from psoup.answer.packed import check_packs
 from psoup.answer.table import Table
@@ -167,6 +168,29 @@ def test_a_window_that_comes_again_is_one_pack_between_its_ends() -> None:
             assert found == [rows // 50] * 40
     assert len(packs.inner) <= 4
     soup.check()
+
+
+def test_one_query_takes_what_it_lacks_from_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all kinds of states, with matches in a span or without; but not of a clause that no pack has."""
+    monkeypatch.setattr(reused, "fold_of", None)  # folding a chunk anew would fail
+    rng = np.random.default_rng(3)
+    for form in SHOWN[:4]:
+        soup = made(2)
+        ids = counters(soup, form)
+        soup.push("t", rows(rng, 1_000))
+        soup.maintain()
+        for _ in range(2):
+            soup.invoke_table(ids).to_table()
+        whole = soup.invoke_table(ids).to_table().drop(["_query"]).to_pylist()
+        for query, expected in zip(ids[::5].tolist(), whole[::5], strict=True):
+            for _ in range(3):
+                answer = soup.invoke(query)
+                assert repr(answer.to_table().to_pylist()) == repr([expected])
+        other = soup.register("SELECT count(*) AS a FROM t WHERE n = 99 BEGIN (NOW - 900 ROWS)")
+        soup.invoke(other)
+        if form == SHOWN[0]:
+            with pytest.raises(TypeError):
+                soup.invoke(other)
 
 
 def test_what_is_not_folded_is_not_zero() -> None:
