@@ -118,3 +118,18 @@ def test_readers_of_the_same_groups_do_not_see_what_others_number(kinds: tuple[s
         more = dict.fromkeys(k for s in range(0, 900, 300) for k in range(s + number, 2 * s + 300 + number, 3))
         assert shown(reader) == [values_of(column) for column in columns([*range(0, 900, 3), *more])]
         assert reader.number(columns(range(0, 900, 3))).tolist() == list(range(300))
+
+
+def test_a_fork_holds_the_bounds_of_its_reader() -> None:
+    def column(values: list[int]) -> Column:
+        return Column(BIGINT, np.array(values))
+
+    table = Keys.of([column(list(range(100)))])
+    held = list[int]()
+    fork = table.fork(100, held.append)
+    assert fork.number([column([7, 3])]).tolist() == [7, 3]
+    assert not held, "as long as nothing comes to it it takes no memory"
+    with pytest.raises(ResourceExhausted, match="more than 100 keys"):
+        fork.number([column([100])])
+    table.fork(101, held.append).number([column([100])])
+    assert sum(held) > 800

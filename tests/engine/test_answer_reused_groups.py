@@ -85,6 +85,36 @@ def test_null_is_a_group_of_its_own_and_neither_zero_nor_an_empty_text() -> None
     soup.check()
 
 
+def test_a_chunk_of_nulls_has_not_the_keys_of_a_chunk_of_zeros() -> None:
+    soup = folding(2)
+    _pushed(soup, [0] * 128 + [None] * 128 + [0] * 128, [""] * 128 + [None] * 128 + [""] * 128)
+    for key, value in (("n", 0), ("s", "")):
+        query = soup.register(f"SELECT {key} AS k, count(*) AS c FROM t GROUP BY {key} BEGIN (NOW - 300 ROWS)")
+        for window, counts in ((None, (172, 128)), ("BEGIN (NOW - 200 ROWS)", (128, 72)), (None, (172, 128))):
+            for _ in range(2):
+                rows = soup.invoke(query, window=window).to_table().to_pylist()
+                assert rows == [{"k": value, "c": counts[0]}, {"k": None, "c": counts[1]}]
+        for first, shown in ((384, value), (256, None), (128, value), (256, None)):
+            window = (
+                f"BEGIN (NOW - {first} ROWS) END (NOW - {first - 128} ROWS)"
+                if first > 128
+                else "BEGIN (NOW - 128 ROWS)"
+            )
+            assert soup.invoke(query, window=window).to_table().to_pylist() == [{"k": shown, "c": 128}]
+    soup.check()
+
+
+def test_pages_of_an_answer_belong_together_whether_it_is_folded_or_not() -> None:
+    soup = folding(2)
+    _pushed(soup, [k % 9 for k in range(700)])
+    query = soup.register("SELECT n, count(*) AS c FROM t WHERE n > 2 GROUP BY n BEGIN (NOW - 650 ROWS)")
+    seen = [soup.invoke(query).likeness for _ in range(3)]
+    soup.engine.snapshot().stream("t", "default").folds.give_up(1 << 30)
+    assert {*seen, soup.invoke(query).likeness} == {seen[0]}
+    _pushed(soup, [8])
+    assert soup.invoke(query).likeness != seen[0]
+
+
 def test_keys_that_only_the_ends_have_come_in_their_places_and_leave_no_trace() -> None:
     """What a reader adds to the groups of a fold is its own: others that read the same fold do not see it."""
     for texts in (False, True):
