@@ -19,17 +19,20 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from psoup.columns import Array
 from psoup.data.sidecars import ChunkSpan, checksum_of
 from psoup.errors import ResourceExhausted
 
 FOLDER = "folds"
-SHARE, _LEAST = 10, 4_096
-"""A sidecar takes a tenth of the bytes of its chunks, or a block of the disk if that is more."""
+SHARE, _LEAST, _MOST = 10, 4_096, 1 << 20
+"""A sidecar takes a tenth of the bytes of its chunks, at least a block of the disk, and at most what some milliseconds
+write anew."""
 _NEW = ".new"
 _NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
 _MAGIC = 0x31646C6F46505350
@@ -63,18 +66,29 @@ def place_of(file: str) -> Place | None:
     return place if place.file == file and first <= last else None
 
 
-class Index(NamedTuple):
-    """The index of a sidecar: names, then where the bytes of each end (after `base`), and their checksums."""
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The index of a sidecar: names, 16 bytes each, then where the bytes of each end (after `base`), and checksums."""
 
-    names: list[bytes]
-    ends: list[int]
-    checksums: list[int]
+    names: bytes
+    ends: Array
+    checksums: Array
     base: int
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def find(self, name: bytes) -> int:
+        """The place of a name, or -1."""
+        at = self.names.find(name)
+        while at % _NAMED and at >= 0:
+            at = self.names.find(name, at + 1)
+        return at // _NAMED
 
     def bytes_of(self, at: int) -> tuple[int, int]:
         """The place in the file of the bytes of a name, and how many they are."""
-        start = self.ends[at - 1] if at else 0
-        return self.base + start, self.ends[at] - start
+        start = int(self.ends[at - 1]) if at else 0
+        return self.base + start, int(self.ends[at]) - start
 
 
 class SidecarFolder:
@@ -109,10 +123,8 @@ class SidecarFolder:
         try:
             with open(self._path / Place(*span[:3]).file, "rb") as file:
                 found = read_index(file.fileno(), span.checksum)
-                if found is None or name not in found.names:
-                    return None
-                at = found.names.index(name)
-                return _content(file.fileno(), found, at)
+                at = -1 if found is None else found.find(name)
+                return None if found is None or at < 0 else _content(file.fileno(), found, at)
         except OSError:
             return None
 
@@ -122,7 +134,7 @@ class SidecarFolder:
         with self._lock:
             try:
                 entries = {**self._entries(place, span.checksum), **contents}
-                kept = dict(_newest(entries, max(span.nbytes // SHARE, _LEAST)))
+                kept = dict(_newest(entries, min(max(span.nbytes // SHARE, _LEAST), _MOST)))
                 if kept:
                     self._write(place, span.checksum, dict(reversed(kept.items())))
             except ResourceExhausted:
@@ -202,19 +214,18 @@ def read_index(handle: int, checksum: int) -> Index | None:
     index = os.pread(handle, count * _ENTRY, _HEAD)
     if len(index) != count * _ENTRY or zlib.crc32(index) != crc:
         return None
-    names = [index[at : at + _NAMED] for at in range(0, _NAMED * count, _NAMED)]
-    numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count).tolist()
-    return Index(names, numbers[:count], numbers[count:], _HEAD + len(index))
+    numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count)
+    return Index(index[: _NAMED * count], numbers[:count], numbers[count:], _HEAD + len(index))
 
 
 def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
     """The names of an open sidecar and their bytes, as far as they are sound. Raises OSError."""
     index = read_index(handle, checksum)
-    for at, name in enumerate(() if index is None else index.names):
+    for at in range(0 if index is None else len(index)):
         assert index is not None
         content = _content(handle, index, at)
         if content is not None:
-            yield name, content
+            yield index.names[_NAMED * at : _NAMED * (at + 1)], content
 
 
 def _content(handle: int, index: Index, at: int) -> bytes | None:
@@ -256,4 +267,4 @@ def _wrong_with(path: Path, checksum: int) -> str | None:
             sound = len(dict(entries_of(file.fileno(), checksum)))
     except OSError as problem:
         return f"cannot be read: {problem.strerror}"
-    return None if index is not None and sound == len(index.names) else "is damaged, or was computed from other chunks"
+    return None if index is not None and sound == len(index) else "is damaged, or was computed from other chunks"
