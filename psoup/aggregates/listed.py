@@ -100,12 +100,12 @@ class Gathered(_Listed):
 
 
 def _rows_at(places: Array, starts: Array, some: Array) -> Array:
-    """The entries at some places of their groups; of a group without any, another."""
+    """The entry of each group at a place within it; of a group without entries, the first of all."""
     return np.where(some, starts + places.astype(np.int64), 0)
 
 
 def _between(column: Column, below: Array, above: Array, share: Array, result: DataType) -> Array:
-    """Values between those of two rows."""
+    """Interpolate between the values of two rows of each group: `share` of the way from `below` to `above`."""
     if result.kind is Kind.DOUBLE:
         values = column.values.astype(np.float64) / 10.0**column.type.scale
         least, most = values[below], values[above]

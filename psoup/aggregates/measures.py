@@ -92,7 +92,7 @@ def state_of(measure: Measure) -> Name:
 
 
 def counts_rows(measure: Measure) -> bool:
-    """Whether a measure is COUNT(*) without FILTER: there is no need of a state where rows are counted anyway."""
+    """Whether a measure is COUNT(*) without FILTER, which needs no state where rows are counted anyway."""
     return measure.function == "count" and not measure.args and measure.condition is None
 
 

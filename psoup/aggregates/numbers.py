@@ -55,13 +55,13 @@ def over_keys(most: int) -> ResourceExhausted:
 
 
 class Room:
-    """Memory for the numbers of one part after the other: memory that is new costs more than to number the rows."""
+    """An array that is used again for each part of the rows: new memory would cost more than numbering them."""
 
     def __init__(self, dtype: type) -> None:
         self._array: Array = np.empty(0, dtype)
 
     def of(self, size: int) -> Array:
-        """So many elements, arbitrary; they are those of the call before."""
+        """The first `size` elements; the call before wrote to them, and the next one will."""
         if len(self._array) < size:
             self._array = np.empty(size, self._array.dtype)
         return self._array[:size]
@@ -218,7 +218,7 @@ class Integers(Numbers):
         return Column(self.type, keys.astype(TYPES[self.type.kind].dtype, copy=False), valid)
 
     def _reach(self, least: int, greatest: int) -> None:
-        """Let the array of near keys have places for these, or give it up."""
+        """Make the array of near keys reach from `least` to `greatest`, or go over to the table by hash."""
         assert self._near is not None
         if len(self._near):
             least, greatest = min(least, self._base), max(greatest, self._base + len(self._near) - 1)

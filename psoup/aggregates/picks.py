@@ -117,7 +117,7 @@ class Pick:
         return self._merge(state, groups, [column.take(taken) for column in rows.args])
 
     def _best(self, rows: Rows, groups: int) -> Array:
-        """The row of each group that is its best of these, or -1."""
+        """The best row of each group, -1 for a group without a row."""
         best = np.full(groups, -1, np.int64)
         if self.place == "first":
             fold.first_rows(rows.mask, rows.groups, best)

@@ -106,9 +106,11 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """`matched`: tuples, of one clause and span; `errors`: tuples for which WHERE could not be computed; `failed`:
-    values of keys, arguments and FILTERs that could not be; `states`: those of the recipe, of one group, or of those
-    that `keys` has the keys of, in their order."""
+    """What the tuples of one clause in a span come to.
+
+    `matched`: how many tuples; `errors`: tuples for which WHERE could not be computed; `failed`: values of keys,
+    arguments and FILTERs that could not be; `states`: those of the recipe, a group for each row of `keys`, or one.
+    """
 
     matched: int
     errors: int

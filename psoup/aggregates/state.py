@@ -4,7 +4,7 @@
     state            counts 2 1       sums 16 3                  arrays that grow with the groups
 
 A state knows nothing of where its rows lie, so that it can be kept, sent and combined. States are combined in the order
-of the stream: what is combined into another came after it. Whoever adds to a state has it for its own.
+of the stream: what is combined into another came after it. The code that adds to a state owns it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class ArchiveWork:
     chunks: int
 
     def expected(self, budget: ReadBudget) -> float | None:
-        """Seconds that it will take; None if there is no measure."""
+        """Seconds that it will take; None if nothing has been measured."""
         return None if budget.archive is None else budget.archive.expected(self.kind, self.tuples)
 
     def problem(self, archive_rows: int, budget: ReadBudget) -> str:

@@ -2,7 +2,7 @@
 
     locate      at once: how many they are, and in which form each chunk keeps them
     rows        when they are wanted: offsets, chunk after chunk, side by side
-    as others   chunk by chunk, for whoever asks so: `psoup.answer.matches`
+    as others   chunk by chunk, for code that reads no other form: `psoup.answer.matches`
 
 Nearly all sides are so. To look a chunk up and to make an object of what it has takes 15 us, and a window has many.
 """

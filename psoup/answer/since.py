@@ -252,7 +252,7 @@ def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: boo
 def _fewer(
     have: Intervals, keep: Intervals, matches: Sequence[ChunkMatches]
 ) -> tuple[Intervals, Intervals, list[ChunkMatches]]:
-    """The newest of the intervals that a client holds, as many as it may, and what stays and comes of these."""
+    """Cut what a client holds to its newest MOST_INTERVALS intervals; also what of `keep` and `matches` lies there."""
     have = have[-MOST_INTERVALS:]
     low, high = have[0][0], have[-1][1]
     of = [(match, match.offsets[match.offsets >= low - match.data.first_id]) for match in matches]

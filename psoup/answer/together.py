@@ -242,7 +242,7 @@ def _end(entry: ChunkEntry, stop: int) -> int:
 
 
 def _within(members: Members | Array, ranges: Array) -> Array | bool:
-    """Which of some queries are in ranges of IDs, int64[r, 2]; of those that share a clause, whether one is."""
+    """Whether each query is in a range of IDs, int64[r, 2]; of queries that share a clause, whether any is."""
     if isinstance(members, np.ndarray):
         held: Array = np.zeros(len(members), np.bool_)
         for first, end in ranges.tolist():

@@ -1,4 +1,4 @@
-"""Policies: which step a hybrid takes next. Each is told what its steps did, in numbers of rows: there is no clock.
+"""Policies: which step a hybrid takes next. Each is told what its steps did, in numbers of rows, never in seconds.
 
     Fixed     the same order always
     Lottery   a step wins with the tickets it has: one for each tuple it was given, one less for each it made of them

@@ -215,6 +215,6 @@ def _sort_partners(tuples: Array, rows: Array) -> None:
 
 
 def _ascends(keys: Array, rows: Array) -> bool:
-    """Whether the keys of some rows ascend, in the order of these, which may be one of all rows."""
+    """Whether `keys`, taken in the order of `rows`, never descend."""
     own = keys.take(rows)
     return bool((own[1:] >= own[:-1]).all())

@@ -84,7 +84,7 @@ class PairTest:
     band: Band = EQUAL
 
     def kept(self, left: Array, right: Array, pairs: int) -> int:
-        """Keep those of the pairs (int32) that satisfy it, at the front; returns how many."""
+        """Move the pairs (int32) that satisfy the test to the front, in their order; returns how many."""
         if self.left.texts is not None and self.right.texts is not None:
             kept: int = keep_texts(*self.left.texts, *self.right.texts, left, right, pairs)
         else:
