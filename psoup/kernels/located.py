@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 
-from psoup.kernels.columns import _ALL, _ONE, _S6, _popcount, _word, offset_range
+from psoup.kernels.columns import _ALL, _FOUR, _ONE, _S6, _popcount, _word, _write_four, offset_range
 from psoup.kernels.gather import _longs, _pointer
 from psoup.kernels.inner import inner
 from psoup.kernels.runs import BUCKETS, mark_pairs
@@ -28,8 +28,6 @@ offsets, starts, blocks) but for how many, which nobody asks. Arrays are address
 PACKS_AT, RUNS_AT = 3, 10
 """Where they begin, behind: what the results are, the SQC ID from which on clauses are not covered, how many packs or
 runs. Of an open chunk then (row_of_slot, its length, rows, B, R, W, rows in use)."""
-
-_FOUR = np.uint64(4)
 
 NOTHING, RANGE, LIST, BITS, MIXED = range(5)
 """What is located: no row; rows from start on; uint16 offsets at an address; bits there; the numbers of an open chunk
@@ -129,15 +127,6 @@ def locate(chunks, low, high, sqc_id, slot, located):
             out[4] = _mixed(numbers, slot, start, stop, words[: (stop + 63) >> 6])
         total += out[4]
     return total
-
-
-@inner
-def _write_four(word, first, rows, at):
-    """Write the places of the last four bits that are set, or what comes of fewer; returns the word without them."""
-    for i in range(_FOUR):
-        rows[at + i] = first + np.int32(_popcount((word & (~word + _ONE)) - _ONE))
-        word &= word - _ONE
-    return word
 
 
 @inner

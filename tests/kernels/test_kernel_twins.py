@@ -38,6 +38,7 @@ KERNELS, TWINS = _functions(psoup.kernels), _functions(plain)
 
 
 SCRATCH = {
+    "columns.bits_to_offsets": (3,),
     "gather.text_bytes": (1,),  # addresses, which differ
     "gather.has_nulls": (1,),
     "gather.gather_bits": (2,),
@@ -86,6 +87,7 @@ SCRATCH = {
 
 
 KEPT = {
+    "columns.bits_to_offsets": 3,
     "buckets.keep_marked": 5,
     "kept.marked_rows": 7,
     "runs.find_pairs": 6,
