@@ -77,8 +77,8 @@ class KeptJoin:
         if here == self._seen:
             return False
         self._seen, self._full = here, False
-        (first, _), (least, _) = here
-        skip = max(first - self.table.first, 0)
+        (first, stop), (least, last) = here
+        skip = max(first - self.table.first, 0) if first < stop and least < last else len(self.table.rows)
         gone, rows = self.table.rows[:skip], self.table.rows[skip:]
         self._room.held -= _bytes(gone)
         self.table = PairTable(max(first, self.table.first) if rows else first, rows, least)

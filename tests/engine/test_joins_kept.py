@@ -173,6 +173,25 @@ def test_a_block_goes_with_either_chunk(tmp_path: Path, used: list[bool]) -> Non
         soup.store.close()
 
 
+def test_pairs_go_when_all_chunks_of_a_stream_are_gone(used: list[bool]) -> None:
+    for leaving in ("r", "s", "rs"):
+        soup = LocalPSoup(SMALL, clock := VirtualClock(0), verify="all")
+        for stream in "rs":
+            soup.execute(f"CREATE STREAM {stream} ({TYPES}) {'RETENTION 10 SECONDS' if stream in leaving else ''}")
+        query = soup.register(JOIN, keep_pairs=True)
+        filled(soup)
+        assert tables(soup)[0].pairs > 0
+        clock.advance(seconds=3_600)
+        soup.engine.expire(clock.now())
+        assert (tables(soup)[0].pairs, soup.engine.bill()["kept_pairs_bytes"]) == (0, 0)
+        soup.engine.check()
+        assert compare(soup, [query], used) == 0
+        filled(soup)
+        assert tables(soup)[0].pairs > 0
+        assert compare(soup, [query], used) > 0
+        soup.engine.check()
+
+
 def test_pairs_that_outlive_a_chunk_are_found_by_the_check() -> None:
     soup = LocalPSoup(SMALL, VirtualClock(0))
     streams(soup, "RETENTION 320 ROWS")
