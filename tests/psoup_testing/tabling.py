@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -135,3 +136,21 @@ def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequ
     assert sum(group.errors for group in table.groups) == errors
     assert sum(group.select_errors for group in table.groups) == select_errors
     assert not failed
+
+
+def calls(soup: LocalPSoup, known: Sequence[int], rows_each: int) -> int:
+    """How many functions a call for these queries, and as many that are unknown, calls."""
+    asked = np.concatenate([known, np.arange(len(known)) + 10**6])
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
+    finally:
+        sys.setprofile(None)
+    assert rows == rows_each * len(known)
+    return count
