@@ -190,7 +190,7 @@ class ShelfOnDisk:
         for folds in kept:
             if folds.name is None:
                 continue
-            for place in list(folds.spans) if recent is None else recent:
+            for place in folds.spans.keys() - folds.shelved if recent is None else recent:
                 fold = folds.spans.get(place)
                 if fold is None or place in folds.shelved:
                     continue

@@ -86,7 +86,7 @@ def files(soup: RestartingPSoup) -> list[str]:
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_answers_are_those_without_folds_whenever_the_process_ends(tmp_path: Path, seed: int) -> None:
     """Clauses have other numbers after each start, as some leave; chunks expire in the middle of nodes."""
     rng = random.Random(seed)

@@ -148,7 +148,7 @@ class SidecarFolder:
         """Remove what is of chunks with a number below `oldest`, or of a stream that is gone. O(sidecars)."""
         with self._lock:
             gone = [p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)]
-            self._places = self._places.difference(gone)
+            self._places.difference_update(gone)
             for place in gone:
                 with suppress(OSError):
                     (self._path / place.file).unlink()
@@ -175,7 +175,7 @@ class SidecarFolder:
         except OSError:
             new.unlink(missing_ok=True)
             raise
-        self._places = self._places | {place}
+        self._places.add(place)
 
 
 def numbers_of(chunks: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
