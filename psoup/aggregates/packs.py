@@ -31,8 +31,11 @@ _PACK_BYTES = 1_000
 """Bytes of the objects of a pack, beside arrays: about."""
 _SMALL = 1 << 16
 """Bytes up to which the pack of a narrower span stays when a wider one has its states."""
-_ROSTERS, _INNER = 8, 4
+_ROSTERS, _INNER = 64, 4
 _COUNTED_ANEW = 256
+
+MOST_PACKS = 32
+"""Packs of a span: of more one is made. A call for a million queries goes in eight pieces with packs of their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +163,7 @@ class Packs:
     rosters: list[Array] = field(default_factory=list)
     """The latest `ids`, so that packs of the same clauses share them."""
     nbytes: int = 0
+    changes: int = 0
     used: bool = True
     oldest: int | None = None
 
@@ -175,20 +179,23 @@ class Packs:
     def put(self, span: Span, pack: FoldPack, fan: int) -> None:
         """Keep a pack; large ones of its chunks go if it has all of their clauses. O(fan)."""
         self.spans[span] = (*self.spans.get(span, ()), pack)
+        self.nbytes += pack.nbytes
         level, number = span
         for child in range(number * fan, (number + 1) * fan) if level else ():
             packs = self.spans.get((level - 1, child), ())
             left = tuple([own for own in packs if own.ids is not pack.ids or own.nbytes <= _SMALL])
             if len(left) < len(packs):
                 self.spans[level - 1, child] = left
-        self.count()
+                self.nbytes -= sum(own.nbytes for own in packs) - sum(own.nbytes for own in left)
+        self._changed()
 
     def put_inner(self, chunks: tuple[int, int], pack: FoldPack) -> None:
         """Keep the pack of all inner chunks of a window, beside those of a few others."""
         for old in [other for other in self.inner if other != chunks][: 1 - _INNER]:
-            self.inner.pop(old, None)
-        self.inner[chunks] = (*self.inner.get(chunks, ()), pack)[-_INNER:]
-        self.count()
+            self.nbytes -= sum(own.nbytes for own in self.inner.pop(old, ()))
+        self.inner[chunks] = (*self.inner.get(chunks, ()), pack)[-MOST_PACKS:]
+        self.nbytes += pack.nbytes
+        self._changed()
 
     def met(self, chunks: tuple[int, int]) -> bool:
         """Whether the inner chunks of a window are those of one of the latest windows, which this is noted as."""
@@ -209,8 +216,14 @@ class Packs:
                     self.spans.pop((level, number), None)
             self.count()
 
+    def _changed(self) -> None:
+        """Count the bytes anew now and then: threads that change them at once may have miscounted."""
+        self.changes += 1
+        if not self.changes % _COUNTED_ANEW:
+            self.count()
+
     def count(self) -> None:
-        """Count the bytes anew. O(spans)."""
+        """Count the bytes anew. O(packs)."""
         packs = [pack for span in [*list(self.spans.values()), *list(self.inner.values())] for pack in span]
         rosters = {id(ids): ids.nbytes for ids in [*self.rosters, *(pack.ids for pack in packs)]}
         self.nbytes = sum(pack.nbytes for pack in packs) + sum(rosters.values())

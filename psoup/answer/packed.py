@@ -18,7 +18,7 @@ import numpy as np
 
 from psoup.aggregates.folds import Span, cover
 from psoup.aggregates.leaves import leaf_of
-from psoup.aggregates.packs import FoldPack, Packs
+from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs
 from psoup.answer.folded import Folded
 from psoup.answer.reused import inner_of
 from psoup.answer.source_rows import Reading
@@ -32,9 +32,6 @@ from psoup.reading import ReadBudget
 from psoup.results.sets import all_evaluated
 
 _EVERY: Array = np.zeros(0, np.int64)
-
-_MOST_PACKS = 6
-"""Packs of a span: more become one."""
 
 
 def folded(measures: Sequence[Measure], together: Together, low: int, high: int, most: int, reading: Reading) -> Folded:
@@ -159,7 +156,7 @@ class Spans:
     def _keep(self, span: Span, pack: FoldPack) -> None:
         """Keep a pack of a span; of many one is made."""
         packs, room = (*self.packs.spans.get(span, ()), pack), self.together.view.packs
-        if len(packs) > _MOST_PACKS:
+        if len(packs) > MOST_PACKS:
             ids = self.packs.shared(np.unique(np.concatenate([own.ids for own in packs])))
             whole = Folded(self.measures, self.reading, len(ids))
             for use in _found(ids, packs).uses:

@@ -208,9 +208,10 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Ite
 def in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
     """The places of IDs that are both wanted and among others (int64, ascending): among the wanted, and there."""
     if wanted.table is not None:
-        places = wanted.places(others)
+        first, stop = np.searchsorted(others, (wanted.least, int(wanted.ids[-1]) + 1)).tolist()
+        places = wanted.table[others[first:stop] - wanted.least]
         at = np.flatnonzero(places >= 0)
-        return places[at].astype(np.int64), at
+        return places[at].astype(np.int64), at + first
     at = np.minimum(np.searchsorted(others, wanted.ids), max(len(others) - 1, 0))
     names = np.flatnonzero(others[at] == wanted.ids)
     return names, at[names]

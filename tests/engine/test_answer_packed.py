@@ -73,7 +73,7 @@ def counters(soup: LocalPSoup, form: str = "count(*) AS c, sum(n) AS s", many: i
 @pytest.mark.parametrize("seed", range(4))
 def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs and results are dropped at any time; any of the queries are asked for; some come late, some go."""
-    monkeypatch.setattr(packed_module, "_MOST_PACKS", 2)
+    monkeypatch.setattr(packed_module, "MOST_PACKS", 2)
     rng, tight = np.random.default_rng(seed), {"results_bytes": 1 << 13} if seed % 2 else {}
     sides = [made(2, **tight), made(1)]
     blocks: list[list[int]] = []
