@@ -94,8 +94,8 @@ class Folds:
     """The name by which spans are known on disk; None: they stay in memory."""
     shelved: set[Span] = field(default_factory=set)
     """Spans that are on disk, or found no room there."""
-    beyond: int | None = None
-    """As many chunks as came to a fold that was too large to keep."""
+    beyond: range | None = None
+    """The chunks that came to a fold which was too large to keep."""
 
     def of(self, first: int, stop: int, fan: int, leaf: Leaf, join: Join, most: int) -> tuple[Fold, int]:
         """The fold of the chunks [first, stop), and the bytes that are kept now and were not. O(spans).
@@ -123,7 +123,7 @@ class Folds:
         made = {span: self.shared(fold) for span, fold in made.items() if fold.pays}
         self.spans.update(made)
         size = sum(fold.nbytes for fold in made.values())
-        self.beyond = stop - first if whole.nbytes > most else None
+        self.beyond = range(first, stop) if whole.nbytes > most else None
         if self.beyond is None:
             for old in list(self.inner)[: 1 - _INNER]:
                 if (fold := self.inner.pop(old, None)) is not None:
@@ -132,6 +132,11 @@ class Folds:
             size += whole.nbytes
         self.nbytes += size
         return whole, size
+
+    def too_large(self, first: int, stop: int) -> bool:
+        """Whether the fold of the chunks [first, stop) is likely too large to keep: that of as many was, some of them
+        the same."""
+        return self.beyond is not None and stop - first >= len(self.beyond) and first < self.beyond.stop
 
     def shared(self, fold: Fold) -> Fold:
         """The fold, with the keys that others have too."""

@@ -33,8 +33,6 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
 
-_MOST = 2**62
-
 Found = ChunkMatches | EndBits
 
 
@@ -133,7 +131,8 @@ def _known(
         return None, None
     folds = named_folds(view, clause, recipe, config)  # what is on disk is folded at once: to read it takes longer
     _borrow(view, clause.sqc_id, recipe, inner, folds)
-    return (None, None) if inner.stop - inner.first >= (folds.beyond or _MOST) else (folds, shelf)
+    base = view.chunks[inner.first].data.number
+    return (None, None) if folds.too_large(base, base + inner.stop - inner.first) else (folds, shelf)
 
 
 def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: Folds) -> None:

@@ -241,9 +241,14 @@ def test_a_window_of_too_many_bytes_is_read_from_its_rows() -> None:
         assert soup.invoke(query).to_table().num_rows == 4_999
     ((_, _, folds),) = soup.engine.snapshot().stream("t", "default").folds.kept()
     assert not folds.inner
-    assert folds.beyond == 5_000 // 64
+    assert folds.beyond == range(5_000 // 64)
     assert soup.invoke(query, window="BEGIN (NOW - 300 ROWS)").to_table().num_rows == 300
     soup.check()
+    for count in (1_000, 4_000, 1_000):  # after as many tuples of other keys it is tried again
+        _pushed(soup, [k % 7 for k in range(count)])
+        assert soup.invoke(query, window="BEGIN (NOW - 5000 ROWS)").to_table().num_rows >= 7
+    assert folds.beyond is None
+    assert len(folds.inner) == 1
 
 
 @pytest.mark.parametrize("limit", [{"group_keys": 100}, {"group_rows": 100}])
