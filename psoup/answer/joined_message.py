@@ -32,6 +32,8 @@ from psoup.runner import Task
 
 _WHOLE = 2
 """Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
+_PUT_FROM = 16_384
+"""Rows of a side from which on that is worth while."""
 MESSAGES = 8
 """Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
 _LINE = 64
@@ -121,7 +123,7 @@ class SideColumns:
             has_nulls(columns, memory.sources, memory.stride, len(memory.stops), self.nullable_texts)
         if len(self.which):
             has_nulls(self._columns, memory.sources, memory.stride, len(memory.stops), self.nullable)
-            if _WHOLE * expected >= len(memory.rows):
+            if _WHOLE * expected >= len(memory.rows) >= _PUT_FROM:
                 self._put_together()
 
     def gather(self, positions: Array, places: Array, out: Array, nulls: Array) -> None:

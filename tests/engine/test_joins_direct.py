@@ -76,8 +76,9 @@ OTHERWISE = "AND (r.n + s.n > -100 OR r.n IS NULL OR s.n IS NULL)"
 @pytest.mark.parametrize(("null_share", "small"), [(0.0, 16_384), (0.1, 16_384), (0.1, 0)])
 @pytest.mark.parametrize("name", KEYS)
 def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs of small sides are found in one call, those of others piece by piece."""
+    """Of small sides pairs are found at once and gathered from chunks; of others in pieces, and from whole columns."""
     monkeypatch.setattr("psoup.answer.found._SMALL", small)
+    monkeypatch.setattr("psoup.answer.joined_message._PUT_FROM", small)
     soup = _soup(name, null_share)
     for where, left, right in (
         ("", "", ""),
