@@ -17,15 +17,16 @@ ROWS = """
     arrival.q100k.eq arrival.q100k.eq.two arrival.q100k.eq.b64 arrival.q100k.eq.b64.run arrival.q100k.eq.match
     arrival.q1m.eq arrival.q1m.eq.two arrival.q1m.eq.b64 arrival.q1m.eq.b64.run arrival.q1m.eq.match
     arrival.q1m.zipf arrival.q1m.zipf.two arrival.q1m.range arrival.q1m.range.two arrival.q1m.range.b64
+    arrival.q1m.eq.counters
     arrival.text.q32.plain arrival.text.q32 arrival.text.q1k arrival.text.q100k
     functions.times functions.texts functions.numbers functions.libm
     register.100k register.100k.chunk register.q1m register.one.w16m
     tags.register tags.queries tags.unregister
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
-    table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join aggregate.many.100k.sdk
-    aggregate.many.100k.each aggregate.many.100k.sum aggregate.many.100k.sum.sdk aggregate.many.1m
-    aggregate.rank.100k aggregate.rank.100k.sdk aggregate.many.100k.w2^24 arrival.q1m.eq.counters
+    table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join
+    aggregate.many.100k.each aggregate.many.100k.sdk aggregate.many.1m aggregate.many.100k.sum
+    aggregate.many.100k.sum.sdk aggregate.many.100k.w2^24 aggregate.rank.100k aggregate.rank.100k.sdk
     sync.first sync.back.1 sync.back.10 sync.idle50 sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
