@@ -14,7 +14,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from psoup.aggregates.folds import Folds, cover
+from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
@@ -94,6 +97,8 @@ def between_ends(
 
     def leaf(runs: list[range]) -> list[Fold]:
         sides = [(view, clause, *_ids(view, run)) for run in runs]
+        if (known := _counted(sides, recipe)) is not None:
+            return known
         matches = matches_together([*ends, *sides], snapshot.run, config.archive_rows, budget, config.texts)
         found[:] = matches[:2]
         folds = list[Fold]()
@@ -160,11 +165,30 @@ def _unfolded(
 ) -> Sequence[Found]:
     """The matches of all of a window."""
     config, (view, clause, low, high) = snapshot.config, side
-    short = inner is None and clause.sqc_id < ALL
+    short = (inner is None or _only_counts(recipe)) and clause.sqc_id < ALL
     matches = _known_in(clause, recipe, together.parts_of(view, low, high)) if short else None
     if matches is not None:
         return matches
     return matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
+
+
+def _only_counts(recipe: Recipe) -> bool:
+    """Whether nothing but rows is counted: of bits that are kept no list is made."""
+    return not recipe.keys and all(map(counts_rows, recipe.measures))
+
+
+def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
+    """How many rows match in each run of chunks; None if more is asked, or some would have to be searched for."""
+    if not _only_counts(recipe):
+        return None
+    folds = list[Fold]()
+    for view, clause, low, high in sides:
+        matches = _known_in(clause, recipe, together.parts_of(view, low, high))
+        if matches is None:
+            return None
+        count, errors = sum(match.count for match in matches), sum(match.errors for match in matches)
+        folds.append(Fold(count, errors, 0, tuple((np.array([count]),) for _ in recipe.foldings)))
+    return folds
 
 
 def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[together.Part]:
@@ -194,7 +218,7 @@ def _ids(view: StreamView, run: range) -> tuple[int, int]:
     return view.chunks[run.start - base].data.first_id, view.chunks[run.stop - 1 - base].data.end_id
 
 
-def fold_of(node: Aggregate, matches: list[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
+def fold_of(node: Aggregate, matches: Sequence[Found], snapshot: Snapshot, budget: ReadBudget) -> Fold:
     """The fold of the matches of one chunk, or of neighbouring ones."""
     config, held = snapshot.config, GroupBytes(budget)
     reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=config.groups)

@@ -13,6 +13,7 @@ import pytest
 
 from psoup.aggregates.folds import FoldRoom, Folds, cover, lacking
 from psoup.aggregates.recipes import Fold, recipe_of
+from psoup.answer import reused
 from psoup.answer.bill import memory_bill
 from psoup.answer.reused import check_folds, inner_of
 from psoup.clock import VirtualClock
@@ -54,6 +55,25 @@ def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: in
             assert one == other, (queries[query - 1], window)
     sides[0].check()
     assert max(level for level, _ in spans_of(sides[0])) >= (3 if fan == 2 else 1)
+
+
+def test_rows_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first invocation on, of lists and of bits, whole chunks and ends; what was not evaluated is read."""
+    soup = folding(2)
+    wheres = {"n < 5": 5, "n >= 3": 7, "n = 2": 1}
+    window = " BEGIN (NOW - 500 ROWS)"
+    queries = [soup.register(f"SELECT count(*) AS c FROM t WHERE {where}{window}") for where in wheres]
+    soup.push("t", pa.table({"n": [n % 10 for n in range(600)]}))
+    soup.maintain()
+    late = soup.register(f"SELECT count(*) AS c FROM t WHERE n <> 4{window}")
+    assert soup.invoke(late).to_table().to_pydict() == {"c": [450]}
+    with monkeypatch.context() as patched:
+        for name in ("matches_in", "matches_together"):
+            patched.setattr(reused, name, None)
+        for _ in range(3):
+            counted = [soup.invoke(query).to_table()["c"][0].as_py() for query in queries]
+            assert counted == [50 * share for share in wheres.values()]
+    soup.check()
 
 
 def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() -> None:
