@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -102,6 +103,24 @@ def test_an_end_off_by_one_shows(where: str) -> None:
             window = f"BEGIN (NOW - {700 - low} ROWS)" + f" END (NOW - {700 - high} ROWS)" * (high < 700)
             expected = {"c": high - low, "s": sum(range(low, high)), "l": low, "h": high - 1}
             assert soup.invoke(query, window=window).to_table().to_pylist() == [expected], (low, high)
+
+
+def test_a_match_that_is_in_a_row_and_in_a_run_counts_once() -> None:
+    """The bits of an open chunk are those of its rows and of its runs, as they were when it had so many tuples."""
+    soup = folding(2)
+    query = soup.register("SELECT count(*) AS c, sum(n) AS s FROM t WHERE n > 0")
+    forms = set[str]()
+    for rows in (1, 2, 30, 1, 20, 3):
+        soup.push("t", pa.table({"n": [1] * rows, "x": [0.0] * rows, "s": [""] * rows}))
+        view = soup.engine.snapshot().stream("t", "default").chunks[-1].results.open
+        assert view is not None
+        forms.add(view.form(0))
+        bits = view.bits(0)
+        if bits is not None:
+            kept = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")[: view.length])
+            assert kept.tolist() == view.offsets(0, 0, view.length).tolist() == list(range(view.length))
+        assert soup.invoke(query).to_table().to_pylist() == [{"c": view.length, "s": view.length}]
+    assert "row+run" in forms
 
 
 def test_both_ends_in_one_chunk_need_no_fold() -> None:
