@@ -31,6 +31,8 @@ from psoup_client import Client
 
 WINDOW, OPEN, BATCH = 1 << 20, 16_384, 8_192
 SAMPLE = 64
+_BLOCK = 100_000
+"""Queries that are registered together."""
 _EACH = f"DuckDB, a statement each ({SAMPLE}, scaled)"
 CREATE = "CREATE STREAM s (usr BIGINT NOT NULL, item BIGINT NOT NULL, price BIGINT NOT NULL)"
 
@@ -134,7 +136,8 @@ def _measured(name: str, form: Form, run: Run) -> Iterator[Row]:
     statement = f"SELECT {form.select} FROM s WHERE usr = ?{form.end} BEGIN (NOW - {window} ROWS)"
     soup = LocalPSoup()
     soup.execute(CREATE)
-    ids = np.array(soup.register_many(statement, queries))
+    parts = [queries.slice(start, _BLOCK) for start in range(0, users, _BLOCK)]
+    ids = np.concatenate([soup.register_many(statement, part) for part in parts])
     soup.maintain()
     for start in range(0, len(data), BATCH):
         soup.push("s", data.slice(start, BATCH))
