@@ -266,8 +266,9 @@ def leave(path: Path, target: Path) -> None:
 
 def after_a_checkpoint(soup: Soup, path: Path) -> None:
     """Go on until the last transactions are in the log alone, as tests of a log that was cut off need it."""
-    log, head = path / "psoup.db-wal", b""
-    while head == (head := log.read_bytes()[16:24]) or not head:  # the salt of the log, new after a checkpoint
+    log = path / "psoup.db-wal"
+    salt = log.read_bytes()[16:24]  # another one once the log begins anew, after a checkpoint
+    while log.read_bytes()[16:24] == salt:
         soup.unregister(soup.register("SELECT x FROM kept"))
 
 
