@@ -349,3 +349,8 @@ def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             high = middle
     return low if high > low else None
+
+
+def plain(array: Array) -> Array:
+    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
+    return array if array.flags.c_contiguous and array.flags.writeable else array.copy()

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
+from psoup_client import html
 from psoup_client.answer import rows_of
 from psoup_client.errors import InvalidData, PSoupError, from_failure
 from psoup_client.json_columns import from_json
@@ -47,7 +48,7 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(html.Facts):
     """What one call changed in a copy: rows that came and that left.
 
     `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why

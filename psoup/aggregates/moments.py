@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, padded, plain, taken
-from psoup.columns import Array, Column
+from psoup.aggregates.state import Rows, State, padded, taken
+from psoup.columns import Array, Column, plain
 from psoup.kernels import fold
 from psoup.model import Kind
 from psoup.plan.nodes import Measure

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.aggregates.state import ALL, plain
-from psoup.columns import Array, Column, empty_column
+from psoup.aggregates.state import ALL
+from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
 from psoup.kernels import group, identity
 from psoup.kernels.gather import take_texts

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.aggregates.state import Rows, State, padded, padded_column, plain, put, taken
-from psoup.columns import Array, Column
+from psoup.aggregates.state import Rows, State, padded, padded_column, put, taken
+from psoup.columns import Array, Column, plain
 from psoup.expressions.frame import null_column
 from psoup.kernels import fold
 from psoup.kinds import TYPES

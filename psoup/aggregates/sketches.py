@@ -18,8 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, places_in, plain
-from psoup.columns import Array, Column
+from psoup.aggregates.state import Rows, State, places_in
+from psoup.columns import Array, Column, plain
 from psoup.kernels import group, identity
 from psoup.kernels.order import order_keys
 from psoup.kinds import TYPES

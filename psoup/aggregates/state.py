@@ -137,11 +137,6 @@ def _copied(column: Column) -> Column:
     return Column(column.type, column.values.copy(), valid, column.data)
 
 
-def plain(array: Array) -> Array:
-    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
-    return array if array.flags.c_contiguous and array.flags.writeable else array.copy()
-
-
 def size_of(state: State) -> int:
     """The bytes of a state."""
     return sum(part.nbytes for part in state)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, padded, plain, taken
-from psoup.columns import Array, Column
+from psoup.aggregates.state import Rows, State, padded, taken
+from psoup.columns import Array, Column, plain
 from psoup.kernels import fold, wide
 from psoup.kinds import BEYOND, LEAST, TYPES
 from psoup.model import BIGINT, SECOND, DataType, Kind

@@ -17,11 +17,11 @@ import numpy as np
 
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.measures import counts_rows, folding_of, rows_for, state_of
-from psoup.aggregates.state import State, plain
+from psoup.aggregates.state import State
 from psoup.answer.folded import can_be_folded, computed, read_by
 from psoup.answer.shaped import Gathered, Shape, Shown, count_within, refuse_many, starts_of_kept
 from psoup.answer.source_rows import Reading
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, plain
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
 from psoup.kernels.segments import group_within

@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.aggregates.state import plain
 from psoup.answer.ordering import distinct_rows, ranks
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, plain
 from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column
-from psoup.data.values import plain
+from psoup.columns import Array, Column, plain
 from psoup.invariants import ensure
 from psoup.kernels.keyed import number_texts, order_rows
 from psoup.model import Kind

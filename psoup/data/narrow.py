@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column
-from psoup.data.values import plain
+from psoup.columns import Array, Column, plain
 from psoup.kernels.select import narrow_codes
 from psoup.plan.factors import Interval
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column, empty_column
+from psoup.columns import Array, Column, empty_column, plain
 from psoup.config import TextLimits
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, Raised, guarded
@@ -208,10 +208,3 @@ def spread(values: Values, rows: Array, size: int) -> Values:
     offsets: Array = np.zeros(size + 1, np.int64)
     offsets[rows + 1] = np.diff(values.offsets)
     return Values(keys, np.cumsum(offsets), values.data, valid, error)
-
-
-def plain(array: Array) -> Array:
-    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
-    if array.flags.c_contiguous and array.flags.writeable:
-        return array
-    return array.copy()

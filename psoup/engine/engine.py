@@ -161,7 +161,7 @@ class Engine:
                     freed += self._drop(event.stream_id)
                     if len(event.query_ids):
                         freed += self._advance(fed, released)  # joins leave other streams, too
-                        self._rooms.kept.remove(event.query_ids)
+                        self._rooms.kept.forget(event.query_ids)
                         self._registry.unregister_many(event.query_ids, self._streams)
                 case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
@@ -309,19 +309,19 @@ class Engine:
             case Replaced():
                 states = []
             case Unregistered():
-                self._rooms.kept.remove([event.query_id])
+                self._rooms.kept.forget([event.query_id])
                 return self._registry.unregister(event.query_id, self._streams)
             case UnregisteredMany():
-                self._rooms.kept.remove(event.query_ids)
+                self._rooms.kept.forget(event.query_ids)
                 if event.expired:
                     self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
             case _:
                 assert_never(event)
         if not isinstance(event, Replaced) and event.keep_pairs:
-            self._rooms.kept.add(event, self._streams)
+            self._rooms.kept.ask(event, self._streams)
         pairs = replacements(event)
-        self._rooms.kept.remove(pairs.earlier)
+        self._rooms.kept.forget(pairs.earlier)
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:

@@ -48,6 +48,14 @@ class PairRoom:
     def __init__(self, limit: int) -> None:
         self.limit, self.held = limit, 0
 
+    def bound(self, limit: int) -> None:
+        """Take no more than so many bytes from now on."""
+        self.limit = limit
+
+    def take(self, size: int) -> None:
+        """Count bytes that are taken, or given back (below 0)."""
+        self.held += size
+
 
 class Missing(NamedTuple):
     """Rows to be made or cut: of chunks on the left from number `first` on, with the chunks on the right that follow
@@ -71,6 +79,15 @@ class KeptJoin:
         self._seen: tuple[Span, Span] = ((0, 0), (0, 0))
         self._full = False
 
+    def want(self, query_ids: Array) -> None:
+        """Keep the pairs for some queries more."""
+        self.queries = np.union1d(self.queries, query_ids)
+
+    def want_no_more(self, query_ids: Array | list[int]) -> bool:
+        """Forget queries that are gone; returns whether others are left."""
+        self.queries = np.setdiff1d(self.queries, query_ids)
+        return bool(len(self.queries))
+
     def follow(self) -> bool:
         """Forget what chunks that have left the memory had; whether some have come or gone. O(1) if not."""
         here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
@@ -80,7 +97,7 @@ class KeptJoin:
         (first, stop), (least, last) = here
         skip = max(first - self.table.first, 0) if first < stop and least < last else len(self.table.rows)
         gone, rows = self.table.rows[:skip], self.table.rows[skip:]
-        self._room.held -= _bytes(gone)
+        self._room.take(-_bytes(gone))
         self.table = PairTable(max(first, self.table.first) if rows else first, rows, least)
         return True
 
@@ -114,14 +131,14 @@ class KeptJoin:
                 self._full = True
                 continue
             changed[at], more = new, more + size
-        self._room.held += more
+        self._room.take(more)
         self.table = PairTable(self.table.first, tuple(changed), self.table.least)
         return True
 
     def give_up(self) -> int:
         """Drop all pairs, and make none until a chunk has left; returns the bytes freed."""
         freed = self.table.nbytes
-        self._room.held -= freed
+        self._room.take(-freed)
         self.table, self._full = PairTable(self._seen[0][0], (), self.table.least), True
         return freed
 
@@ -164,7 +181,7 @@ class KeptJoins:
     def __bool__(self) -> bool:
         return bool(self._joins)
 
-    def add(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
+    def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
         """Keep the pairs of the queries of an event, which asked for that."""
         for node, left, right, ids in _asked(event):
             text = pair_text(node)
@@ -173,14 +190,13 @@ class KeptJoins:
             if key not in self._joins:
                 self._joins[key] = KeptJoin(node, streams[left], streams[right], self.room)
             kept = self._joins[key]
-            kept.queries = np.union1d(kept.queries, ids)
+            kept.want(ids)
         self._changed = True
 
-    def remove(self, query_ids: Array | list[int]) -> None:
+    def forget(self, query_ids: Array | list[int]) -> None:
         """Forget queries that are gone; the pairs go with the last that wanted them."""
         for key, kept in list(self._joins.items()) if len(query_ids) else ():
-            kept.queries = np.setdiff1d(kept.queries, query_ids)
-            if not len(kept.queries):
+            if not kept.want_no_more(query_ids):
                 kept.give_up()
                 del self._joins[key]
             self._changed = True

@@ -49,7 +49,7 @@ class Rooms:
         left = budget - taken - self.folds.held - self.packs.held
         left = min(config.results_bytes, max(left, budget // RESULTS_SHARE))
         free = left - sum(state.results_bytes for state in states)
-        pairs.limit = max(free - budget // RESULTS_SHARE, 0)
+        pairs.bound(max(free - budget // RESULTS_SHARE, 0))
         self.keys.bound(max(pairs.limit - pairs.held, 0))
         over = self.keys.held + pairs.held - free
         if over > -budget // RESULTS_SHARE:

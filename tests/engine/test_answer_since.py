@@ -24,10 +24,10 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_testing.budget import Budget
+from psoup_testing.budget import SCALE, Budget
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
-HISTORIES = Budget("what has changed since: histories", 14)
+HISTORIES = Budget("what has changed since: histories", round(14 / min(SCALE, 1)))
 WINDOWS = [
     "BEGIN (NOW - 20 SECONDS)",
     "BEGIN (NOW - 30 SECONDS) END (NOW - 10 SECONDS)",
