@@ -14,7 +14,7 @@ from benchmarks import spark_backfill, spark_expression, spark_stand
 from psoup_testing.bench import failures, names, run_bench
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.slow]  # `make bench-spark` runs the same rows at their size
 
 ROWS = "spark.feed.q1024.durable spark.backfill.q4096 spark.backfill.overhead spark.attach.p99 spark.stand.q4096"
 
