@@ -25,6 +25,7 @@ from psoup.reading import ReadBudget
 from psoup_cli.flights.dataset import create_statement, load
 from psoup_client.json_columns import from_json
 from psoup_proto.v1 import sync_pb2
+from psoup_service.ids import Ids
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.tokens import Tokens
 from psoup_storage import MemoryStore
@@ -53,7 +54,8 @@ class Side:
 
     def __init__(self, window: int) -> None:
         self.soup, self.at = LocalPSoup(clock=VirtualClock(NOW)), 0
-        self.tokens = Tokens(MemoryStore(), "00000001")
+        self.ids = Ids("00000001")
+        self.tokens = Tokens(MemoryStore(), self.ids.incarnation)
         self.soup.execute(create_statement("flights"))
         self.flights = load().slice(0, window + 20_000)
         self.query = self.soup.register(f"SELECT * FROM flights BEGIN (NOW - {window} ROWS)")
@@ -68,7 +70,7 @@ class Side:
         """The reply to a client with a token, compressed."""
         soup = self.soup
         now = soup.clock.now()
-        copies = Copies(soup.engine.snapshot(), self.tokens, soup.tenant, now, ReadBudget(), encoding)
+        copies = Copies(soup.engine.snapshot(), self.tokens, self.ids, soup.tenant, now, ReadBudget(), encoding)
         want = sync_pb2.Want(token=token)
         changes = [copies.change(None if token else self.query, want, None, ROOM, ROOM) for _ in range(wants)]
         outcomes = [sync_pb2.SyncOutcome(change=change) for change in changes]

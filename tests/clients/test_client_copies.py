@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_query_leaves_its_copy(client: Client, stream: str)
     first, second, third = client.sync(copies)
     assert isinstance(first.error, NotFound) and isinstance(third.error, NotFound)
     assert (len(copies[0]), len(copies[1]), second.came) == (10, 11, 1)
-    with pytest.raises(NotFound, match="there is no query"):
+    with pytest.raises(NotFound, match=f"there is no query '{gone.id}'"):
         copies[0].sync()
 
 

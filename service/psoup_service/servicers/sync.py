@@ -43,7 +43,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         tenant, now = self._backend.tenant(context), self._backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
-            copies = Copies(snapshot, self._tokens, tenant, now, budget, request.encoding)
+            copies = Copies(snapshot, self._tokens, self._backend.ids, tenant, now, budget, request.encoding)
             return packed(copies, self._some(request, copies, most), request.compression)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
@@ -82,8 +82,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         elif want.query_id:
             query_id = ids.read_query(want.query_id)
         window = one_window(want.window) if want.window else None
-        with ids.naming(want.query_id or want.key or "of this token"):
-            change = copies.change(query_id, want, window, room, most)
+        change = copies.change(query_id, want, window, room, most)
         if change is not None and change.reset and want.key and query_id is not None:
             change.query_id = ids.query(query_id)
         return change

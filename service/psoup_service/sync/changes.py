@@ -25,6 +25,7 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
+from psoup_service.ids import Ids
 from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
 from psoup_service.wire import convert
@@ -66,6 +67,7 @@ class Copies:
 
     snapshot: Snapshot
     tokens: Tokens
+    ids: Ids
     tenant: str
     now: int
     budget: ReadBudget
@@ -82,7 +84,8 @@ class Copies:
         than `most_bytes`.
         """
         held, reset = self._held(query_id, want)
-        record = self.snapshot.query(held.query_id, self.tenant)
+        with self.ids.naming(self.ids.query(held.query_id)):
+            record = self.snapshot.query(held.query_id, self.tenant)
         how = ranged(record.query.plan) if record.sqc_id != NO_CLAUSE else None
         asked = Asked(record, want, window, held, reset, room, most_bytes)
         return self._whole(asked) if how is None else self._since(asked, how)
