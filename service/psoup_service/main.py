@@ -11,6 +11,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
@@ -83,7 +84,8 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         return EXIT_OK
     except PSoupError as problem:
         return _told(problem)
-    _announce(service)
+    with suppress(OSError):  # whoever started it may have left, and reads no more
+        _announce(service)
     if ready is not None:
         ready(service.address)
     signalled = asyncio.create_task(stop.wait())

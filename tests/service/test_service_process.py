@@ -22,6 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from psoup.errors import Internal, InvalidInput
+from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.service import running_service
@@ -197,3 +198,20 @@ def test_a_host_that_fails_is_not_serving() -> None:
 
     with pytest.raises(Internal, match="the host failed"):
         asyncio.run(main())
+
+
+def test_without_a_reader_of_its_log(tmp_path: Path) -> None:
+    """It serves and ends, though what started it has left before its first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    settings = {"PSOUP_SOCKET": str(tmp_path / "s"), "PSOUP_METRICS_PORT": "-1", "PSOUP_DATA_DIR": ":memory:"}
+    child = subprocess.Popen(SERVE, stderr=writer, env={**os.environ, **settings})
+    os.close(writer)
+    try:
+        with Client(f"unix:{tmp_path / 's'}") as client:
+            client.wait_ready(60)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
