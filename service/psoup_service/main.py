@@ -64,7 +64,8 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
     with lean():
         service = _service(settings, quarantine)
     if kernel_cache.cold():
-        print("the kernels are compiled, once for this install: half a minute or more", file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print("the kernels are compiled, once for this install: half a minute or more", file=sys.stderr, flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -84,7 +85,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         return EXIT_OK
     except PSoupError as problem:
         return _told(problem)
-    with suppress(OSError):  # whoever started it may have left, and reads no more
+    with suppress(OSError):  # what started it may have left, and reads no more
         _announce(service)
     if ready is not None:
         ready(service.address)
