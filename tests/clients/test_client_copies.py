@@ -192,6 +192,7 @@ def test_tokens_of_others_are_refused(client: Client, stream: str) -> None:
     reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=[want]), 30.0)
     (outcome,) = sync_pb2.SyncBody.FromString(reply.body).outcomes
     assert (outcome.change.reset, outcome.change.rows) == (sync_pb2.RESET_WINDOW, 3)
+    assert (outcome.change.form.id_columns, outcome.change.form.whole) == (1, False)
     for wrong, what in (
         (sync_pb2.SyncRequest(), "wants has 0"),
         (sync_pb2.SyncRequest(wants=[sync_pb2.Want()] * 1_001), "wants has 1,001"),

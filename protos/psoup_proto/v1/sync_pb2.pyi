@@ -377,14 +377,17 @@ class Change(_message.Message):
     columns_json: _builtins.bytes
     """The new rows, in JSON: an array of columns, each an array of values, in the order of the schema. A BIGINT is a number
     up to 2^53, else a text; a DECIMAL is a text, as are NaN, Infinity and -Infinity; a TIMESTAMP is its microseconds, a
-    DATE its days since 1970, as a BIGINT is; NULL is null. Of `_id` and `_time`, the first two columns if the copy is not
-    `whole`, the values are the differences to the one before, the first to 0.
+    DATE its days since 1970, as a BIGINT is; NULL is null. Of tuple IDs, and of `_time`, the values are the differences
+    to the one before, the first to 0.
     """
     @_builtins.property
     def keep(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tuple IDs of the rows that stay: the first and the one behind the last of each interval, ascending; each number
         is the difference to the one before it, the first to 0. Rows whose `_id` is in none of them leave. To be looked at
         if there is a token, and no reset.
+
+        Of a join, with several `id_columns`: one interval for each source, in the order of these columns, so not ascending.
+        A row leaves if any of its tuple IDs is outside of the interval of its column; without intervals all rows leave.
         """
 
     @_builtins.property
@@ -433,17 +436,23 @@ class CopyForm(_message.Message):
     SCHEMA_IPC_FIELD_NUMBER: _builtins.int
     WHOLE_FIELD_NUMBER: _builtins.int
     SORT_KEYS_FIELD_NUMBER: _builtins.int
+    ID_COLUMNS_FIELD_NUMBER: _builtins.int
     schema_ipc: _builtins.bytes
-    """The schema of all batches, as an Arrow IPC schema message. If not `whole`, its columns are `_id` and `_time`, then the
-    columns of the answer, then the `sort_keys`, which the answer does not show.
+    """The schema of all batches, as an Arrow IPC schema message. If not `whole`, its columns are `_id` and `_time`, or of a
+    join the `id_columns`, then the columns of the answer, then the `sort_keys`, which the answer does not show.
     """
     whole: _builtins.bool
     """The answer is sent whole, with a reset, whenever it has changed: it groups, joins, tells rows apart, cuts rows in
     another order than that of arrival, or shows NOW. Its rows come in the order of the answer.
     """
+    id_columns: _builtins.int
+    """How many of the first columns are tuple IDs, which together tell a row from all others: of a join one for each source
+    in the order of FROM, else one, `_id`. 0: the rows have none, or, if not `whole`, the form is of a time when rows of
+    one source were the only ones that had.
+    """
     @_builtins.property
     def sort_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SortKey]:
-        """Otherwise rows are shown in the order of these keys (ORDER BY), then by `_id`."""
+        """Otherwise rows are shown in the order of these keys (ORDER BY), then by their tuple IDs."""
 
     def __init__(
         self,
@@ -451,10 +460,11 @@ class CopyForm(_message.Message):
         schema_ipc: _builtins.bytes = ...,
         whole: _builtins.bool = ...,
         sort_keys: _abc.Iterable[Global___SortKey] | None = ...,
+        id_columns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["schema_ipc", b"schema_ipc", "sort_keys", b"sort_keys", "whole", b"whole"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_columns", b"id_columns", "schema_ipc", b"schema_ipc", "sort_keys", b"sort_keys", "whole", b"whole"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -123,7 +123,7 @@ class Copies:
         change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
         self._tell(change, asked.record, found.answer)
         if asked.reset:
-            change.form.schema_ipc = found.answer.schema_message
+            change.form.schema_ipc, change.form.id_columns = found.answer.schema_message, 1
             change.form.sort_keys.extend(
                 sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in how.order
             )
