@@ -15,7 +15,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.intervals import Interval, Intervals, union, within, without
@@ -73,9 +72,20 @@ class Since:
     leaving: bool
 
 
-@lru_cache(4_096)
 def ranged(plan: Node) -> Ranged | None:
-    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not."""
+    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not.
+
+    O(1) when it is known.
+    """
+    known = _known.get(id(plan))
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        known = _known[id(plan)] = plan, _ranged(plan)
+    return known[1]
+
+
+def _ranged(plan: Node) -> Ranged | None:
     limit, order, node = None, tuple[OrderKey, ...](), plan
     if isinstance(node, Limit):
         if node.skip or node.rows is None:
@@ -91,6 +101,12 @@ def ranged(plan: Node) -> Ranged | None:
         return None
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
     return Ranged(Project(node.input, (*_NUMBERED, *node.outputs, *hidden)), order, limit)
+
+
+_known: dict[int, tuple[Node, Ranged | None]] = {}
+"""By identity, which no other plan has while this one is here: hashing a plan takes as long as finding what is new."""
+
+_REMEMBERED = 4_096
 
 
 class Travel(enum.Enum):
