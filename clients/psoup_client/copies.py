@@ -10,10 +10,11 @@ process.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,9 @@ from psoup_client import html
 from psoup_client.answer import rows_of
 from psoup_client.errors import InvalidData, PSoupError, from_failure
 from psoup_client.json_columns import from_json
+from psoup_client.moments import Moment, elapsed, moment
 from psoup_client.session import Session
-from psoup_client.times import from_proto
+from psoup_client.times import Instant, from_micros, from_proto, to_micros
 from psoup_client.wording import counted
 from psoup_proto.v1 import sync_pb2
 
@@ -77,13 +79,15 @@ class _State:
     final: bool = False
     now: dt.datetime | None = None
     sequence: int = 0
+    moment: Moment = field(default_factory=moment)
 
 
 class AnswerCopy:
     """A copy of a query's answer, made by `Client.copy`; `Client.sync` brings it up to date, by what has changed.
 
     `complete`: it is the answer as of its last sync, `now`; else a part of it. `len()` is its rows, iterating gives a
-    dict for each, as of an `Answer`.
+    dict for each, as of an `Answer`. Without a connection `rows(now=copy.estimated_now)` are those that have not left a
+    sliding window since, by the clock here: others are hidden, and none is deleted.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class AnswerCopy:
         self._session, self._query_id, self.key = session, query_id, key
         self._window, self._accept_truncation = window, accept_truncation
         self._state = _State()
+        self._greatest = 0
 
     @property
     def query_id(self) -> str:
@@ -114,6 +119,27 @@ class AnswerCopy:
         return self._state.now
 
     @property
+    def estimated_now(self) -> dt.datetime | None:
+        """What NOW is by the clocks here: that of the last sync, and the time since then; it never goes back.
+
+        NOW of streams in event time stands still, as it does of answers whose rows do not tell how they age: LIMIT,
+        windows of rows, and those that are sent whole. None as `now`.
+        """
+        state = self._state
+        if state.now is None or state.form is None or not (state.form.ages and state.form.by_clock):
+            return state.now
+        self._greatest = max(self._greatest, to_micros(state.now) + elapsed(state.moment, moment()))
+        return from_micros(self._greatest)
+
+    @property
+    def certainty(self) -> Literal["exact now", "as of", "partial"]:
+        """What `rows(now=estimated_now)` are: the answer now of all that was known, as of `now`, or a part of it."""
+        form = self._state.form
+        if not self.complete:
+            return "partial"
+        return "exact now" if form is not None and form.ages and form.by_clock else "as of"
+
+    @property
     def sequence(self) -> int:
         """The last event that the copy reflects."""
         return self._state.sequence
@@ -129,13 +155,19 @@ class AnswerCopy:
         state = "complete" if self.complete else "a part"
         return f"<AnswerCopy of {self._query_id or self.key}: {counted(len(self), 'row')}, {state}, as of {self.now}>"
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table, in the order of the answer. Raises InvalidData before the first sync."""
+    def to_arrow(self, *, now: Instant | None = None) -> pa.Table:
+        """Return the rows as an Arrow table, in the order of the answer. Raises InvalidData before the first sync.
+
+        `now`: without those that have left the window by then; where rows do not tell that, as of the last sync.
+        """
         table, form = self._state.table, self._state.form
         if table is None or form is None:
             raise InvalidData("the copy holds nothing yet: sync it first")
         if form.whole:
             return table
+        if now is not None and form.ages and form.HasField("width"):
+            times = table.column(1).cast(pa.int64()).to_numpy()
+            table = table.filter(pa.array(times >= to_micros(now) - form.width))
         keys = len(form.sort_keys)
         order = _order(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
         shown = table.select(range(_HIDDEN, table.num_columns - keys))
@@ -154,9 +186,9 @@ class AnswerCopy:
             raise synced.error
         return synced
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return all rows as tuples of Python values, as `Answer.rows`."""
-        return list(rows_of(self.to_arrow()))
+    def rows(self, *, now: Instant | None = None) -> list[tuple[Any, ...]]:
+        """Return all rows as tuples of Python values, as `Answer.rows`; `now` as in `to_arrow`."""
+        return list(rows_of(self.to_arrow(now=now)))
 
     def to_bytes(self) -> bytes:
         """Return the copy as bytes, rows and token together: to be stored, and made a copy again by `from_bytes`."""
@@ -171,6 +203,7 @@ class AnswerCopy:
             b"want": want.SerializeToString(),
             b"now": now.encode(),
             b"sequence": b"%d" % state.sequence,
+            b"clocks": json.dumps([self._greatest, *astuple(state.moment)]).encode(),
         }
         table = pa.table({}) if state.table is None else state.table
         sink = pa.BufferOutputStream()
@@ -188,14 +221,17 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
         told, asked = sync_pb2.Change.FromString(facts[_MARK]), sync_pb2.Want.FromString(facts[b"want"])
         now = dt.datetime.fromisoformat(facts[b"now"].decode()) if facts[b"now"] else None
         sequence = int(facts[b"sequence"])
-    except (pa.ArrowInvalid, KeyError, ValueError, OSError, DecodeError) as problem:
+        greatest, *clocks = json.loads(facts[b"clocks"])
+        then = Moment(*clocks)
+    except (pa.ArrowInvalid, KeyError, ValueError, TypeError, OSError, DecodeError) as problem:
         raise InvalidData(f"these bytes are no copy of an answer: {problem}") from None
     copy = AnswerCopy(
         session, told.query_id, key=asked.key, window=asked.window, accept_truncation=asked.accept_truncation
     )
     if told.token:
         table, complete = table.replace_schema_metadata(None), told.complete
-        copy._state = _State(table, told.token, table.schema, told.form, complete, told.final, now, sequence)
+        copy._state = _State(table, told.token, table.schema, told.form, complete, told.final, now, sequence, then)
+        copy._greatest = int(greatest)
     return copy
 
 
@@ -216,11 +252,12 @@ def _applied(
     """Bring a copy up to date by a change, all or nothing."""
     times = [from_proto(streams[at].now) for at in change.streams if streams[at].HasField("now")]
     now = min(times, default=None)
-    state = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=sequence)
+    told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=sequence)
+    state = replace(told, moment=moment())
     before = len(copy)
     if change.token:
         state = _changed(state, change)
-    copy._state = state
+    copy._state, copy._greatest = state, 0
     copy._query_id = change.query_id or copy._query_id
     return Synced(
         came=change.rows,

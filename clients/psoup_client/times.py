@@ -51,10 +51,15 @@ def to_proto(value: Instant) -> Timestamp:
 
 def from_proto(value: Timestamp) -> dt.datetime:
     """Make the instant an aware datetime in UTC: the first or last that Python knows, if it lies beyond."""
+    return from_micros(value.seconds * 1_000_000 + value.nanos // 1_000)
+
+
+def from_micros(value: int) -> dt.datetime:
+    """Make microseconds since 1970 an aware datetime in UTC, as `from_proto`."""
     try:
-        return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
+        return _EPOCH + dt.timedelta(microseconds=value)
     except OverflowError:
-        return _FIRST if value.seconds < 0 else _LAST
+        return _FIRST if value < 0 else _LAST
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -18,6 +18,7 @@ from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client, InvalidData, InvalidRequest, NotFound, Query, ResourceExhausted
 from psoup_client import copies as copies_module
 from psoup_proto.v1 import sync_pb2
+from psoup_service.servicers import sync as servicer
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
@@ -127,6 +128,24 @@ def test_replies_have_room_for_some_copies(client: Client, stream: str) -> None:
         same(copy, query)
 
 
+def test_a_want_may_have_less_room_than_the_reply(client: Client, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicer, "MANY_S", 600.0)
+    client.push(stream, {"n": range(3_000)})
+    first, second, groups = (
+        client.register(f"SELECT {what} FROM {stream} {rest} BEGIN (START)").id
+        for what, rest in (("n", ""), ("n + 1", ""), ("n, count(*)", "GROUP BY n"))
+    )
+    wants = [
+        sync_pb2.Want(query_id=first, max_bytes=2_000),
+        sync_pb2.Want(query_id=groups, max_bytes=2_000),
+        sync_pb2.Want(query_id=second),
+    ]
+    reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=wants), 30.0)
+    part, whole, rest = (outcome.change for outcome in sync_pb2.SyncBody.FromString(reply.body).outcomes)
+    assert not part.complete and len(part.columns_json) <= 2_000 < 4 * len(part.columns_json)
+    assert (whole.complete, whole.rows, rest.complete, rest.rows) == (True, 3_000, True, 3_000), "nothing waits for it"
+
+
 def test_a_copy_is_stored_and_goes_on(client: Client, stream: str) -> None:
     query = client.register(
         f"SELECT n, price FROM {stream} WHERE n > 10 ORDER BY n DESC BEGIN (START)", key=f"{stream}/k"
@@ -183,6 +202,7 @@ def test_tokens_of_others_are_refused(client: Client, stream: str) -> None:
         ("TOKEN_INVALID", sync_pb2.Want(query_id=one.id, token=token[:-1] + b"x")),
         ("INVALID_INPUT", sync_pb2.Want()),
         ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, max_rows=-1)),
+        ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, max_bytes=-1)),
         ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, key="k")),
     ):
         reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=[want]), 30.0)

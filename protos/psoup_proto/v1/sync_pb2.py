@@ -26,37 +26,37 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from psoup_proto.v1 import queries_pb2 as psoup__proto_dot_v1_dot_queries__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19psoup_proto/v1/sync.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpsoup_proto/v1/queries.proto\"\xa7\x01\n\x0bSyncRequest\x12\x1d\n\x05wants\x18\x01 \x03(\x0b\x32\x0e.psoup.v1.Want\x12\x11\n\tmax_bytes\x18\x02 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\x12*\n\x0b\x63ompression\x18\x04 \x01(\x0e\x32\x15.psoup.v1.Compression\x12$\n\x08\x65ncoding\x18\x05 \x01(\x0e\x32\x12.psoup.v1.Encoding\"\x87\x01\n\x04Want\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x0c\x12\x0e\n\x06window\x18\x04 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x05 \x01(\x08\x12\x10\n\x08max_rows\x18\x06 \x01(\x03\x12\x14\n\x0coldest_first\x18\x07 \x01(\x08\"V\n\x0cSyncResponse\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12*\n\x0b\x63ompression\x18\x02 \x01(\x0e\x32\x15.psoup.v1.Compression\x12\x0c\n\x04size\x18\x03 \x01(\x03\"l\n\x08SyncBody\x12\'\n\x08outcomes\x18\x01 \x03(\x0b\x32\x15.psoup.v1.SyncOutcome\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12%\n\x07streams\x18\x03 \x03(\x0b\x32\x14.psoup.v1.StreamTime\"b\n\x0bSyncOutcome\x12\"\n\x06\x63hange\x18\x01 \x01(\x0b\x32\x10.psoup.v1.ChangeH\x00\x12$\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x11.psoup.v1.FailureH\x00\x42\t\n\x07outcome\"\xa2\x01\n\nStreamTime\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\'\n\x03now\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04late\x18\x04 \x01(\x03\x12\r\n\x05\x61head\x18\x05 \x01(\x03\x12\x0f\n\x07pending\x18\x06 \x01(\x03\"\x8a\x02\n\x06\x43hange\x12\x1e\n\x05reset\x18\x01 \x01(\x0e\x32\x0f.psoup.v1.Reset\x12\x0c\n\x04keep\x18\x02 \x03(\x12\x12\r\n\x05token\x18\x03 \x01(\x0c\x12\x0f\n\x07\x62\x61tches\x18\x04 \x03(\x0c\x12\x0c\n\x04rows\x18\x05 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\x12\x11\n\trows_left\x18\x07 \x01(\x03\x12\x0f\n\x07streams\x18\x08 \x03(\x05\x12\x15\n\rselect_errors\x18\t \x01(\x03\x12\r\n\x05\x66inal\x18\n \x01(\x08\x12 \n\x04\x66orm\x18\x0b \x01(\x0b\x32\x12.psoup.v1.CopyForm\x12\x10\n\x08query_id\x18\x0c \x01(\t\x12\x14\n\x0c\x63olumns_json\x18\r \x01(\x0c\"g\n\x08\x43opyForm\x12\x12\n\nschema_ipc\x18\x01 \x01(\x0c\x12\r\n\x05whole\x18\x02 \x01(\x08\x12$\n\tsort_keys\x18\x03 \x03(\x0b\x32\x11.psoup.v1.SortKey\x12\x12\n\nid_columns\x18\x04 \x01(\x05\"2\n\x07SortKey\x12\x12\n\ndescending\x18\x01 \x01(\x08\x12\x13\n\x0bnulls_first\x18\x02 \x01(\x08*8\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x45NCODING_ARROW\x10\x01*@\n\x0b\x43ompression\x12\x1b\n\x17\x43OMPRESSION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OMPRESSION_ZSTD\x10\x01*\xa1\x01\n\x05Reset\x12\x15\n\x11RESET_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRESET_FIRST\x10\x01\x12\x15\n\x11RESET_INCARNATION\x10\x02\x12\x15\n\x11RESET_ROLLED_BACK\x10\x03\x12\r\n\tRESET_KEY\x10\x04\x12\x10\n\x0cRESET_FORMAT\x10\x05\x12\x10\n\x0cRESET_WINDOW\x10\x06\x12\x0f\n\x0bRESET_WHOLE\x10\x07\x32\x44\n\x0bSyncService\x12\x35\n\x04Sync\x12\x15.psoup.v1.SyncRequest\x1a\x16.psoup.v1.SyncResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19psoup_proto/v1/sync.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpsoup_proto/v1/queries.proto\"\xa7\x01\n\x0bSyncRequest\x12\x1d\n\x05wants\x18\x01 \x03(\x0b\x32\x0e.psoup.v1.Want\x12\x11\n\tmax_bytes\x18\x02 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\x12*\n\x0b\x63ompression\x18\x04 \x01(\x0e\x32\x15.psoup.v1.Compression\x12$\n\x08\x65ncoding\x18\x05 \x01(\x0e\x32\x12.psoup.v1.Encoding\"\x9a\x01\n\x04Want\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x0c\x12\x0e\n\x06window\x18\x04 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x05 \x01(\x08\x12\x10\n\x08max_rows\x18\x06 \x01(\x03\x12\x14\n\x0coldest_first\x18\x07 \x01(\x08\x12\x11\n\tmax_bytes\x18( \x01(\x05\"V\n\x0cSyncResponse\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12*\n\x0b\x63ompression\x18\x02 \x01(\x0e\x32\x15.psoup.v1.Compression\x12\x0c\n\x04size\x18\x03 \x01(\x03\"l\n\x08SyncBody\x12\'\n\x08outcomes\x18\x01 \x03(\x0b\x32\x15.psoup.v1.SyncOutcome\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12%\n\x07streams\x18\x03 \x03(\x0b\x32\x14.psoup.v1.StreamTime\"b\n\x0bSyncOutcome\x12\"\n\x06\x63hange\x18\x01 \x01(\x0b\x32\x10.psoup.v1.ChangeH\x00\x12$\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x11.psoup.v1.FailureH\x00\x42\t\n\x07outcome\"\xa2\x01\n\nStreamTime\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\'\n\x03now\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04late\x18\x04 \x01(\x03\x12\r\n\x05\x61head\x18\x05 \x01(\x03\x12\x0f\n\x07pending\x18\x06 \x01(\x03\"\x8a\x02\n\x06\x43hange\x12\x1e\n\x05reset\x18\x01 \x01(\x0e\x32\x0f.psoup.v1.Reset\x12\x0c\n\x04keep\x18\x02 \x03(\x12\x12\r\n\x05token\x18\x03 \x01(\x0c\x12\x0f\n\x07\x62\x61tches\x18\x04 \x03(\x0c\x12\x0c\n\x04rows\x18\x05 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\x12\x11\n\trows_left\x18\x07 \x01(\x03\x12\x0f\n\x07streams\x18\x08 \x03(\x05\x12\x15\n\rselect_errors\x18\t \x01(\x03\x12\r\n\x05\x66inal\x18\n \x01(\x08\x12 \n\x04\x66orm\x18\x0b \x01(\x0b\x32\x12.psoup.v1.CopyForm\x12\x10\n\x08query_id\x18\x0c \x01(\t\x12\x14\n\x0c\x63olumns_json\x18\r \x01(\x0c\"\xa5\x01\n\x08\x43opyForm\x12\x12\n\nschema_ipc\x18\x01 \x01(\x0c\x12\r\n\x05whole\x18\x02 \x01(\x08\x12$\n\tsort_keys\x18\x03 \x03(\x0b\x32\x11.psoup.v1.SortKey\x12\x12\n\nid_columns\x18\x04 \x01(\x05\x12\x0c\n\x04\x61ges\x18( \x01(\x08\x12\x12\n\x05width\x18) \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08\x62y_clock\x18* \x01(\x08\x42\x08\n\x06_width\"2\n\x07SortKey\x12\x12\n\ndescending\x18\x01 \x01(\x08\x12\x13\n\x0bnulls_first\x18\x02 \x01(\x08*8\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x45NCODING_ARROW\x10\x01*@\n\x0b\x43ompression\x12\x1b\n\x17\x43OMPRESSION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OMPRESSION_ZSTD\x10\x01*\xa1\x01\n\x05Reset\x12\x15\n\x11RESET_UNSPECIFIED\x10\x00\x12\x0f\n\x0bRESET_FIRST\x10\x01\x12\x15\n\x11RESET_INCARNATION\x10\x02\x12\x15\n\x11RESET_ROLLED_BACK\x10\x03\x12\r\n\tRESET_KEY\x10\x04\x12\x10\n\x0cRESET_FORMAT\x10\x05\x12\x10\n\x0cRESET_WINDOW\x10\x06\x12\x0f\n\x0bRESET_WHOLE\x10\x07\x32\x44\n\x0bSyncService\x12\x35\n\x04Sync\x12\x15.psoup.v1.SyncRequest\x1a\x16.psoup.v1.SyncResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.sync_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENCODING']._serialized_start=1299
-  _globals['_ENCODING']._serialized_end=1355
-  _globals['_COMPRESSION']._serialized_start=1357
-  _globals['_COMPRESSION']._serialized_end=1421
-  _globals['_RESET']._serialized_start=1424
-  _globals['_RESET']._serialized_end=1585
+  _globals['_ENCODING']._serialized_start=1381
+  _globals['_ENCODING']._serialized_end=1437
+  _globals['_COMPRESSION']._serialized_start=1439
+  _globals['_COMPRESSION']._serialized_end=1503
+  _globals['_RESET']._serialized_start=1506
+  _globals['_RESET']._serialized_end=1667
   _globals['_SYNCREQUEST']._serialized_start=103
   _globals['_SYNCREQUEST']._serialized_end=270
   _globals['_WANT']._serialized_start=273
-  _globals['_WANT']._serialized_end=408
-  _globals['_SYNCRESPONSE']._serialized_start=410
-  _globals['_SYNCRESPONSE']._serialized_end=496
-  _globals['_SYNCBODY']._serialized_start=498
-  _globals['_SYNCBODY']._serialized_end=606
-  _globals['_SYNCOUTCOME']._serialized_start=608
-  _globals['_SYNCOUTCOME']._serialized_end=706
-  _globals['_STREAMTIME']._serialized_start=709
-  _globals['_STREAMTIME']._serialized_end=871
-  _globals['_CHANGE']._serialized_start=874
-  _globals['_CHANGE']._serialized_end=1140
-  _globals['_COPYFORM']._serialized_start=1142
-  _globals['_COPYFORM']._serialized_end=1245
-  _globals['_SORTKEY']._serialized_start=1247
-  _globals['_SORTKEY']._serialized_end=1297
-  _globals['_SYNCSERVICE']._serialized_start=1587
-  _globals['_SYNCSERVICE']._serialized_end=1655
+  _globals['_WANT']._serialized_end=427
+  _globals['_SYNCRESPONSE']._serialized_start=429
+  _globals['_SYNCRESPONSE']._serialized_end=515
+  _globals['_SYNCBODY']._serialized_start=517
+  _globals['_SYNCBODY']._serialized_end=625
+  _globals['_SYNCOUTCOME']._serialized_start=627
+  _globals['_SYNCOUTCOME']._serialized_end=725
+  _globals['_STREAMTIME']._serialized_start=728
+  _globals['_STREAMTIME']._serialized_end=890
+  _globals['_CHANGE']._serialized_start=893
+  _globals['_CHANGE']._serialized_end=1159
+  _globals['_COPYFORM']._serialized_start=1162
+  _globals['_COPYFORM']._serialized_end=1327
+  _globals['_SORTKEY']._serialized_start=1329
+  _globals['_SORTKEY']._serialized_end=1379
+  _globals['_SYNCSERVICE']._serialized_start=1669
+  _globals['_SYNCSERVICE']._serialized_end=1737
 # @@protoc_insertion_point(module_scope)

@@ -160,6 +160,7 @@ class Want(_message.Message):
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MAX_ROWS_FIELD_NUMBER: _builtins.int
     OLDEST_FIRST_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query. With a token it may be left out."""
     key: _builtins.str
@@ -174,6 +175,10 @@ class Want(_message.Message):
     """Rows in the reply at most; 0: as many as fit."""
     oldest_first: _builtins.bool
     """Where not all rows fit, the newest come first, unless this is set."""
+    max_bytes: _builtins.int
+    """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`; 0: as many as that allows. An
+    answer that is sent whole may have more.
+    """
     def __init__(
         self,
         *,
@@ -184,10 +189,11 @@ class Want(_message.Message):
         accept_truncation: _builtins.bool = ...,
         max_rows: _builtins.int = ...,
         oldest_first: _builtins.bool = ...,
+        max_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "key", b"key", "max_rows", b"max_rows", "oldest_first", b"oldest_first", "query_id", b"query_id", "token", b"token", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "key", b"key", "max_bytes", b"max_bytes", "max_rows", b"max_rows", "oldest_first", b"oldest_first", "query_id", b"query_id", "token", b"token", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -237,7 +243,7 @@ class SyncBody(_message.Message):
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SyncOutcome]:
         """Of the first wants, in their order, at least of one; none after a change that is not complete, unless its want has
-        `max_rows`. Fewer than were asked for: call again for the rest.
+        `max_rows` or `max_bytes`. Fewer than were asked for: call again for the rest.
         """
 
     @_builtins.property
@@ -437,6 +443,9 @@ class CopyForm(_message.Message):
     WHOLE_FIELD_NUMBER: _builtins.int
     SORT_KEYS_FIELD_NUMBER: _builtins.int
     ID_COLUMNS_FIELD_NUMBER: _builtins.int
+    AGES_FIELD_NUMBER: _builtins.int
+    WIDTH_FIELD_NUMBER: _builtins.int
+    BY_CLOCK_FIELD_NUMBER: _builtins.int
     schema_ipc: _builtins.bytes
     """The schema of all batches, as an Arrow IPC schema message. If not `whole`, its columns are `_id` and `_time`, or of a
     join the `id_columns`, then the columns of the answer, then the `sort_keys`, which the answer does not show.
@@ -450,6 +459,17 @@ class CopyForm(_message.Message):
     in the order of FROM, else one, `_id`. 0: the rows have none, or, if not `whole`, the form is of a time when rows of
     one source were the only ones that had.
     """
+    ages: _builtins.bool
+    """The rows tell the answer at a later NOW, while no tuple comes: a client without a connection shows those that `width`
+    leaves, and hides the others; it deletes none before it is told to. Unset of windows of rows or with an end before
+    NOW, with LIMIT, and of answers that are sent whole: these are shown as of the last change.
+    """
+    width: _builtins.int
+    """Rows whose `_time` is before NOW less so many microseconds have left. Unset: none leaves. Rows of a join have as
+    `_time` the least instant that keeps all of their tuples, and the width 0.
+    """
+    by_clock: _builtins.bool
+    """NOW goes on with the clock: the streams have system time. Else it is a watermark, which stands still without tuples."""
     @_builtins.property
     def sort_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SortKey]:
         """Otherwise rows are shown in the order of these keys (ORDER BY), then by their tuple IDs."""
@@ -461,12 +481,17 @@ class CopyForm(_message.Message):
         whole: _builtins.bool = ...,
         sort_keys: _abc.Iterable[Global___SortKey] | None = ...,
         id_columns: _builtins.int = ...,
+        ages: _builtins.bool = ...,
+        width: _builtins.int | None = ...,
+        by_clock: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_width", b"_width", "width", b"width"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_columns", b"id_columns", "schema_ipc", b"schema_ipc", "sort_keys", b"sort_keys", "whole", b"whole"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_width", b"_width", "ages", b"ages", "by_clock", b"by_clock", "id_columns", b"id_columns", "schema_ipc", b"schema_ipc", "sort_keys", b"sort_keys", "whole", b"whole", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__width: _TypeAlias = _typing.Literal["width"]  # noqa: Y015
+    _WhichOneofArgType__width: _TypeAlias = _typing.Literal["_width", b"_width"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__width) -> _WhichOneofReturnType__width | None: ...
 
 Global___CopyForm: _TypeAlias = CopyForm  # noqa: Y015
 

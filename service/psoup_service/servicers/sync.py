@@ -54,7 +54,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
         for want in request.wants:
             try:
-                change = self._change(want, copies, room, most)
+                change = self._within(want, copies, room, most)
             except Internal:
                 raise
             except PSoupError as error:
@@ -63,12 +63,22 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
                 if change is None:
                     break
                 outcomes.append(sync_pb2.SyncOutcome(change=change))
-                if not change.complete and not want.max_rows:  # those behind it wait until it has all of its rows
-                    break
+                if not change.complete and not want.max_rows and not want.max_bytes:
+                    break  # those behind it wait until it has all of its rows
                 room -= change.ByteSize()
             if room <= 0 or time.perf_counter() > end:
                 break
         return outcomes
+
+    def _within(self, want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
+        """The change for one want in its own room, if it has any of it there; else in that of the reply."""
+        if want.max_bytes < 0:
+            raise InvalidInput(f"max_bytes is {want.max_bytes}; it must not be negative", field="max_bytes")
+        if 0 < want.max_bytes < room:
+            change = self._change(want, copies, want.max_bytes, most)
+            if change is not None:
+                return change
+        return self._change(want, copies, room, most)
 
     def _change(self, want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
         """The change for one want; errors name the query as the client did."""

@@ -15,11 +15,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from psoup.answer.ageing import ageing
 from psoup.answer.intervals import Intervals
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, ranged, since
-from psoup.answer.window import WindowChoice
+from psoup.answer.window import WindowChoice, windows_of
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -127,6 +128,7 @@ class Copies:
             change.form.sort_keys.extend(
                 sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in how.order
             )
+            self._tell_ageing(change.form, asked, how)
         if asked.reset or _moved(found):
             written.put(change)
             change.keep.extend(_differences(found.keep))
@@ -197,6 +199,15 @@ class Copies:
         sides = self.snapshot.sides_of(record) if record.sqc_id == NO_CLAUSE else [record]
         for stream_id in dict.fromkeys(side.stream_id for side in sides):
             change.streams.append(self._place(stream_id))
+
+    def _tell_ageing(self, form: sync_pb2.CopyForm, asked: Asked, how: Ranged) -> None:
+        """Put in how the rows leave as NOW goes on."""
+        record = asked.record
+        ages = ageing(self.snapshot.by_id[record.stream_id].spec, windows_of(record.query, asked.window)[0], how)
+        if ages is not None:
+            form.ages, form.by_clock = True, ages.by_clock
+            if ages.width is not None:
+                form.width = ages.width
 
     def _place(self, stream_id: int) -> int:
         """The place of a stream in the reply."""

@@ -1,0 +1,67 @@
+"""What NOW is at a service that cannot be reached: what it was, and how long ago that is by the clocks here.
+
+    last sync   NOW of the service   wall clock 12:00:00   since boot 5,000 s
+    later                            wall clock 11:10:00   since boot 5,600 s     NOW = then + 600 s; the clock was set
+
+The clock that counts since boot cannot be set, and counts while the machine sleeps; after another boot the wall clock
+has to do. An estimate is never before the greatest one of earlier: what was hidden stays hidden until the next sync.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_STEP_US = 5_000_000
+"""Microseconds by which the wall clock may be off without being called set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the clocks here show at one moment, in microseconds: the wall clock, and the time since the boot `boot_id`.
+
+    `boot_id` is "" where boots cannot be told apart.
+    """
+
+    wall: int
+    boot: int = 0
+    boot_id: str = ""
+
+
+def moment() -> Moment:
+    """Read the clocks."""
+    boot_id = _boot_id()
+    boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 if boot_id else 0
+    return Moment(time.time_ns() // 1_000, boot, boot_id)
+
+
+def elapsed(then: Moment, later: Moment) -> int:
+    """Microseconds between two moments: since boot, if it is the same boot, else by the wall clock; 0 at least."""
+    if _same_boot(then, later):
+        return later.boot - then.boot
+    return max(later.wall - then.wall, 0)
+
+
+def step(then: Moment, later: Moment) -> int:
+    """Microseconds by which the wall clock was set between two moments; 0 if it was not, or that cannot be told."""
+    if not _same_boot(then, later):
+        return 0
+    by = (later.wall - then.wall) - (later.boot - then.boot)
+    return by if abs(by) > _STEP_US else 0
+
+
+def _same_boot(then: Moment, later: Moment) -> bool:
+    return bool(then.boot_id) and then.boot_id == later.boot_id and later.boot >= then.boot
+
+
+@cache
+def _boot_id() -> str:
+    """What tells this boot of the machine from others; "" where that is not known."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return ""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
