@@ -5,7 +5,7 @@
     aggregate.group.10.w2^24, …           the same of 2^24 tuples
 
 PSoup has the query standing, and folds what its window holds; engines scan a table that holds the window and nothing
-else, in one thread, NumPy a column. A window ends in an open chunk and reaches into sealed ones.
+else, in one thread, NumPy a column. A window ends in an open chunk and reaches into sealed ones, at no round place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.run import Run
 from psoup.local import LocalPSoup
 
-BATCH, OPEN = 16_384, 16_384
+BATCH, OPEN = 16_384, 18_000
 WINDOWS = (12, 15, 17, 20, 22)
 """Exponents of the tuples in a window."""
 KEYS = {"10": ("s", 10), "1k": ("k", 1_000), "100k": ("g", 100_000)}

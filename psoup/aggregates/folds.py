@@ -85,6 +85,8 @@ class Folds:
     spans: dict[Span, Fold] = field(default_factory=dict)
     inner: dict[tuple[int, int], Fold] = field(default_factory=dict)
     """The folds of chunks [first, stop) of the latest windows."""
+    middles: dict[tuple[int, int], Fold | None] = field(default_factory=dict)
+    """The folds of tuple IDs [low, high) of the latest windows; None: needed once (`psoup.answer.middles`)."""
     nbytes: int = _FOLDS_BYTES
     used: bool = True
     oldest: int | None = None
@@ -209,6 +211,32 @@ class FoldRoom:
             self._kept[sqc_id, recipe] = Folds(recipe, self._tables)
             self._grow(_FOLDS_BYTES)
         return folds
+
+    def middle(self, sqc_id: int, recipe: Recipe, ids: tuple[int, int]) -> Fold | None:
+        """The fold of tuple IDs [low, high) of a clause, if it is kept. O(1)."""
+        folds = self._kept.get((sqc_id, recipe))
+        if folds is None or (fold := folds.middles.get(ids)) is None:
+            return None
+        folds.used = True
+        return fold
+
+    def noted(self, folds: Folds, ids: tuple[int, int]) -> bool:
+        """Whether tuple IDs [low, high) of a clause were needed before, which is noted."""
+        if ids in folds.middles:
+            return True
+        for old in list(folds.middles)[: 1 - _INNER]:
+            if (fold := folds.middles.pop(old, None)) is not None:
+                folds.nbytes -= fold.nbytes
+                self._grow(-fold.nbytes)
+        folds.middles[ids] = None
+        return False
+
+    def keep_middle(self, folds: Folds, ids: tuple[int, int], fold: Fold) -> None:
+        """Keep the fold of tuple IDs [low, high) of a clause. O(1)."""
+        if folds.middles.get(ids) is None:
+            folds.middles[ids] = fold
+            folds.nbytes += fold.nbytes
+            self._grow(fold.nbytes)
 
     def kept(self) -> list[tuple[int, Recipe, Folds]]:
         """The folds of all clauses, after the clause's SQC ID and the recipe. O(clauses that were asked)."""

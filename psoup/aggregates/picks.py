@@ -80,9 +80,9 @@ class Extreme:
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the values."""
-        seen, best = (array[:groups] for array in _arrays(state))
-        values = best.astype(TYPES[self.type.kind].dtype, copy=False)
-        return Column(self.type, values, None if seen.all() else seen.view(np.bool_))
+        seen, best = _arrays(state)
+        seen, values = seen[:groups], best[:groups].astype(TYPES[self.type.kind].dtype, copy=False)
+        return Column(self.type, values, None if np.count_nonzero(seen) == groups else seen.view(np.bool_))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ class Recipe:
     """The first measure that each state is made for."""
     plain: tuple[tuple[int, ...], ...] | None
     """The columns of the stream that each state is made of; None if one of them takes more than values of columns."""
+    numbers: tuple[int, ...] | None
+    """The columns of the stream that all states together are made of; None unless these are counts, sums of integers
+    and extremes alone, of columns as they are."""
     keys: tuple[Expr, ...] = ()
     """The keys of GROUP BY."""
     commutes: bool = False
@@ -170,7 +173,9 @@ def _recipe(measures: tuple[Measure, ...], keys: tuple[Expr, ...]) -> Recipe | N
     columns = [_columns_of(measure) for measure in firsts]
     plain = None if None in columns else tuple([column for column in columns if column is not None])
     places = tuple([order.index(name) for name in names])
-    return Recipe(measures, tuple(foldings), places, tuple(firsts), plain, keys, all(map(_commutes, foldings)))
+    common = plain is not None and all(isinstance(folding, Count | IntegerSum | Extreme) for folding in foldings)
+    numbers = tuple(sorted({index for own in plain for index in own})) if plain is not None and common else None
+    return Recipe(measures, tuple(foldings), places, tuple(firsts), plain, numbers, keys, all(map(_commutes, foldings)))
 
 
 def _commutes(folding: Folding) -> bool:

@@ -121,11 +121,12 @@ class IntegerSum:
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the sums, or the means."""
-        counts, sums = (array[:groups] for array in _arrays(state))
-        valid = None if counts.all() else counts > 0
+        counts, sums = _arrays(state)
+        counts, sums = counts[:groups], sums[:groups]
+        valid = None if np.count_nonzero(counts) == groups else counts > 0
         kind, source = measure.type.kind, measure.args[0].type
         if measure.function == "sum" and kind is not Kind.DOUBLE:
-            return Column(measure.type, sums.view(TYPES[kind].dtype).reshape(groups), valid)
+            return Column(measure.type, np.ndarray(groups, TYPES[kind].dtype, plain(sums)), valid)
         if kind in (Kind.TIMESTAMP, Kind.DATE):
             return Column(measure.type, _mean_times(counts, sums, source, measure.type), valid)
         fractions, exponents = _rounded(sums)

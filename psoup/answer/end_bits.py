@@ -21,9 +21,10 @@ from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class EndBits:
-    """The rows in [start, stop) of a chunk that a clause matched, `count` of them, as bits: uint64[words]."""
+    """The rows in [start, stop) of a chunk that a clause matched, `count` of them, as bits: uint64[words]. Not changed:
+    a frozen class would take five times as long to make."""
 
     entry: ChunkEntry
     bits: Array

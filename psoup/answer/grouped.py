@@ -21,7 +21,7 @@ from psoup.answer.folder import Folder
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
 from psoup.answer.source_rows import Arrivals, Reading
-from psoup.answer.two_ends import row_of
+from psoup.answer.two_ends import first_of, row_of
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
@@ -135,9 +135,10 @@ class GroupRows:
             folder.join(between.fold)
             yield rows
             return
-        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id < between.begins])
+        some = [match for match in rows.matches if match.count]
+        yield replace(rows, matches=[match for match in some if first_of(match) < between.begins])
         folder.join(between.fold)
-        yield replace(rows, matches=[match for match in rows.matches if match.data.first_id >= between.begins])
+        yield replace(rows, matches=[match for match in some if first_of(match) >= between.begins])
 
     def _keep(self, condition: Expr) -> None:
         """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""
@@ -160,7 +161,9 @@ class GroupRows:
         reading.budget.check()
         if isinstance(rows, slice):
             count = max(rows.stop - rows.start, 0)
-            columns = {place: column.slice(rows.start, rows.stop) for place, column in self._table.items()}
+            columns = self._table
+            if count < self._size:
+                columns = {place: column.slice(rows.start, rows.stop) for place, column in columns.items()}
         else:
             count = len(rows)
             columns = {place: column.take(rows) for place, column in self._table.items()}

@@ -26,6 +26,7 @@ from psoup.answer.end_bits import EndBits, end_bits
 from psoup.answer.folder import Folder
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
+from psoup.answer.middles import folded, middle_of, tails_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.config import EngineConfig
 from psoup.invariants import ensure
@@ -85,45 +86,77 @@ def between_ends(
     recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures, node.keys)
     if node is None or recipe is None:
         return None
-    config = snapshot.config
+    side, middle = (view, clause, low, high), middle_of(recipe, low, high, snapshot.config.chunk_rows)
+    if middle is None or clause.sqc_id >= ALL:
+        return _read(side, node, recipe, snapshot, budget)
+    known = view.folds.middle(clause.sqc_id, recipe, middle)
+    tails = None if known is None else tails_of(view, clause, low, high, middle)
+    if tails is not None:
+        return Ends(tails, Between(recipe, (low, high), known, middle.low))
+    ends = _read(side, node, recipe, snapshot, budget)
+    if known is not None or (ends.between.fold is None and _only_counts(recipe)):  # bits are counted quickly as it is
+        return ends
+    folds = view.folds.known(clause.sqc_id, recipe)
+    return ends if folds is None else Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches) or ends))
+
+
+def _read(side: Side, node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget) -> Ends:
+    """Read the two ends of a window, and fold the chunks between them, or read all of it."""
+    config, (view, clause, low, high) = snapshot.config, side
     inner = inner_of(view, low, high) if clause.sqc_id < ALL else None
     folds, shelf = (None, None) if inner is None else _known(view, clause, recipe, inner, config)
     if inner is None or folds is None:
-        all_of_it = _unfolded((view, clause, low, high), recipe, inner, snapshot, budget)
+        all_of_it = _unfolded(side, recipe, inner, snapshot, budget)
         return Ends(all_of_it, Between(recipe, (low, high)))
     ends: list[Side] = [(view, clause, low, inner.low), (view, clause, inner.high, high)]
-    found = list[list[ChunkMatches]]()
-    held = GroupBytes(budget)
-
-    def leaf(runs: list[range]) -> list[Fold]:
-        sides = [(view, clause, *_ids(view, run)) for run in runs]
-        if (known := _counted(sides, recipe)) is not None:
-            return known
-        matches = matches_together([*ends, *sides], snapshot.run, config.archive_rows, budget, config.texts)
-        found[:] = matches[:2]
-        folds = list[Fold]()
-        for matched in matches[2:]:
-            folds.append(fold_of(node, matched, snapshot, budget))
-            held.hold(folds[-1].nbytes)
-        return folds
-
-    def join(folds: Iterable[Fold]) -> Fold:
-        budget.check()
-        return recipe.joined(folds, config.groups.keys, held.hold)
-
+    leaves = _Leaves(ends, node, recipe, snapshot, budget)
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
     try:
-        fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaf, join, shelf)
+        fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaves.folded, leaves.joined, shelf)
     finally:
-        held.give_back()
+        leaves.held.give_back()
     between = Between(recipe, (low, high), fold, inner.low)
+    found = leaves.found
     matches = None if found else _known_in(clause, recipe, _ends(view, low, high, inner))
     if matches is not None:
         return Ends(matches, between)
     if not found:
         found = matches_together(ends, snapshot.run, config.archive_rows, budget, config.texts)
     return Ends([*found[0], *found[1]], between)
+
+
+class _Leaves:
+    """Folds of runs of chunks that are lacking. `found`: the matches of the two ends, if these were looked for too."""
+
+    def __init__(
+        self, ends: Sequence[Side], node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget
+    ) -> None:
+        self._ends, self._node, self._recipe = ends, node, recipe
+        self._snapshot, self._budget = snapshot, budget
+        self.held = GroupBytes(budget)
+        self.found: list[list[ChunkMatches]] = []
+
+    def folded(self, runs: list[range]) -> list[Fold]:
+        """The fold of each run."""
+        view, clause, *_ = self._ends[0]
+        sides = [(view, clause, *_ids(view, run)) for run in runs]
+        if (known := _counted(sides, self._recipe)) is not None:
+            return known
+        snapshot, budget, config = self._snapshot, self._budget, self._snapshot.config
+        every = [*self._ends, *sides]
+        matches = matches_together(every, snapshot.run, config.archive_rows, budget, config.texts)
+        self.found = matches[:2]
+        folds = list[Fold]()
+        for matched in matches[2:]:
+            folds.append(fold_of(self._node, matched, snapshot, budget))
+            self.held.hold(folds[-1].nbytes)
+        return folds
+
+    def joined(self, folds: Iterable[Fold]) -> Fold:
+        """One fold of those of neighbouring spans."""
+        self._budget.check()
+        return self._recipe.joined(folds, self._snapshot.config.groups.keys, self.held.hold)
 
 
 def _known(
@@ -256,6 +289,12 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
     view, budget = snapshot.by_id[clause.stream_id], ReadBudget()
     base, leaves = view.chunks[0].data.number, dict[int, Fold]()
     spans = [(number * fan**level, (number + 1) * fan**level, fold) for (level, number), fold in folds.spans.items()]
+    for ids, kept in folds.middles.items():
+        if kept is not None and ids[0] >= view.chunks[0].data.first_id:
+            anew = fold_of(
+                node, matches_in(view, clause, *ids, snapshot.run, texts=snapshot.config.texts), snapshot, budget
+            )
+            _check_equal(node, folds, (kept, anew), ids, snapshot)
     for first, stop, fold in [*spans, *[(*span, fold) for span, fold in folds.inner.items()]]:
         numbers = range(first, stop)
         if first < base or stop >= base + len(view.chunks):
@@ -268,8 +307,13 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
                 matches = matches_in(*side, snapshot.run, texts=snapshot.config.texts)
                 leaves[number] = fold_of(node, matches, snapshot, budget)
         anew = folds.recipe.joined([leaves[number] for number in numbers])
-        shown = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, budget)) for f in (fold, anew)]
-        ensure(shown[0] == shown[1], folds, "a fold is not that of its chunks", span=numbers, kept=shown[0])
+        _check_equal(node, folds, (fold, anew), numbers, snapshot)
+
+
+def _check_equal(node: Aggregate, folds: Folds, both: Sequence[Fold], span: object, snapshot: Snapshot) -> None:
+    """Check that a fold that is kept, and the same one made anew, are equal."""
+    kept, anew = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, ReadBudget())) for f in both]
+    ensure(kept == anew, folds, "a fold is not that of its chunks", span=span, kept=kept)
 
 
 def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) -> str:

@@ -227,7 +227,9 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
     """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where. O(parts)."""
     if low >= high:
         return
-    first = bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1
+    first = len(view.chunks) - 1
+    if view.chunks[first].data.first_id > low:
+        first = bisect_right(view.chunks, low, 0, first, key=lambda entry: entry.data.first_id) - 1
     for at in range(max(first, 0), len(view.chunks)):
         entry, data = view.chunks[at], view.chunks[at].data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))

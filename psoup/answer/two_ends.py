@@ -15,8 +15,8 @@ import numpy as np
 from psoup.aggregates.measures import rows_for
 from psoup.aggregates.picks import Extreme
 from psoup.aggregates.recipes import Between, Recipe
-from psoup.aggregates.state import State
-from psoup.aggregates.sums import Count, IntegerSum
+from psoup.aggregates.state import State, copied
+from psoup.aggregates.sums import IntegerSum
 from psoup.answer.end_bits import EndBits
 from psoup.answer.matches import Matches
 from psoup.columns import Array, Column
@@ -25,38 +25,50 @@ from psoup.kernels import fold
 
 _NO_VALUES: Array = np.zeros(0, np.int64)
 
-_CHUNKS = 4
+MOST_MATCHES = 4
 """Chunks whose matches are put to the states one by one; of more, the common way puts those of several together."""
 
 
 def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | None:
     """The value of each measure, by its place; None: not this way. O(matches)."""
-    recipe, fold = between.recipe, between.fold
-    if recipe.keys or recipe.plain is None or len(matches) > _CHUNKS:
+    states, recipe = states_of(between, matches), between.recipe
+    if states is None:
         return None
-    states = [folding.empty(1) for folding in recipe.foldings]
+    measures = zip(recipe.measures, recipe.places, strict=True)
+    return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
+
+
+def states_of(between: Between, matches: Sequence[Matches]) -> list[State] | None:
+    """The states of a window, from those between its ends and the matches of these; None: not this way. O(matches)."""
+    recipe, fold = between.recipe, between.fold
+    if recipe.keys or recipe.plain is None or len(matches) > MOST_MATCHES:
+        return None
+    if fold is not None and recipe.commutes:
+        states, fold = [copied(state) for state in fold.states], None
+    else:
+        states = [folding.empty(1) for folding in recipe.foldings]
     for match in matches:
         data = match.data
         if not isinstance(data, ChunkView):
             return None
-        if fold is not None and data.first_id >= between.begins:
+        if not match.count:
+            continue
+        if fold is not None and first_of(match) >= between.begins:
             states, fold = recipe.combined(states, fold), None
-        if match.count:
-            states = _added(recipe, states, match, data)
-    if fold is not None:
-        states = recipe.combined(states, fold)
-    measures = zip(recipe.measures, recipe.places, strict=True)
-    return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
+        states = _added(recipe, states, match, data)
+    return states if fold is None else recipe.combined(states, fold)
+
+
+def first_of(match: Matches) -> int:
+    """A tuple ID of a chunk's matches, at least one, that is not above the first of them."""
+    return match.data.first_id + (match.start if isinstance(match, EndBits) else int(match.offsets[0]))
 
 
 def _from_bits(recipe: Recipe, states: list[State], match: EndBits, data: ChunkView) -> bool:
     """Add matches that are kept as bits to counts, sums and extremes of integers without NULL; False: not this way."""
     assert recipe.plain is not None
     columns = data.columns
-    taken = {index for indexes in recipe.plain for index in indexes}
-    if not all(_is_straight(columns[index]) for index in taken):
-        return False
-    if not all(isinstance(folding, Count | IntegerSum | Extreme) for folding in recipe.foldings):
+    if recipe.numbers is None or not all(_is_straight(columns[index]) for index in recipe.numbers):
         return False
     for folding, state, indexes in zip(recipe.foldings, states, recipe.plain, strict=True):
         first, values = state[0], columns[indexes[0]].values if indexes else _NO_VALUES

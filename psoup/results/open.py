@@ -79,6 +79,8 @@ class OpenView:
         if not 0 <= row < self.count:
             return None
         blocks = self.rows[:, row]
+        if not self.runs:
+            return blocks.reshape(-1)
         counts = [run.count(slot) for run in self.runs]
         words = blocks.flatten() if any(counts) else blocks.reshape(-1)
         for run, count in zip(self.runs, counts, strict=True):

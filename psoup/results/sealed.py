@@ -45,11 +45,11 @@ class Pack:
     def find(self, sqc_id: int) -> int:
         """The position of a clause, or -1. O(log k)."""
         at = int(self.ids.searchsorted(sqc_id))
-        return at if at < len(self.ids) and self.ids[at] == sqc_id else -1
+        return at if at < len(self.ids) and self.ids.item(at) == sqc_id else -1
 
     def is_list(self, at: int) -> bool:
         """Whether the column at `at` is a list, not a bitmap."""
-        return bool(self.place[at] >= 0)
+        return self.place.item(at) >= 0
 
     def offsets(self, at: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) of the column at position `at`, ascending, int64. O(result + words)."""
