@@ -7,12 +7,14 @@
     take(exprs, positions)  over some rows, in any order and again    from columns that are kept while they are small,
                                                                       else chunk by chunk, each row once
 
+What was read of a disk is kept if there is room: pieces of an answer would open the same files again and again.
+
 A side lives as long as one reading of an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
 
@@ -36,7 +38,7 @@ from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.runner import Runner, serial
 
 _WHOLE_FROM = 4_096
-"""Rows up to which a column is gathered whole, whatever is taken of it."""
+"""Rows in memory up to which a column is gathered whole, whatever is taken of it."""
 _WHOLE_SHARE = 64
 """Rows for each one that is taken up to which that is worth while: they will be taken again, piece by piece."""
 _GROUP_ROWS = 65_536
@@ -113,9 +115,9 @@ class MatchedSide:
                     raise _too_large(size, self._most)
                 pieces.append(piece)
         columns = [concat_columns(parts) for parts in zip(*pieces, strict=True)]
-        if self.rows <= _WHOLE_FROM:
-            read = zip(wanted, columns, strict=True)
-            self._whole |= {expr.index: column for expr, column in read if isinstance(expr, AttributeRef)}
+        read = {e.index: column for e, column in zip(wanted, columns, strict=True) if isinstance(e, AttributeRef)}
+        if self.rows <= _WHOLE_FROM or (not self.in_memory and self._may_hold(read)):
+            self._whole |= read
         return columns
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
@@ -145,17 +147,24 @@ class MatchedSide:
 
     def _keep(self, indices: Set[int], wanted: int) -> None:
         """Keep some columns of all rows, if that is worth their memory for so many rows that are wanted."""
-        if not indices or not self.in_memory or self.rows > max(_WHOLE_FROM, _WHOLE_SHARE * wanted):
+        if not indices or self.rows > max(_WHOLE_FROM if self.in_memory else 0, _WHOLE_SHARE * wanted):
             return
         try:
-            columns = gathered(frozenset(indices), self._group, self._texts)[0]
-            size = sum(column.nbytes for column in columns.values())
+            columns = gathered(frozenset(indices), self._group, self._texts, self._run)[0]
+        except TooMuchText:
+            columns = {}
+        held = bool(columns) and self._may_hold(columns)
+        self._whole |= columns if held else dict.fromkeys(indices)
+
+    def _may_hold(self, columns: Mapping[int, Column]) -> bool:
+        """Charge columns of all rows to the read, if there is room for them."""
+        size = sum(column.nbytes for column in columns.values())
+        try:
             self._budget.hold_joined(size)
-        except (TooMuchText, ResourceExhausted):
-            self._whole |= dict.fromkeys(indices)
-        else:
-            self._held += size
-            self._whole |= columns
+        except ResourceExhausted:
+            return False
+        self._held += size
+        return True
 
     def _by_chunks(self, indices: frozenset[int], positions: Array) -> dict[int, Column]:
         """Columns of rows, each row read once and repeated."""

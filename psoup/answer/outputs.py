@@ -10,6 +10,7 @@ order or Arrow.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _NOT_READ = empty_column(BIGINT)
 _SHARED = 4_096
 """Consecutive rows from which on a column of them shares the memory of its chunk."""
 
+_AHEAD = 32
+"""Chunks that are announced to the disk before they are read."""
 _SHARED_FROM = 8
 """Chunks on disk from which on several threads are worth their start."""
 
@@ -160,12 +163,14 @@ def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int
     if not archived:
         return {}
     used = indices - {ID_INDEX}
-    for _, data, offsets in archived:
+    fetched, waiting, later = dict[int, dict[int, Column]](), iter(archived), iter(archived[_AHEAD:])
+    for _, data, offsets in archived[:_AHEAD]:
         data.expect(used, offsets)
-    fetched, waiting = dict[int, dict[int, Column]](), iter(archived)
 
     def task() -> None:
         for place, data, offsets in waiting:  # a list's iterator gives each element to one thread
+            for _, soon, rows in islice(later, 1):
+                soon.expect(used, rows)
             fetched[place] = data.take_all(used, offsets)
 
     run([task] * (threads_of(run) if len(archived) >= _SHARED_FROM else 1))

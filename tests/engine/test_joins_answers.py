@@ -373,3 +373,21 @@ def test_what_is_on_disk_is_bounded_for_all_sides_together(tmp_path: Path) -> No
         assert "| an invocation is refused: 1,152 tuples of the windows are on disk" in "\n".join(
             soup.explain(query).lines()
         )
+
+
+def test_columns_on_disk_are_read_once_however_many_pieces_an_answer_has(tmp_path: Path) -> None:
+    with making(tmp_path, cache_bytes=0) as made:
+        soup = made(EngineConfig(chunk_rows=64), VirtualClock(100))
+        for name in "rs":
+            soup.execute(f"CREATE STREAM {name} (k BIGINT, x BIGINT) RETENTION 64 ROWS ARCHIVE 10000 ROWS")
+            soup.push(name, pa.table({"k": [n % 100 for n in range(2_000)], "x": [*range(2_000)]}))
+        soup.maintain()
+        on_disk = [view.archived for view in soup.engine.snapshot().by_id.values()]
+        before = soup.store.archive_reads
+        answer = soup.ask("SELECT r.k, r.x, s.x AS y FROM r, s WHERE r.k = s.k")
+        assert answer.to_table().num_rows == 40_000
+        assert soup.store.archive_reads - before == 2 * sum(on_disk), "k and x of each chunk"
+        reads = soup.store.archive_reads
+        first = soup.ask("SELECT r.k, r.x, s.x AS y FROM r, s WHERE r.k = s.k LIMIT 3")
+        assert rows(first) == [(0, 0, 0), (0, 0, 100), (0, 0, 200)]
+        assert soup.store.archive_reads - reads < sum(on_disk) + 6, "k of each chunk, x of those with the first rows"

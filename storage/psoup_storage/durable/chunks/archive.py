@@ -110,7 +110,7 @@ class _Some:
     def take(self, rows: Array) -> Column | None:
         """The values in rows that are among them; None if some are not."""
         if len(rows) == len(self.rows):
-            return self.column if np.array_equal(rows, self.rows) else None
+            return self.column if (rows == self.rows).all() else None
         places = np.searchsorted(self.rows, rows)
         inside = len(rows) < len(self.rows) and int(places[-1]) < len(self.rows)
         return self.column.take(places) if inside and np.array_equal(self.rows[places], rows) else None
@@ -194,6 +194,9 @@ class StoredColumns:
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
         """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
         taken = {attribute: self._known(attribute, rows) for attribute in attributes}
+        known = [column for column in taken.values() if column is not None]
+        if len(known) == len(attributes):
+            return known
         groups = np.unique(rows // GROUP_ROWS)
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
         for attribute in [attribute for attribute, column in taken.items() if column is None]:
@@ -268,9 +271,13 @@ class StoredColumns:
 
     def _is_known(self, attribute: Attribute, rows: Array | None) -> bool:
         """Whether the values are in the cache: all, or those of some rows."""
-        if rows is not None:
-            return self._known(attribute, rows) is not None
-        return self._cache.known((self.path.name, attribute.name)) is not None
+        name = self.path.name
+        if self._cache.known((name, attribute.name)) is not None:
+            return True
+        if rows is None:
+            return False
+        some: _Some | None = self._cache.known((name, attribute.name, "some"))
+        return some is not None and len(some.rows) == len(rows)  # surely the same: if not, it is read unannounced
 
     def _keep_some(self, attribute: Attribute, rows: Array, values: Array) -> Column:
         """Keep the values of some rows, and return them."""
