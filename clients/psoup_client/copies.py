@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
@@ -34,7 +35,7 @@ from psoup_proto.v1 import sync_pb2
 _WANTS = 1_000
 _REPLY_BYTES = 3 * 1024 * 1024
 _HIDDEN = 2
-"""Columns before those of the answer: `_id` and `_time`."""
+"""Columns before those of the answer, at least: `_id` and `_time`, or two tuple IDs."""
 _MARK = b"psoup copy 1"
 
 REASONS = {
@@ -170,7 +171,7 @@ class AnswerCopy:
             table = table.filter(pa.array(times >= to_micros(now) - form.width))
         keys = len(form.sort_keys)
         order = _order(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
-        shown = table.select(range(_HIDDEN, table.num_columns - keys))
+        shown = table.select(range(hidden_columns(form), table.num_columns - keys))
         return shown if order is None else shown.take(order)
 
     def sync(
@@ -332,19 +333,38 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
         form = change.form
         schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
     assert schema is not None and form is not None
-    new = from_json(change.columns_json, schema, 0 if form.whole else _HIDDEN)
+    new = from_json(change.columns_json, schema, hidden_columns(form))
     if kept is not None:
-        ends = np.fromiter(accumulate(change.keep), np.int64, len(change.keep))
-        kept = kept.filter(pa.array(np.searchsorted(ends, kept.column(0).to_numpy(), "right") % 2 == 1))
-        new = _in_order(kept, new)
+        kept = kept.filter(pa.array(_staying(kept, form, change.keep)))
+        new = pa.concat_tables([kept, new]).combine_chunks()
+    if not form.whole:
+        new = _in_order(new, max(form.id_columns, 1))
     return replace(state, table=new, token=change.token, schema=schema, form=form)
 
 
-def _in_order(kept: pa.Table, new: pa.Table) -> pa.Table:
-    """Rows of both, ascending by tuple ID."""
-    both = pa.concat_tables([kept, new]).combine_chunks()
-    ids = both.column(0).to_numpy()
-    return both if bool((ids[1:] > ids[:-1]).all()) else both.take(pa.array(np.argsort(ids)))
+def hidden_columns(form: sync_pb2.CopyForm) -> int:
+    """How many columns are before those of the answer: `_id` and `_time`, or the tuple IDs of a join."""
+    return 0 if form.whole else max(form.id_columns, _HIDDEN)
+
+
+def _staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Whether each row stays: its tuple ID is in an interval, or all those of a joined row in that of their column."""
+    ends = np.fromiter(accumulate(keep), np.int64, len(keep))
+    if form.id_columns <= 1:
+        inside: npt.NDArray[np.bool_] = np.searchsorted(ends, table.column(0).to_numpy(), "right") % 2 == 1
+        return inside
+    stays = np.full(table.num_rows, len(ends) > 0)
+    for column, (low, high) in zip(table.columns, ends.reshape(-1, 2), strict=False):
+        stays &= (column.to_numpy() >= low) & (column.to_numpy() < high)
+    return stays
+
+
+def _in_order(table: pa.Table, id_columns: int) -> pa.Table:
+    """The rows ascending by their tuple IDs, which are the first columns."""
+    ids = [column.to_numpy() for column in table.columns[:id_columns]]
+    if id_columns == 1 and bool((ids[0][1:] > ids[0][:-1]).all()):
+        return table
+    return table.take(pa.array(np.lexsort(ids[::-1])))
 
 
 def _order(columns: Sequence[pa.ChunkedArray], keys: Sequence[sync_pb2.SortKey]) -> pa.Array:

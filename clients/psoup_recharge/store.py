@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import Client
+from psoup_client.copies import hidden_columns
 from psoup_client.errors import NotFound
 from psoup_client.json_columns import from_json
 from psoup_client.times import from_proto
@@ -30,7 +31,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
 from psoup_recharge.rounds import Recharge, recharge
 from psoup_recharge.sqlite import File, StoreError
-from psoup_recharge.tables import NUMBERS, create_table, create_view, gaps, order_of, schema_of, shown_columns
+from psoup_recharge.tables import create_table, create_view, leaving, order_of, schema_of, shown_columns
 from psoup_recharge.values import to_arrow, to_sqlite
 
 _FORMAT = 1
@@ -212,7 +213,10 @@ class Store:
             gone = 0
             if change.token:
                 form = change.form if change.reset else sync_pb2.CopyForm.FromString(stored)
-                gone = self._begun_anew(entry.name, number, form) if change.reset else self._left(number, change.keep)
+                if change.reset:
+                    gone = self._begun_anew(entry.name, number, form)
+                else:
+                    gone = self._left(number, form, change.keep)
                 self._insert(number, form, change)
                 update = "UPDATE queries SET token = ?, form = ? WHERE number = ?"
                 self._file.run(update, change.token, form.SerializeToString(), number)
@@ -288,17 +292,17 @@ class Store:
         self._file.run(create_view(name, number, form))
         return gone
 
-    def _left(self, number: int, keep: Sequence[int]) -> int:
+    def _left(self, number: int, form: sync_pb2.CopyForm, keep: Sequence[int]) -> int:
         """Remove the rows whose tuple IDs are not kept; returns how many."""
         gone = 0
-        for low, high in gaps(keep):
-            self._file.run(f"DELETE FROM rows_{number} WHERE _id >= ? AND _id < ?", low, high)
+        for condition, values in leaving(form, keep):
+            self._file.run(f"DELETE FROM rows_{number} WHERE {condition}", *values)
             gone += self._file.changed()
         return gone
 
     def _insert(self, number: int, form: sync_pb2.CopyForm, change: sync_pb2.Change) -> None:
         schema = schema_of(form)
-        table = from_json(change.columns_json, schema, 0 if form.whole else NUMBERS)
+        table = from_json(change.columns_json, schema, hidden_columns(form))
         keys = len(schema) - len(form.sort_keys)
         columns = [to_sqlite(column, ordered=place >= keys) for place, column in enumerate(table.columns)]
         if form.whole:

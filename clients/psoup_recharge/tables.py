@@ -1,6 +1,7 @@
 """The tables and views of copies: which columns rows have, what a view shows, in which order.
 
 rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
+         c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, c2 … columns of the answer, … keys of ORDER BY
          _id: the place in the answer, c0 … columns of the answer, if it comes whole
 view     the columns of the answer by their names, as people read them, in the order of the answer
 """
@@ -12,16 +13,16 @@ from itertools import accumulate
 
 import pyarrow as pa
 
+from psoup_client.copies import hidden_columns
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.values import declared, ordering, shown
-
-NUMBERS = 2
-"""Columns before those of the answer: `_id` and `_time`."""
 
 
 def create_table(number: int, form: sync_pb2.CopyForm) -> str:
     """The statement that makes the table of rows of a copy."""
     columns = [f"c{place} {declared(field.type)}" for place, field in enumerate(schema_of(form))]
+    if form.id_columns > 1:
+        return f"CREATE TABLE rows_{number} ({', '.join(columns)}, PRIMARY KEY ({ids_of(form)})) WITHOUT ROWID"
     return f"CREATE TABLE rows_{number} (_id INTEGER PRIMARY KEY, {', '.join(columns[0 if form.whole else 1 :])})"
 
 
@@ -41,7 +42,7 @@ def schema_of(form: sync_pb2.CopyForm) -> pa.Schema:
 def shown_columns(form: sync_pb2.CopyForm) -> tuple[pa.Schema, list[int]]:
     """The columns of the answer, and their places among those that came."""
     schema = schema_of(form)
-    places = list(range(len(schema)) if form.whole else range(NUMBERS, len(schema) - len(form.sort_keys)))
+    places = list(range(hidden_columns(form), len(schema) - len(form.sort_keys)))
     return pa.schema([schema.field(place) for place in places]), places
 
 
@@ -52,13 +53,24 @@ def order_of(form: sync_pb2.CopyForm) -> str:
     for place, key in enumerate(form.sort_keys, first):
         kind = schema.field(place).type
         terms += ordering(f"c{place}", kind, descending=key.descending, nulls_first=key.nulls_first)
-    return ", ".join([*terms, "_id"])
+    return ", ".join([*terms, ids_of(form)])
 
 
-def gaps(keep: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The tuple IDs outside of intervals whose ends are given as differences."""
-    ends = [-(2**63), *accumulate(keep), 2**63 - 1]
-    yield from zip(ends[::2], ends[1::2], strict=True)
+def ids_of(form: sync_pb2.CopyForm) -> str:
+    """The columns that tell a row from all others."""
+    return ", ".join([f"c{place}" for place in range(form.id_columns)]) if form.id_columns > 1 else "_id"
+
+
+def leaving(form: sync_pb2.CopyForm, keep: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+    """The conditions of rows that leave, with values: tuple IDs outside of intervals, whose ends are differences."""
+    ends = list(accumulate(keep))
+    if form.id_columns > 1:
+        outside = [f"c{place} < ? OR c{place} >= ?" for place in range(len(ends) // 2)]
+        yield " OR ".join(outside) or "true", ends
+        return
+    ends = [-(2**63), *ends, 2**63 - 1]
+    for low, high in zip(ends[::2], ends[1::2], strict=True):
+        yield "_id >= ? AND _id < ?", [low, high]
 
 
 def quoted(name: str) -> str:

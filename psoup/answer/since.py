@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.intervals import Interval, Intervals, union, within, without
 from psoup.answer.invoke import Answer
+from psoup.answer.joined_since import paired
 from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.rows import Reading
 from psoup.answer.window import WindowChoice, reach, windows_of
@@ -119,7 +120,7 @@ class Travel(enum.Enum):
 
 def travel_of(plan: Node) -> Travel:
     """Tell how copies of the answers of a plan are kept up to date. O(size of the plan)."""
-    if ranged(plan) is not None:
+    if ranged(plan) is not None or paired(plan) is not None:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
     return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.WHOLE

@@ -25,6 +25,10 @@ STATEMENTS = {
     "groups": "SELECT t, count(*), sum(d), min(at) FROM {s} GROUP BY t BEGIN (START)",
     "top": "SELECT n, day FROM {s} ORDER BY n DESC LIMIT 5 BEGIN (START)",
     "none": "SELECT n FROM {s} WHERE n > 1000000 BEGIN (START)",
+    "pairs": "SELECT a.n, b.t, b._id AS i FROM {s} AS a [BEGIN (NOW - 50 ROWS)], {s} AS b [BEGIN (NOW - 20 ROWS)]"
+    " WHERE a.n = b.n AND a.b IS NOT NULL",
+    "three": "SELECT a.x, b.d FROM {s} AS a, {s} AS b, {s} AS c WHERE a.n = b.n AND b.t = c.t AND c.day = a.day"
+    " ORDER BY b.d DESC NULLS FIRST, a.x BEGIN (NOW - 30 ROWS)",
 }
 
 

@@ -174,7 +174,7 @@ class Want(_message.Message):
     max_rows: _builtins.int
     """Rows in the reply at most; 0: as many as fit."""
     oldest_first: _builtins.bool
-    """Where not all rows fit, the newest come first, unless this is set."""
+    """Where not all rows fit, the newest come first, unless this is set. Rows of a join have an order of their own."""
     max_bytes: _builtins.int
     """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`; 0: as many as that allows. An
     answer that is sent whole may have more.
@@ -451,8 +451,8 @@ class CopyForm(_message.Message):
     join the `id_columns`, then the columns of the answer, then the `sort_keys`, which the answer does not show.
     """
     whole: _builtins.bool
-    """The answer is sent whole, with a reset, whenever it has changed: it groups, joins, tells rows apart, cuts rows in
-    another order than that of arrival, or shows NOW. Its rows come in the order of the answer.
+    """The answer is sent whole, with a reset, whenever it has changed: it groups, tells rows apart, cuts joined rows or
+    rows in another order than that of arrival, or shows NOW. Its rows come in the order of the answer.
     """
     id_columns: _builtins.int
     """How many of the first columns are tuple IDs, which together tell a row from all others: of a join one for each source

@@ -1,7 +1,7 @@
 """Changes of copies: what one client is told of one query, as a message.
 
-    token ─ read ─> Held ─ since ─> rows, keep ─────> Change: keep, batches, a new token
-                         └ the answer whole ─ digest ─> Change: all rows, if the digest is another one
+    token ─ read ─> Held ─ since, joined_since ─> rows, keep ──> Change: keep, batches, a new token
+                         └ the answer whole ─ digest ──────────> Change: all rows, if the digest is another one
 
 A change that changes nothing has no token: the client keeps its own, and fifty of them take a few bytes each.
 """
@@ -10,23 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from psoup.answer.ageing import ageing
-from psoup.answer.intervals import Intervals
+from psoup.answer.boxes import has_rows
+from psoup.answer.completeness import Completeness
+from psoup.answer.intervals import Interval
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.joined_since import Paired, joined_since, paired
 from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, ranged, since
 from psoup.answer.window import WindowChoice, windows_of
 from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
+from psoup_service.sync.joined import page_of
 from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
 from psoup_service.wire import convert
@@ -87,8 +93,11 @@ class Copies:
         held, reset = self._held(query_id, want)
         with self.ids.naming(self.ids.query(held.query_id)):
             record = self.snapshot.query(held.query_id, self.tenant)
-        how = ranged(record.query.plan) if record.sqc_id != NO_CLAUSE else None
         asked = Asked(record, want, window, held, reset, room, most_bytes)
+        if record.sqc_id == NO_CLAUSE:
+            joined = paired(record.query.plan)
+            return self._whole(asked) if joined is None else self._joined(asked, joined)
+        how = ranged(record.query.plan)
         return self._whole(asked) if how is None else self._since(asked, how)
 
     def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
@@ -122,12 +131,9 @@ class Copies:
         if found.rows and written.size > asked.room and asked.room < asked.most_bytes:
             return None
         change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
-        self._tell(change, asked.record, found.answer)
+        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
         if asked.reset:
-            change.form.schema_ipc, change.form.id_columns = found.answer.schema_message, 1
-            change.form.sort_keys.extend(
-                sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in how.order
-            )
+            _describe(change.form, found.answer.schema_message, 1, how.order)
             self._tell_ageing(change.form, asked, how)
         if asked.reset or _moved(found):
             written.put(change)
@@ -150,6 +156,35 @@ class Copies:
             budget=self.budget,
         )
 
+    def _joined(self, asked: Asked, how: Paired) -> sync_pb2.Change | None:
+        """The change of a copy whose rows are those of a box."""
+        want, held, reset = asked.want, asked.held, asked.reset
+        if held.box is None and not reset:
+            reset = sync_pb2.RESET_FORMAT  # joins of its kind came whole when the token was given
+        found = joined_since(
+            self.snapshot,
+            asked.record,
+            how,
+            held.box,
+            now=self.now,
+            window=asked.window,
+            accept_truncation=want.accept_truncation,
+            budget=self.budget,
+        )
+        page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=how.sources))
+        if page.rows and page.written.size > asked.room and asked.room < asked.most_bytes:
+            return None
+        change = sync_pb2.Change(reset=reset, rows=page.rows, complete=not page.left, rows_left=page.left)
+        self._tell(change, asked.record, found.completeness, found.select_errors)
+        if reset:
+            _describe(change.form, found.schema_message, how.sources, how.order)
+        was_partial = held.box is not None and held.box.place is not None
+        if reset or page.rows or was_partial or found.came > _BEHIND or found.any_leaves():
+            page.written.put(change)
+            change.keep.extend(_differences(found.keep if has_rows(found.keep) else ()))
+            change.token = self._token(Held(held.query_id, held.window, box=page.held))
+        return change
+
     def _whole(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy that is sent whole whenever it is another one."""
         answer = invoke(
@@ -169,7 +204,7 @@ class Copies:
                 raise _too_large(size, asked.most_bytes)
         seen = digest(b"".join(map(_raw, parts)))
         change = sync_pb2.Change(reset=asked.reset, complete=True)
-        self._tell(change, asked.record, answer)
+        self._tell(change, asked.record, answer.completeness, answer.select_errors)
         if asked.reset or seen != asked.held.digest:
             written = self._written(parts, answer, 0)
             if written.size > asked.most_bytes:
@@ -191,11 +226,18 @@ class Copies:
         if self.encoding == sync_pb2.ENCODING_ARROW:
             return Written(batches=[*map(_raw, parts)])
         rows = [read(part.gathered(), answer.schema) if isinstance(part, Message) else part for part in parts]
+        return self._encoded(rows, differences)
+
+    def _encoded(self, rows: Sequence[pa.RecordBatch], differences: int) -> Written:
+        if self.encoding == sync_pb2.ENCODING_ARROW:
+            return Written(batches=[*map(_raw, rows)])
         return Written(columns=to_json(rows, differences) if rows else b"")
 
-    def _tell(self, change: sync_pb2.Change, record: QueryRecord, answer: Answer) -> None:
+    def _tell(
+        self, change: sync_pb2.Change, record: QueryRecord, completeness: Completeness, select_errors: int
+    ) -> None:
         """Put in what a change says beside its rows."""
-        change.final, change.select_errors = answer.completeness.final, answer.select_errors
+        change.final, change.select_errors = completeness.final, select_errors
         sides = self.snapshot.sides_of(record) if record.sqc_id == NO_CLAUSE else [record]
         for stream_id in dict.fromkeys(side.stream_id for side in sides):
             change.streams.append(self._place(stream_id))
@@ -255,13 +297,19 @@ class Written:
         change.columns_json = self.columns
 
 
+def _describe(form: sync_pb2.CopyForm, schema: bytes, id_columns: int, order: Sequence[OrderKey]) -> None:
+    """Say how rows that come are read and shown."""
+    form.schema_ipc, form.id_columns = schema, id_columns
+    form.sort_keys.extend(sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in order)
+
+
 def _moved(found: Since) -> bool:
     """Whether a client must be told more than that nothing has changed."""
     behind = sum(high - low for low, high in found.have) - sum(high - low for low, high in found.keep)
     return bool(found.rows) or found.leaving or not found.complete or behind > _BEHIND
 
 
-def _differences(keep: Intervals) -> Iterator[int]:
+def _differences(keep: Sequence[Interval]) -> Iterator[int]:
     """The ends of intervals, each as the difference to the one before."""
     ends = [0, *[end for interval in keep for end in interval]]
     return (end - before for before, end in pairwise(ends))

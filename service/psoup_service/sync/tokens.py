@@ -1,7 +1,7 @@
 """Tokens of copies: which rows of which answer a client holds, as signed bytes that only the service reads.
 
-    format | key | incarnation | life | sequence | query | window | kind | intervals, or a digest | signature
-       1      1        4           8        8         8        4      1       16 each        16         16 bytes
+    format | key | incarnation | life | sequence | query | window | kind | intervals, a digest, a box | signature
+       1      1        4           8        8         8        4      1       16 each       16            16 bytes
 
 A token grants nothing: rights come from the call. The signature tells damage, and what was never given out. A client
 whose token means something else by now begins anew (`Reset`), and nobody need repair anything.
@@ -16,18 +16,20 @@ import struct
 from dataclasses import dataclass
 
 from psoup.answer.intervals import Intervals
+from psoup.answer.joined_since import HeldBox
 from psoup.answer.since import MOST_INTERVALS
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes
 from psoup_service.sync.lives import LIFE_BYTES, Lives
 from psoup_storage.contract import Store
 
 _FORMAT = 1
 _HEAD = struct.Struct(f"<BB4s{LIFE_BYTES}sqq4sB")
 _INTERVAL = struct.Struct("<qq")
-_RANGED, _WHOLE = 0, 1
+_RANGED, _WHOLE, _JOINED = 0, 1, 3
 _DIGEST = _SIGNATURE = 16
-MOST_BYTES = _HEAD.size + MOST_INTERVALS * _INTERVAL.size + _SIGNATURE
+MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
 _NOTE = "sync-keys"
 _KEY_BYTES = 32
 _NUMBERS = 256
@@ -35,7 +37,7 @@ _NUMBERS = 256
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a client holds of a query's answer: all rows of some intervals, or an answer with a digest.
+    """What a client holds of a query's answer: all rows of some intervals, an answer with a digest, or rows of a join.
 
     `window`: a digest of the window that it asked for.
     """
@@ -44,6 +46,7 @@ class Held:
     window: bytes
     intervals: Intervals = ()
     digest: bytes = b""
+    box: HeldBox | None = None
 
 
 class Again(Exception):
@@ -70,7 +73,7 @@ class Tokens:
 
     def write(self, held: Held, tenant: str, sequence: int) -> bytes:
         """The token of a client of `tenant`, as of an event."""
-        kind = _WHOLE if held.digest else _RANGED
+        kind = _WHOLE if held.digest else _RANGED if held.box is None else _JOINED
         body = _HEAD.pack(
             _FORMAT,
             self._present,
@@ -82,6 +85,7 @@ class Tokens:
             kind,
         )
         body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in held.intervals)
+        body += b"" if held.box is None else to_bytes(held.box)
         return body + _signature(self._keys[self._present], tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> Held:
@@ -109,6 +113,8 @@ class Tokens:
         rest = body[_HEAD.size :]
         if kind == _WHOLE:
             return Held(query_id, window, digest=rest)
+        if kind == _JOINED:
+            return Held(query_id, window, box=from_bytes(rest))
         return Held(query_id, window, tuple(_INTERVAL.iter_unpack(rest)))
 
 

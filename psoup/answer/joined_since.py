@@ -1,0 +1,240 @@
+"""The rows of a join that a client lacks, and those that leave it: the box of its windows less the box that is held.
+
+    windows now = target       held = kept        steps 0, 1, 2 …, each a box      rows of each, in FROM order
+                                                  └─ a page ends in any of them: the target, the step and the row are
+                                                     held then, and the next page goes on there, cut by the windows then
+
+A side is asked only for the tuples of a step, so the cost is that of joining what is new with the rest. This works for
+joins whose answer is all pairs: with ORDER BY (rows travel with the keys, and the client sorts), without aggregates,
+DISTINCT and LIMIT. `paired` tells which these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from psoup.answer.boxes import Box, Ids, behind, check, cut, steps
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.invoke import Answer, Matched
+from psoup.answer.located import found_sides
+from psoup.answer.matches import Matches
+from psoup.answer.message import Message, read
+from psoup.answer.rows import Reading
+from psoup.answer.window import Reach, WindowChoice, reaches, windows_of
+from psoup.data.windows import refuse_truncation
+from psoup.expressions.tree import ID_INDEX, AttributeRef, reads_now
+from psoup.model import BIGINT, ID_COLUMN
+from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+
+_REMEMBERED = 4_096
+_SMALL = 65_536
+"""Bytes of rows that are read to see whether there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """A join whose answer is all rows of a box of tuple IDs.
+
+    `plan` shows the tuple IDs of all `sources`, the columns of the query, and the keys of `order` (ORDER BY).
+    """
+
+    plan: Project
+    order: tuple[OrderKey, ...]
+    sources: int
+
+
+class Place(NamedTuple):
+    """How far a page came: to a row of a step."""
+
+    step: int
+    row: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBox:
+    """What a client holds: all rows of `target`; with a `place` those of `kept`, a box within it, and of the steps
+    from there to the target the rows up to that place.
+    """
+
+    target: Box
+    kept: Box = ()
+    place: Place | None = None
+
+    def within(self, windows: Box) -> HeldBox:
+        """The part of it in some windows."""
+        target = cut(self.target, windows)
+        return HeldBox(target) if self.place is None else HeldBox(target, cut(self.kept, target), self.place)
+
+    def check(self) -> None:
+        """Raise Corrupt unless the kept box lies within the target."""
+        check(self.target if self.place is None else self.kept, self.target)
+
+
+def paired(plan: Node) -> Paired | None:
+    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not. O(1) if known."""
+    known = _known.get(id(plan))
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        known = _known[id(plan)] = plan, _paired(plan)
+    return known[1]
+
+
+_known: dict[int, tuple[Node, Paired | None]] = {}
+"""By the identity of the plan, not used again while it is here."""
+
+
+def _paired(plan: Node) -> Paired | None:
+    order, node = tuple[OrderKey, ...](), plan
+    if isinstance(node, Sort):
+        order, node = node.keys, node.input
+    if not isinstance(node, Project) or not isinstance(node.input, Join):
+        return None
+    if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
+        return None
+    places = range(len(node.sources))
+    ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
+    hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
+    return Paired(Project(node.input, (*ids, *node.outputs, *hidden)), order, len(ids))
+
+
+class Piece(NamedTuple):
+    """Some rows of a step that the client lacks, in FROM order; `kept`, `target`: the boxes whose step it is."""
+
+    kept: Box
+    target: Box
+    step: int
+    rows: pa.RecordBatch
+
+
+class JoinedSince:
+    """The change of an answer, read piece by piece: a reader stops where it likes, and `held_after` tells what then is
+    held. The rows within the box `keep` stay, all others leave.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        record: QueryRecord,
+        how: Paired,
+        held: HeldBox | None,
+        seen: Sequence[Reach],
+        budget: ReadBudget,
+    ) -> None:
+        """`held`: by the client, None if it is nothing; `seen`: the windows."""
+        self._snapshot, self._record, self._how, self._budget = snapshot, record, how, budget
+        sides = snapshot.sides_of(record)
+        self._sides: list[Matched] = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
+        self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])
+        self._before = held or HeldBox(tuple([(low, low) for low, _ in self._windows]))
+        self._held = self._before.within(self._windows)
+        self.completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        self.select_errors = 0
+        """Values of the SELECT list that could not be computed, of the rows read so far."""
+
+    @property
+    def keep(self) -> Box:
+        """The box whose rows stay; all others leave."""
+        return self._held.target
+
+    @property
+    def all_held(self) -> HeldBox:
+        """What the client holds after all pieces."""
+        return HeldBox(self._windows)
+
+    @property
+    def schema_message(self) -> bytes:
+        """The schema of all rows as the first message of an Arrow IPC stream."""
+        return self._answer([[] for _ in self._sides], self._windows).schema_message
+
+    @property
+    def came(self) -> int:
+        """Tuples of the windows that are not in `keep`."""
+        return _size(self._windows) - _size(self.keep)
+
+    def pieces(self, max_rows: int, max_bytes: int) -> Generator[Piece, None, None]:
+        """Yield the rows that the client lacks, at most so many and about so many bytes at a time."""
+        for kept, target, step, box in self._steps():
+            answer, before = self._joined(box), self.select_errors
+            for rows in _batches(answer, max_rows, max_bytes):
+                self.select_errors = before + answer.select_errors
+                yield Piece(kept, target, step, rows)
+
+    def held_after(self, piece: Piece, rows: int) -> HeldBox:
+        """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""
+        last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self._how.sources)]
+        return HeldBox(piece.target, piece.kept, Place(piece.step, tuple(last)))
+
+    def any_leaves(self) -> bool:
+        """Whether a row of the client leaves, or may: tuples that are not in memory are not looked at."""
+        before = self._before.target
+        for _, box in steps(before, cut(self.keep, before)):
+            if any(low < view.hot_id for (view, _), (low, _) in zip(self._sides, box, strict=True)):
+                return True
+            if next(_batches(self._joined(box), 1, _SMALL), None) is not None:
+                return True
+        return False
+
+    def _steps(self) -> Iterator[tuple[Box, Box, int, Box]]:
+        """The boxes of rows that the client lacks: first those of a target that it was on the way to."""
+        kept, target, place = self._held.kept, self._held.target, self._held.place
+        if place is not None:
+            for step, box in steps(target, kept):
+                rest = [box] if step > place.step else behind(box, place.row) if step == place.step else ()
+                yield from ((kept, target, step, part) for part in rest)
+        for step, box in steps(self._windows, target):
+            yield target, self._windows, step, box
+
+    def _joined(self, box: Box) -> Answer:
+        """The rows of a box."""
+        snapshot, config, budget = self._snapshot, self._snapshot.config, self._budget
+        wanted = [(*side, low, high) for side, (low, high) in zip(self._sides, box, strict=True)]
+        budget.window = sum(high - low for low, high in box)
+        budget.check()
+        return self._answer(found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts), box)
+
+    def _answer(self, matches: Sequence[Sequence[Matches]], box: Box) -> Answer:
+        snapshot, config = self._snapshot, self._snapshot.config
+        limits = (config.sort_rows, config.joins, config.groups, snapshot.run, self._sides[0][0].keys)
+        reading = Reading(matches, self.completeness.now, config.texts, self._budget, *limits)
+        streams = [view.stream_id for view, _ in self._sides]
+        return Answer(self._record, self.completeness, reading, streams, box, self._how.plan)
+
+
+def joined_since(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    how: Paired,
+    held: HeldBox | None,
+    *,
+    now: int,
+    window: WindowChoice | None = None,
+    accept_truncation: bool = False,
+    budget: ReadBudget | None = None,
+) -> JoinedSince:
+    """Find what a client that holds certain rows, None if it has none, is to be told of a join. `now` is the clock.
+
+    Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
+    """
+    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    seen = reaches(views, windows_of(record.query, window), now)
+    if not accept_truncation:
+        for part in seen:
+            refuse_truncation(part.view.spec.name, part.range)
+    return JoinedSince(snapshot, record, how, held, seen, budget or ReadBudget())
+
+
+def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    for part in answer.messages(max_rows, max_bytes):
+        yield read(part.gathered(), answer.schema) if isinstance(part, Message) else part
+
+
+def _size(box: Box) -> int:
+    return sum(high - low for low, high in box)

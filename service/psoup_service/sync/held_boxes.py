@@ -1,0 +1,62 @@
+"""What a client holds of a join as few bytes: numbers of seven bits a byte, each the difference to another one.
+
+    sources, step      for each source: target from, to      and, on the way there: kept from, to, the last row
+
+A box takes some 5 bytes for each source, and 10 to 20 on the way to a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from psoup.answer.joined_since import HeldBox, Place
+from psoup.plan.sides import MOST_SOURCES
+
+_NUMBER = 10
+"""Bytes of the longest number."""
+MOST_BOX_BYTES = 2 + MOST_SOURCES * 5 * _NUMBER
+
+
+def to_bytes(held: HeldBox) -> bytes:
+    """The bytes of a box."""
+    out = bytearray([len(held.target), 0 if held.place is None else held.place.step + 1])
+    for source, (low, high) in enumerate(held.target):
+        _put(out, low)
+        _put(out, high - low)
+        if held.place is not None:
+            for number in (*held.kept[source], held.place.row[source]):
+                _put(out, number - low)
+    return bytes(out)
+
+
+def from_bytes(data: bytes) -> HeldBox:
+    """The box of some bytes that `to_bytes` made."""
+    sources, step = data[:2]
+    numbers = _numbers(data[2:])
+    target, kept, row = list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
+    for _ in range(sources):
+        low = next(numbers)
+        target.append((low, low + next(numbers)))
+        if step:
+            kept.append((low + next(numbers), low + next(numbers)))
+            row.append(low + next(numbers))
+    return HeldBox(tuple(target), tuple(kept), Place(step - 1, tuple(row)) if step else None)
+
+
+def _put(out: bytearray, number: int) -> None:
+    """Append a number: its sign is the last bit."""
+    left = number << 1 if number >= 0 else ~(number << 1)
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    out.append(left)
+
+
+def _numbers(data: bytes) -> Iterator[int]:
+    shift = left = 0
+    for byte in data:
+        left |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield ~(left >> 1) if left & 1 else left >> 1
+            shift = left = 0

@@ -1,0 +1,68 @@
+"""A page of the rows that a copy of a join lacks: as many of the first as a reply has room for.
+
+pieces of rows, in order ──> written, and cut until they fit ──> what the client then holds: up to the last row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from psoup.answer.joined_since import HeldBox, JoinedSince, Piece
+
+if TYPE_CHECKING:
+    from psoup_service.sync.changes import Written
+
+_MORE = 2
+"""Bytes as Arrow for each byte of room: as JSON columns, most rows take less."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPage:
+    """The rows of a page, as they are `written`. `left`: those that were found and had no room, 0 if it is the last."""
+
+    written: Written
+    rows: int
+    left: int
+    held: HeldBox
+
+
+def page_of(
+    found: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+) -> JoinedPage:
+    """The first of the rows that are found: as many as fit, at least one if there is one, and at most so many."""
+    pieces, size, rows = list[Piece](), 0, 0
+    with closing(found.pieces(most_rows, room)) as stream:
+        for piece in stream:
+            pieces.append(piece)
+            size, rows = size + piece.rows.nbytes, rows + piece.rows.num_rows
+            if size >= _MORE * room or rows >= most_rows:
+                break
+        all_rows, rows = rows, min(rows, most_rows)
+        written = write(list(_first(pieces, rows)))
+        while written.size > room and rows > 1:
+            rows = max(min(9 * rows * room // (10 * written.size), rows - 1), 1)
+            written = write(list(_first(pieces, rows)))
+        ahead = next(stream, None) if rows == all_rows else None
+    left = all_rows - rows + (0 if ahead is None else ahead.rows.num_rows)
+    return JoinedPage(written, rows, left, _held_after(found, pieces, rows) if left else found.all_held)
+
+
+def _first(pieces: Sequence[Piece], rows: int) -> Iterator[pa.RecordBatch]:
+    """The first `rows` rows of some pieces."""
+    for piece in pieces:
+        if rows > 0:
+            yield piece.rows if piece.rows.num_rows <= rows else piece.rows.slice(0, rows)
+        rows -= piece.rows.num_rows
+
+
+def _held_after(found: JoinedSince, pieces: Sequence[Piece], rows: int) -> HeldBox:
+    for piece in pieces:
+        if rows <= piece.rows.num_rows:
+            break
+        rows -= piece.rows.num_rows
+    return found.held_after(piece, rows)
