@@ -5,11 +5,13 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -152,7 +154,8 @@ def test_a_call_is_tried_as_often_as_is_said(
     attempts: int, channel_attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("psoup_client.connection.time.sleep", slept.append)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)  # threads of other tests sleep as well
+    monkeypatch.setattr("psoup_client.connection.time", clock)
     retry = RetryOptions(
         attempts=attempts, channel_attempts=channel_attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015
     )

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark import TaskContext
 
 from psoup_spark import backfill as public
@@ -85,11 +86,9 @@ def at_point(point: str, act: Callable[[], None]) -> Iterator[None]:
             left.pop()()
         return done
 
-    setattr(owner, name, step)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, step)
         yield
-    finally:
-        setattr(owner, name, known)
 
 
 def run_driver(address: str, stream: str, point: str) -> None:
