@@ -105,7 +105,10 @@ def kept_rows(node: Join, table: PairTable, reading: Reading, *, few: bool) -> K
 def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use | None:
     """The blocks that are used; None if it is better to use none. O(chunks of both sides)."""
     numbers = np.array([match.data.number for match in rights], np.int64)
+    counts = np.array([match.count for match in lefts], np.int64), np.array([match.count for match in rights], np.int64)
     rows, holes, pairs = list[tuple[int, PairRow, Array]](), dict[bytes, _Hole](), 0
+    nowhere: Array = np.ones(len(numbers), np.bool_)
+    left_out = 0
     for place, match in enumerate(lefts):
         row = table.row(match.data.number)
         blocks = None if row is None else _blocks(row, numbers, table.least)
@@ -114,22 +117,17 @@ def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use | No
         else:
             missing, has = blocks < 0, np.flatnonzero(blocks >= 0)
             pairs += int((row.starts[blocks[has] + 1] - row.starts[blocks[has]]).sum())
+            nowhere &= missing
             rows.append((place, row, blocks))
         if missing.any():
             hole = holes.setdefault(missing.tobytes(), _Hole([], np.flatnonzero(missing).tolist()))
             hole.lefts.append(place)
-    met = sum([match.count for match in (*lefts, *rights)])
-    counts = [match.count for match in lefts], [match.count for match in rights]
-    left_out = sum([counts[0][at] for hole in holes.values() for at in hole.lefts if len(hole.rights) == len(rights)])
-    alone = {at for hole in holes.values() for at in hole.rights} if rows else set()
-    left_out += sum([counts[1][at] for at in alone if all(_lacks(blocks, at) for _, _, blocks in rows)])
+            left_out += int(counts[0][place]) if missing.all() else 0
+    met = int(counts[0].sum() + counts[1].sum())
+    left_out += int(counts[1][nowhere].sum())
     if not rows or len(holes) > _HOLES or 2 * left_out > met or pairs > (min(met, _FEW) if few else met):
         return None
     return _Use(rows, list(holes.values()), pairs)
-
-
-def _lacks(blocks: Array, at: int) -> bool:
-    return bool(blocks[at] < 0)
 
 
 def _blocks(row: PairRow, numbers: Array, least: int) -> Array:

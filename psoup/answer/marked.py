@@ -21,7 +21,7 @@ from psoup.answer.source_rows import Reading
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.kernels.buckets import mark_keys
-from psoup.kernels.columns import mask_to_bits
+from psoup.kernels.columns import offsets_to_bits
 from psoup.kernels.gather import WIDE
 from psoup.kernels.kept import marked_rows
 from psoup.kernels.paired import SPREADING
@@ -31,7 +31,8 @@ from psoup.runner import threads_of
 _RATIO = 4
 _LARGE = 32_768
 """Rows of a part from which on it is cut."""
-_MARKS = 16
+_FEWEST, _MOST, _CACHED = 16, 64, 1 << 22
+"""Bits for each key: the most while all stay in the cache. One in so many rows is left that has no partner."""
 _NO_BITS: Array = np.zeros(0, np.uint64)
 
 Side = Sequence[Matches]
@@ -47,7 +48,7 @@ def cut_by_marks(node: Join, parts: Sequence[Side], reading: Reading) -> Sequenc
         return parts
     side = MatchedSide(parts[small], reading.texts, reading.budget)
     small_keys = side.keys(key.columns[small], WIDE)
-    bits = max((_MARKS * side.rows).bit_length(), 6)
+    bits = max(_FEWEST * side.rows, min(_MOST * side.rows, _CACHED)).bit_length()
     shift, marks = np.uint64(64 - bits), np.zeros(1 << (bits - 6), np.uint64)
     mark_keys(small_keys.keys, small_keys.taking_part, SPREADING, shift, marks)
     cut: list[Matches | None] = [None] * len(parts[large])
@@ -87,8 +88,6 @@ def bits_of(match: Matches) -> tuple[int, int, Array]:
     start, stop = int(offsets[0]), int(offsets[-1]) + 1
     if stop - start == len(offsets):
         return start, stop, _NO_BITS
-    mask: Array = np.zeros(len(match.data), np.uint8)
-    mask[offsets] = 1
-    bits: Array = np.zeros(-(-len(mask) // 64), np.uint64)
-    mask_to_bits(mask, 0, bits)
+    bits: Array = np.zeros(-(-len(match.data) // 64), np.uint64)
+    offsets_to_bits(offsets, bits)
     return start, stop, bits
