@@ -27,6 +27,7 @@ from psoup_client.answer import rows_of
 from psoup_client.errors import InvalidData, PSoupError, from_failure
 from psoup_client.json_columns import from_json
 from psoup_client.moments import Moment, elapsed, moment
+from psoup_client.places import placed
 from psoup_client.session import Session
 from psoup_client.times import Instant, from_micros, from_proto, to_micros
 from psoup_client.wording import counted
@@ -55,8 +56,8 @@ class Synced(html.Facts):
     """What one call changed in a copy: rows that came and that left.
 
     `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why
-    the rows of before were forgotten, if they were: `first`, `whole` (an answer that is sent whole when it changes),
-    `other data`, `data put back`, `other window`, `other key`, `other version`; else "". `error`: what is wrong with
+    the rows of before were forgotten, if they were: `first`, `whole` (what they are cannot be computed again), `other
+    data`, `data put back`, `other window`, `other key`, `other version`; else "". `error`: what is wrong with
     the query; the copy has not changed then.
     """
 
@@ -334,7 +335,9 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
         schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
     assert schema is not None and form is not None
     new = from_json(change.columns_json, schema, hidden_columns(form))
-    if kept is not None:
+    if kept is not None and form.whole:
+        new = placed(kept, new, change)
+    elif kept is not None:
         kept = kept.filter(pa.array(_staying(kept, form, change.keep)))
         new = pa.concat_tables([kept, new]).combine_chunks()
     if not form.whole:

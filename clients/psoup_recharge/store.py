@@ -2,7 +2,7 @@
 
     store      what the file is
     queries    the queries that are kept, with the token of each
-    rows_3     the rows of the third, by tuple ID or, of an answer that comes whole, by place
+    rows_3     the rows of the third, by tuple ID or, of groups and the like, by place
     delays     a view of them, in the order of the answer, as people read it
     history    what each recharge brought
 
@@ -17,6 +17,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,22 @@ from psoup_client import Client
 from psoup_client.copies import hidden_columns
 from psoup_client.errors import NotFound
 from psoup_client.json_columns import from_json
+from psoup_client.places import positions
 from psoup_client.times import from_proto
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
 from psoup_recharge.rounds import Recharge, recharge
 from psoup_recharge.sqlite import File, StoreError
-from psoup_recharge.tables import create_table, create_view, leaving, order_of, schema_of, shown_columns
+from psoup_recharge.tables import (
+    create_table,
+    create_view,
+    intervals,
+    leaving,
+    moves,
+    order_of,
+    schema_of,
+    shown_columns,
+)
 from psoup_recharge.values import to_arrow, to_sqlite
 
 _FORMAT = 1
@@ -215,6 +226,8 @@ class Store:
                 form = change.form if change.reset else sync_pb2.CopyForm.FromString(stored)
                 if change.reset:
                     gone = self._begun_anew(entry.name, number, form)
+                elif form.whole:
+                    gone = self._moved(number, change)
                 else:
                     gone = self._left(number, form, change.keep)
                 self._insert(number, form, change)
@@ -300,12 +313,24 @@ class Store:
             gone += self._file.changed()
         return gone
 
+    def _moved(self, number: int, change: sync_pb2.Change) -> int:
+        """Remove the rows that leave, and move the others to their places, in SQLite; returns how many left."""
+        rows = self._rows(number)
+        stay, after, _ = positions(change, rows)
+        delete = f"DELETE FROM rows_{number} WHERE _id >= ? AND _id < ?"
+        self._file.run_many(delete, intervals(change.removed))
+        move = f"UPDATE rows_{number} SET _id = -1 - (_id + ?) WHERE _id >= ? AND _id <= ?"
+        self._file.run_many(move, moves(stay, after))
+        self._file.run(f"UPDATE rows_{number} SET _id = -1 - _id WHERE _id < 0")  # two rows never have one place
+        return rows - len(stay)
+
     def _insert(self, number: int, form: sync_pb2.CopyForm, change: sync_pb2.Change) -> None:
         schema = schema_of(form)
         table = from_json(change.columns_json, schema, hidden_columns(form))
         keys = len(schema) - len(form.sort_keys)
         columns = [to_sqlite(column, ordered=place >= keys) for place, column in enumerate(table.columns)]
         if form.whole:
-            columns = [list(range(table.num_rows)), *columns]
+            places = [*chain(*(range(*interval) for interval in intervals(change.places)))]
+            columns = [list(range(table.num_rows)) if change.reset else places, *columns]
         marks = ", ".join("?" * len(columns))
         self._file.run_many(f"INSERT INTO rows_{number} VALUES ({marks})", zip(*columns, strict=True))

@@ -2,7 +2,7 @@
 
 rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
          c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, c2 … columns of the answer, … keys of ORDER BY
-         _id: the place in the answer, c0 … columns of the answer, if it comes whole
+         _id: the place in the answer, c0 … columns of the answer, if rows have no tuple IDs
 view     the columns of the answer by their names, as people read them, in the order of the answer
 """
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 
 from psoup_client.copies import hidden_columns
+from psoup_client.places import Positions
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.values import declared, ordering, shown
 
@@ -71,6 +73,24 @@ def leaving(form: sync_pb2.CopyForm, keep: Sequence[int]) -> Iterator[tuple[str,
     ends = [-(2**63), *ends, 2**63 - 1]
     for low, high in zip(ends[::2], ends[1::2], strict=True):
         yield "_id >= ? AND _id < ?", [low, high]
+
+
+def intervals(differences: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Intervals whose ends are given as differences."""
+    ends = list(accumulate(differences))
+    yield from zip(ends[::2], ends[1::2], strict=True)
+
+
+def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]:
+    """How rows move that have one place before and another after: by how much, the first and the last of some.
+
+    Neighbours that move together are told together. O(rows), in NumPy.
+    """
+    by = after - before
+    starts = np.flatnonzero(np.diff(by, prepend=0))
+    ends = [*(starts[1:] - 1), -1][: len(starts)]
+    told = zip(by[starts].tolist(), before[starts].tolist(), before[ends].tolist(), strict=True)
+    return (move for move in told if move[0])
 
 
 def quoted(name: str) -> str:

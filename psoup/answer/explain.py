@@ -18,7 +18,7 @@ from psoup.answer.explain_groups import explain_groups
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
-from psoup.answer.since import Travel, travel_of
+from psoup.answer.since import Travel, travel_in
 from psoup.answer.window import reaches, windows_of
 from psoup.plan.nodes import Aggregate, Join, Node, Source
 from psoup.published.snapshot import Snapshot
@@ -100,5 +100,5 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         sources=sources,
         nodes=plan_nodes(query.plan, findings),
         cost=query_cost(snapshot, query_id, tenant=tenant),
-        copies=travel_of(query.plan).name.lower(),
+        copies=travel_in(query.plan, seen).name.lower(),
     )

@@ -20,7 +20,7 @@ from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.reused import Found, between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
-from psoup.answer.window import Ranges, WindowChoice, instant, reach, reaches, windows_of
+from psoup.answer.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
@@ -248,7 +248,14 @@ def answer_of(
     seen = reach(view, window or record.query.window, current, instant(current, as_of), as_of)
     if not accept_truncation:
         refuse_truncation(view.spec.name, seen.range)
-    config, budget = snapshot.config, budget or ReadBudget()
+    return answer_over(snapshot, record, clause, seen, budget or ReadBudget())
+
+
+def answer_over(
+    snapshot: Snapshot, record: QueryRecord, clause: ClauseRecord, seen: Reach, budget: ReadBudget
+) -> Answer:
+    """Answer a query over one stream from the tuples that it sees. Raises as `invoke`."""
+    view, config = seen.view, snapshot.config
     low, high = seen.range.low, seen.range.high
     budget.window = high - low
     budget.check()

@@ -22,10 +22,10 @@ from psoup.answer.invoke import Answer
 from psoup.answer.joined_since import paired
 from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.rows import Reading
-from psoup.answer.window import WindowChoice, reach, windows_of
+from psoup.answer.window import Reach, WindowChoice, reach, windows_of
 from psoup.data.windows import refuse_truncation
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
-from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
 from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
 from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
@@ -114,8 +114,25 @@ class Travel(enum.Enum):
     """How a copy of an answer at a client is kept up to date, in words."""
 
     NEW = "only new rows come, and the window tells which rows leave"
-    WHOLE = "the answer comes whole whenever it has changed"
+    AGAIN = "only rows that differ come: the answer of before is computed again"
+    WHOLE = "the answer comes whole whenever it has changed, as its window begins where tuples leave the stream"
     ALWAYS = "the answer comes whole each time, as it shows now(); select _time and let the client do the rest"
+
+
+def travel_in(plan: Node, seen: Sequence[Reach]) -> Travel:
+    """Tell how copies of answers are kept up to date that are made of some parts of streams. O(size of the plan)."""
+    travel = travel_of(plan)
+    return Travel.WHOLE if travel is Travel.AGAIN and any(map(_at_the_edge, seen)) else travel
+
+
+def _at_the_edge(part: Reach) -> bool:
+    """Whether a window begins where tuples leave the stream: those of an answer of before are soon gone."""
+    begin, kept = part.window.begin, part.view.spec.retention
+    if begin.anchor is Anchor.START:
+        return kept.rows is not None or kept.duration is not None
+    by_rows = kept.rows is not None and begin.rows is not None and begin.rows >= kept.rows
+    by_time = kept.duration is not None and begin.anchor is Anchor.NOW and begin.offset >= kept.duration
+    return by_rows or by_time
 
 
 def travel_of(plan: Node) -> Travel:
@@ -123,7 +140,7 @@ def travel_of(plan: Node) -> Travel:
     if ranged(plan) is not None or paired(plan) is not None:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
-    return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.WHOLE
+    return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.AGAIN
 
 
 _NUMBERED = (

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from psoup.aggregates import keys
-from psoup.answer import ordering, shaped
+from psoup.answer import again, ordering, shaped
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.matching import new_tuples, search
@@ -83,6 +83,7 @@ def _run_everything() -> int:
     keys.compile_kernels()
     shaped.compile_kernels()
     pages.compile_kernels()
+    again.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]

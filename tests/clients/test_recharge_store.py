@@ -24,6 +24,9 @@ STATEMENTS = {
     "first": "SELECT t, n FROM {s} LIMIT 12 BEGIN (NOW - 80 ROWS)",
     "groups": "SELECT t, count(*), sum(d), min(at) FROM {s} GROUP BY t BEGIN (START)",
     "top": "SELECT n, day FROM {s} ORDER BY n DESC LIMIT 5 BEGIN (START)",
+    "moves": "SELECT t FROM {s} GROUP BY t ORDER BY count(*) DESC, t BEGIN (NOW - 60 ROWS)",
+    "middle": "SELECT n, t, x, d, b, at FROM {s} ORDER BY x, n LIMIT 20 OFFSET 3 BEGIN (NOW - 70 ROWS)",
+    "kinds": "SELECT DISTINCT t, d, day FROM {s} BEGIN (NOW - 90 ROWS)",
     "none": "SELECT n FROM {s} WHERE n > 1000000 BEGIN (START)",
     "pairs": "SELECT a.n, b.t, b._id AS i FROM {s} AS a [BEGIN (NOW - 50 ROWS)], {s} AS b [BEGIN (NOW - 20 ROWS)]"
     " WHERE a.n = b.n AND a.b IS NOT NULL",

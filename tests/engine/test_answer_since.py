@@ -245,15 +245,15 @@ def test_a_planted_fault_is_found(name: str, planted: Any, monkeypatch: pytest.M
     [
         ("SELECT a FROM s WHERE b > 1 ORDER BY b", "new"),
         ("SELECT a FROM s LIMIT 3", "new"),
-        ("SELECT a FROM s LIMIT 3 OFFSET 1", "whole"),
-        ("SELECT a FROM s ORDER BY b LIMIT 3", "whole"),
-        ("SELECT DISTINCT a FROM s", "whole"),
-        ("SELECT a, count(*) FROM s GROUP BY a", "whole"),
+        ("SELECT a FROM s LIMIT 3 OFFSET 1", "again"),
+        ("SELECT a FROM s ORDER BY b LIMIT 3", "again"),
+        ("SELECT DISTINCT a FROM s", "again"),
+        ("SELECT a, count(*) FROM s GROUP BY a", "again"),
         ("SELECT x.a FROM s AS x, s AS y WHERE x.a = y.b", "new"),
         ("SELECT x.a FROM s AS x, s AS y WHERE x.a > y.b ORDER BY x.b, y.a DESC", "new"),
-        ("SELECT x.a FROM s AS x, s AS y WHERE x.a = y.b LIMIT 3", "whole"),
-        ("SELECT DISTINCT x.a FROM s AS x, s AS y WHERE x.a = y.b", "whole"),
-        ("SELECT count(*) FROM s AS x, s AS y WHERE x.a = y.b", "whole"),
+        ("SELECT x.a FROM s AS x, s AS y WHERE x.a = y.b LIMIT 3", "again"),
+        ("SELECT DISTINCT x.a FROM s AS x, s AS y WHERE x.a = y.b", "again"),
+        ("SELECT count(*) FROM s AS x, s AS y WHERE x.a = y.b", "again"),
         ("SELECT x.a, now() AS t FROM s AS x, s AS y WHERE x.a = y.b", "always"),
         ("SELECT a, now() AS t FROM s", "always"),
         ("SELECT a FROM s ORDER BY now() - _time", "always"),
@@ -265,3 +265,19 @@ def test_a_plan_says_how_copies_are_kept(statement: str, copies: str) -> None:
     told = soup.explain(soup.register(statement))
     assert told.copies == copies
     assert f"  copies   {module.Travel[copies.upper()].value}" in told.lines()
+
+
+@pytest.mark.parametrize(
+    ("window", "copies"),
+    [
+        ("BEGIN (START)", "whole"),
+        ("BEGIN (NOW - 10 SECONDS)", "whole"),
+        ("BEGIN (NOW - 9 SECONDS)", "again"),
+        ("BEGIN (NOW - 50 ROWS)", "again"),
+    ],
+)
+def test_a_window_where_tuples_leave_the_stream_has_no_earlier_answers(window: str, copies: str) -> None:
+    soup = LocalPSoup(CONFIG)
+    soup.execute("CREATE STREAM s (a BIGINT, b BIGINT) RETENTION 10 SECONDS")
+    assert soup.explain(soup.register(f"SELECT DISTINCT a FROM s {window}")).copies == copies
+    assert soup.explain(soup.register("SELECT a FROM s BEGIN (START)")).copies == "new"

@@ -82,6 +82,7 @@ SCRATCH = {
     "confirmed.gather_texts": (1, 6, 8),
     "confirmed.keep_texts": (0, 2, 4, 5),
     "confirmed.keep_near": (6, 7),
+    "rising.longest_rising": (1, 2),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
@@ -96,6 +97,7 @@ KEPT = {
     "named.count_offsets": 1,
     "confirmed.gather_texts": 8,
     "segments.cut_within": 3,
+    "rising.longest_rising": 3,
 }
 """The argument whose front is written."""
 KEPT_PAIRS = {

@@ -112,6 +112,12 @@ def keys_to_rows(rng: Rng) -> Arguments:
     return keys, 5, int(rng.integers(0, 100)), alive, slots, row_of_slot, rows
 
 
+def longest_rising(rng: Rng) -> Arguments:
+    """Positions in another order, or with some that come twice."""
+    values = rng.permutation(40) if rng.random() < 0.5 else rng.integers(0, 30, int(rng.integers(0, 40)))
+    return values, np.zeros(40, np.int64), np.zeros(40, np.int64), np.zeros(40, np.int64)
+
+
 def order_keys(rng: Rng) -> Arguments:
     """Few and many keys of narrow and of all bits, often in order or equal."""
     count = int(rng.choice([0, 1, 2, 30, 3_000]))

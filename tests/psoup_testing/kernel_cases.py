@@ -312,6 +312,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "order.mark_changes": lambda rng: (
         rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
     ),
+    "rising.longest_rising": grouping.longest_rising,
     "identity.mix_words": naming.mix_words,
     "identity.mix_texts": naming.mix_texts,
     "identity.look_up": naming.look_up,

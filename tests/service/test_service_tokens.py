@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from psoup.answer.again import Earlier
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.lives import Lives
@@ -13,6 +14,10 @@ from psoup_storage import MemoryStore
 INCARNATION = "0badcafe"
 RANGES = Held(7, bytes(4), ((-9, 3), (5, 2**62), (2**62 + 5, 2**63 - 1)))
 WHOLE = Held(2**40 + 3, digest_of_window("BEGIN (START)", True), digest=digest(b"rows"))
+
+EIGHT = tuple((-place, 2**62 + place) for place in range(8))
+AGAIN = Held(9, bytes(4), earlier=Earlier(EIGHT, -5, 2**40, digest(b"rows")))
+UNSEEN = Held(9, bytes(4), earlier=Earlier(((0, 0),), None, 0, digest(b"")))
 
 
 def why(tokens: Tokens, token: bytes, tenant: str = "t", newest: int = 10) -> str:
@@ -26,17 +31,17 @@ def why(tokens: Tokens, token: bytes, tenant: str = "t", newest: int = 10) -> st
     return "read"
 
 
-@pytest.mark.parametrize("held", [RANGES, WHOLE, Held(1, bytes(4))])
+@pytest.mark.parametrize("held", [RANGES, WHOLE, AGAIN, UNSEEN, Held(1, bytes(4))])
 def test_a_token_says_what_was_written(held: Held) -> None:
     tokens = Tokens(MemoryStore(), INCARNATION)
     token = tokens.write(held, "t", 10)
     assert tokens.read(token, "t", 10) == held
-    assert len(token) <= MOST_BYTES <= 148
+    assert len(token) <= min(MOST_BYTES, 80 + 32 * 8)
 
 
 def test_every_damage_is_noticed() -> None:
     tokens = Tokens(MemoryStore(), INCARNATION)
-    for held in (RANGES, WHOLE):
+    for held in (RANGES, WHOLE, AGAIN):
         token = tokens.write(held, "t", 10)
         for bit in range(8 * len(token)):
             changed = bytearray(token)

@@ -82,7 +82,7 @@ class _ResetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reset.ValueType
     RESET_WINDOW: _Reset.ValueType  # 6
     """Another window, or another answer to `accept_truncation`, was asked for before."""
     RESET_WHOLE: _Reset.ValueType  # 7
-    """The answer is one that is sent whole whenever it changes: see `whole`."""
+    """The answer of before cannot be computed again, or shows NOW, so the answer comes whole: see `whole`."""
 
 class Reset(_Reset, metaclass=_ResetEnumTypeWrapper):
     """Why a client is to forget the rows that it has: the new rows are all it holds then."""
@@ -102,7 +102,7 @@ RESET_FORMAT: Reset.ValueType  # 5
 RESET_WINDOW: Reset.ValueType  # 6
 """Another window, or another answer to `accept_truncation`, was asked for before."""
 RESET_WHOLE: Reset.ValueType  # 7
-"""The answer is one that is sent whole whenever it changes: see `whole`."""
+"""The answer of before cannot be computed again, or shows NOW, so the answer comes whole: see `whole`."""
 Global___Reset: _TypeAlias = Reset  # noqa: Y015
 
 @_typing.final
@@ -174,7 +174,9 @@ class Want(_message.Message):
     max_rows: _builtins.int
     """Rows in the reply at most; 0: as many as fit."""
     oldest_first: _builtins.bool
-    """Where not all rows fit, the newest come first, unless this is set. Rows of a join have an order of their own."""
+    """Where not all rows fit, the newest come first, unless this is set. Rows of a join have an order of their own, and those
+    of a copy that is `whole` come in the order of the answer.
+    """
     max_bytes: _builtins.int
     """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`; 0: as many as that allows. An
     answer that is sent whole may have more.
@@ -364,6 +366,8 @@ class Change(_message.Message):
     FORM_FIELD_NUMBER: _builtins.int
     QUERY_ID_FIELD_NUMBER: _builtins.int
     COLUMNS_JSON_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     reset: Global___Reset.ValueType
     """Whether, and why, the client forgets what it has."""
     token: _builtins.bytes
@@ -408,6 +412,19 @@ class Change(_message.Message):
     def form(self) -> Global___CopyForm:
         """With a reset: how the rows are to be read."""
 
+    @_builtins.property
+    def removed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of a copy that is `whole`, without a reset: the positions, from 0, of the rows that leave, among those that the client
+        has. Intervals as those of `keep`.
+        """
+
+    @_builtins.property
+    def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of a copy that is `whole`, without a reset: the positions that the new rows take, in their order, among the rows after
+        the change; the others, which stay, take the rest in the order that they have. Intervals as those of `keep`. After a
+        reset the new rows are the first.
+        """
+
     def __init__(
         self,
         *,
@@ -424,10 +441,12 @@ class Change(_message.Message):
         form: Global___CopyForm | None = ...,
         query_id: _builtins.str = ...,
         columns_json: _builtins.bytes = ...,
+        removed: _abc.Iterable[_builtins.int] | None = ...,
+        places: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["form", b"form"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "query_id", b"query_id", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "places", b"places", "query_id", b"query_id", "removed", b"removed", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -451,8 +470,8 @@ class CopyForm(_message.Message):
     join the `id_columns`, then the columns of the answer, then the `sort_keys`, which the answer does not show.
     """
     whole: _builtins.bool
-    """The answer is sent whole, with a reset, whenever it has changed: it groups, tells rows apart, cuts joined rows or
-    rows in another order than that of arrival, or shows NOW. Its rows come in the order of the answer.
+    """Rows are told by their positions in the answer, and have no tuple IDs: the query groups, tells rows apart, cuts joined
+    rows or rows in another order than that of arrival, or shows NOW. A copy that is not complete has the first rows.
     """
     id_columns: _builtins.int
     """How many of the first columns are tuple IDs, which together tell a row from all others: of a join one for each source

@@ -62,8 +62,8 @@ class SyncServiceServicer(object):
         its token for the rest. A first sync is the same call without a token.
 
         A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
-        rows it has; rows whose tuple IDs are not in `keep` go; the new rows come. If it is stopped in between, it must go on
-        with the old rows and the old token.
+        rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
+        new rows come. If it is stopped in between, it must go on with the old rows and the old token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,8 +46,8 @@ class SyncServiceStub:
     its token for the rest. A first sync is the same call without a token.
 
     A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
-    rows it has; rows whose tuple IDs are not in `keep` go; the new rows come. If it is stopped in between, it must go on
-    with the old rows and the old token.
+    rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
+    new rows come. If it is stopped in between, it must go on with the old rows and the old token.
     """
 
 @_typing.type_check_only
@@ -68,8 +68,8 @@ class SyncServiceAsyncStub(SyncServiceStub):
     its token for the rest. A first sync is the same call without a token.
 
     A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
-    rows it has; rows whose tuple IDs are not in `keep` go; the new rows come. If it is stopped in between, it must go on
-    with the old rows and the old token.
+    rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
+    new rows come. If it is stopped in between, it must go on with the old rows and the old token.
     """
 
 class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -93,8 +93,8 @@ class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
         its token for the rest. A first sync is the same call without a token.
 
         A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
-        rows it has; rows whose tuple IDs are not in `keep` go; the new rows come. If it is stopped in between, it must go on
-        with the old rows and the old token.
+        rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
+        new rows come. If it is stopped in between, it must go on with the old rows and the old token.
         """
 
 def add_SyncServiceServicer_to_server(servicer: SyncServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,7 +1,8 @@
 """Changes of copies: what one client is told of one query, as a message.
 
     token ─ read ─> Held ─ since, joined_since ─> rows, keep ──> Change: keep, batches, a new token
-                         └ the answer whole ─ digest ──────────> Change: all rows, if the digest is another one
+                         ├ again ─> rows, positions ───────────> Change: removed, places, batches, a new token
+                         └ an answer that shows NOW ─ digest ──> Change: all rows, if the digest is another one
 
 A change that changes nothing has no token: the client keeps its own, and fifty of them take a few bytes each.
 """
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from psoup.answer.again import NOTHING, again
 from psoup.answer.ageing import ageing
 from psoup.answer.boxes import has_rows
 from psoup.answer.completeness import Completeness
@@ -23,7 +25,7 @@ from psoup.answer.intervals import Interval
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_since import Paired, joined_since, paired
 from psoup.answer.message import Message, read, row_bytes
-from psoup.answer.since import Most, Ranged, Since, ranged, since
+from psoup.answer.since import Most, Ranged, Since, Travel, ranged, since, travel_of
 from psoup.answer.window import WindowChoice, windows_of
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.plan.nodes import OrderKey
@@ -32,6 +34,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
+from psoup_service.sync.compared import compared_page
 from psoup_service.sync.joined import page_of
 from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
@@ -94,22 +97,25 @@ class Copies:
         with self.ids.naming(self.ids.query(held.query_id)):
             record = self.snapshot.query(held.query_id, self.tenant)
         asked = Asked(record, want, window, held, reset, room, most_bytes)
+        plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
-            joined = paired(record.query.plan)
-            return self._whole(asked) if joined is None else self._joined(asked, joined)
-        how = ranged(record.query.plan)
-        return self._whole(asked) if how is None else self._since(asked, how)
+            joined = paired(plan)
+            if joined is not None:
+                return self._joined(asked, joined)
+        elif (how := ranged(plan)) is not None:
+            return self._since(asked, how)
+        return self._whole(asked) if travel_of(plan) is Travel.ALWAYS else self._again(asked)
 
     def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
         """What a client holds of which query; nothing if it begins anew, and why."""
         asked_for = digest_of_window(want.window, want.accept_truncation)
         try:
             held = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)
-        except Again as again:
-            named = again.query_id if query_id is None else query_id
+        except Again as anew:
+            named = anew.query_id if query_id is None else query_id
             if named is None:
                 raise InvalidInput("give a query_id, a key, or the token of a copy", field="query_id") from None
-            return Held(named, asked_for), again.reset
+            return Held(named, asked_for), anew.reset
         if query_id is not None and held.query_id != query_id:
             raise InvalidInput("the token is that of another query", reason="TOKEN_QUERY", field="token")
         if held.window != asked_for:
@@ -185,8 +191,41 @@ class Copies:
             change.token = self._token(Held(held.query_id, held.window, box=page.held))
         return change
 
+    def _again(self, asked: Asked) -> sync_pb2.Change | None:
+        """The change of a copy whose answer of before is computed again."""
+        want, held, reset = asked.want, asked.held, asked.reset
+        if held.earlier is None and not reset:
+            reset = sync_pb2.RESET_FORMAT  # answers of its kind came whole when the token was given
+        found = again(
+            self.snapshot,
+            asked.record,
+            held.earlier or NOTHING,
+            now=self.now,
+            window=asked.window,
+            accept_truncation=want.accept_truncation,
+            budget=self.budget,
+        )
+        if found.anew:
+            reset = reset or sync_pb2.RESET_WHOLE
+        change = sync_pb2.Change(reset=reset, complete=True)
+        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
+        if found.unchanged and not reset and not found.behind:
+            return change
+        page = compared_page(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=0))
+        if (page.left or page.written.size > asked.room) and asked.room < asked.most_bytes:
+            return None
+        page.written.put(change)
+        change.rows, change.rows_left, change.complete = page.rows, page.left, not page.left
+        if reset:
+            change.form.schema_ipc, change.form.whole = found.answer.schema_message, True
+        else:
+            change.removed.extend(_differences(page.removed))
+            change.places.extend(_differences(page.places))
+        change.token = self._token(Held(held.query_id, held.window, earlier=page.held))
+        return change
+
     def _whole(self, asked: Asked) -> sync_pb2.Change | None:
-        """The change of a copy that is sent whole whenever it is another one."""
+        """The change of a copy that shows NOW: all of it, if it is another one."""
         answer = invoke(
             self.snapshot,
             asked.record.query_id,

@@ -1,7 +1,10 @@
 """Tokens of copies: which rows of which answer a client holds, as signed bytes that only the service reads.
 
-    format | key | incarnation | life | sequence | query | window | kind | intervals, a digest, a box | signature
-       1      1        4           8        8         8        4      1       16 each       16            16 bytes
+    format | key | incarnation | life | sequence | query | window | kind | what is held | signature
+       1      1        4           8        8         8        4      1                       16 bytes
+
+What is held: intervals of tuple IDs; or the first rows of an answer that is computed again, as its NOW, their number, a
+digest, and the interval of each source; or a digest of an answer that shows NOW.
 
 A token grants nothing: rights come from the call. The signature tells damage, and what was never given out. A client
 whose token means something else by now begins anew (`Reset`), and nobody need repair anything.
@@ -13,9 +16,11 @@ import hashlib
 import hmac
 import secrets
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psoup.answer.intervals import Intervals
+from psoup.answer.again import Earlier
+from psoup.answer.intervals import Interval, Intervals
 from psoup.answer.joined_since import HeldBox
 from psoup.answer.since import MOST_INTERVALS
 from psoup.errors import InvalidInput
@@ -27,9 +32,12 @@ from psoup_storage.contract import Store
 _FORMAT = 1
 _HEAD = struct.Struct(f"<BB4s{LIFE_BYTES}sqq4sB")
 _INTERVAL = struct.Struct("<qq")
-_RANGED, _WHOLE, _JOINED = 0, 1, 3
+_EARLIER = struct.Struct("<qq16s")
+_RANGED, _WHOLE, _AGAIN, _JOINED = range(4)
 _DIGEST = _SIGNATURE = 16
 MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
+_NO_TIME = -(2**63)
+"""Instead of a NOW, while a stream has seen nothing."""
 _NOTE = "sync-keys"
 _KEY_BYTES = 32
 _NUMBERS = 256
@@ -37,7 +45,8 @@ _NUMBERS = 256
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a client holds of a query's answer: all rows of some intervals, an answer with a digest, or rows of a join.
+    """What a client holds of a query's answer: all rows of some intervals, the first rows of an earlier answer, rows
+    of a join, or an answer with a digest.
 
     `window`: a digest of the window that it asked for.
     """
@@ -47,6 +56,7 @@ class Held:
     intervals: Intervals = ()
     digest: bytes = b""
     box: HeldBox | None = None
+    earlier: Earlier | None = None
 
 
 class Again(Exception):
@@ -73,7 +83,9 @@ class Tokens:
 
     def write(self, held: Held, tenant: str, sequence: int) -> bytes:
         """The token of a client of `tenant`, as of an event."""
-        kind = _WHOLE if held.digest else _RANGED if held.box is None else _JOINED
+        kind = _WHOLE if held.digest else _RANGED
+        if held.box is not None or held.earlier is not None:
+            kind = _AGAIN if held.box is None else _JOINED
         body = _HEAD.pack(
             _FORMAT,
             self._present,
@@ -84,7 +96,11 @@ class Tokens:
             held.window,
             kind,
         )
-        body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in held.intervals)
+        intervals: Sequence[Interval] = held.intervals
+        if (earlier := held.earlier) is not None:
+            now = _NO_TIME if earlier.now is None else earlier.now
+            body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest), earlier.ranges
+        body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
         body += b"" if held.box is None else to_bytes(held.box)
         return body + _signature(self._keys[self._present], tenant, body)
 
@@ -115,6 +131,10 @@ class Tokens:
             return Held(query_id, window, digest=rest)
         if kind == _JOINED:
             return Held(query_id, window, box=from_bytes(rest))
+        if kind == _AGAIN:
+            at, rows, seen = _EARLIER.unpack_from(rest)
+            ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
+            return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, rows, seen))
         return Held(query_id, window, tuple(_INTERVAL.iter_unpack(rest)))
 
 

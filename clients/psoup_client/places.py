@@ -1,0 +1,41 @@
+"""Rows of a copy without tuple IDs, which are told by their positions in the answer: some leave, others come between.
+
+rows     a b c d e      removed 1 3      places 2 4      new x f
+after    a c x e f      a, c, e stay, at the positions 0, 1, 3 that no new row takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from psoup_proto.v1 import sync_pb2
+
+Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions, Positions]:
+    """Where rows go in a copy of `rows` rows: the positions, before and after a change, of those that stay, and of the
+    new ones. All ascend.
+    """
+    stay = np.flatnonzero(~_inside(change.removed, rows))
+    comes = _inside(change.places, len(stay) + change.rows)
+    return stay, np.flatnonzero(~comes), np.flatnonzero(comes)
+
+
+def placed(kept: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
+    """The rows after a change: those that stay, and the new ones between them."""
+    stay, after, places = positions(change, kept.num_rows)
+    order = np.empty(len(after) + len(places), np.int64)
+    order[after], order[places] = stay, np.arange(kept.num_rows, kept.num_rows + len(places))
+    return pa.concat_tables([kept, new]).combine_chunks().take(pa.array(order))
+
+
+def _inside(differences: Sequence[int], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which of the positions up to `count` are in intervals whose ends are given as differences."""
+    ends = np.fromiter(accumulate(differences), np.int64, len(differences))
+    return np.asarray(np.searchsorted(ends, np.arange(count), "right") % 2 == 1)

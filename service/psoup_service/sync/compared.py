@@ -1,0 +1,52 @@
+"""A page of the change of an answer that was computed again: as many of its new rows as a reply has room for.
+
+new rows, in order ──> written, as many as fit ──> what the client then holds: the first rows of the answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from psoup.answer.again import Compared, Earlier
+from psoup.answer.intervals import Intervals
+
+if TYPE_CHECKING:
+    from psoup_service.sync.changes import Written
+
+_LARGER, _ATTEMPTS = 2, 20
+"""Attempts to send more rows than was guessed, and to find how many fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPage:
+    """The rows of a page, as they are `written`, and the positions of rows that leave and come.
+
+    `left`: new rows that had no room; `held`: what the client holds afterwards.
+    """
+
+    written: Written
+    rows: int
+    removed: Intervals
+    places: Intervals
+    left: int
+    held: Earlier
+
+
+def compared_page(
+    found: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+) -> ComparedPage:
+    """The first of the new rows: as many as fit, at least one if there is one, and at most so many."""
+    most = min(found.came, most_rows)
+    rows = min(max(most * room // max(found.bytes_coming, 1), 1), most)
+    for attempt in range(_ATTEMPTS):
+        page = found.page(rows)
+        written = write(page.rows.to_batches())
+        fits = rows <= 1 or written.size <= room
+        if fits and (rows == most or 2 * written.size > room or attempt >= _LARGER):
+            break
+        rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), most)
+    return ComparedPage(written, page.rows.num_rows, page.removed, page.places, page.left, page.held)

@@ -1,0 +1,331 @@
+"""Answers without tuple IDs: what a client is told of one makes what it holds the answer, or the first rows of it.
+
+Histories are random, as those of `test_answer_since`: pushes, late tuples, clocks that step, ALTER, upkeep, expiry. The
+queries group, join, tell rows apart, skip rows, and cut them in an order of their own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer import again as module
+from psoup.answer.again import NOTHING, Compared, Earlier, again, common, digest_of
+from psoup.answer.intervals import Interval, check
+from psoup.answer.invoke import invoke
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
+from psoup.invariants import Corrupt
+from psoup.local import LocalPSoup
+from psoup.model import SECOND
+from psoup_testing.budget import SCALE, Budget
+
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
+HISTORIES = Budget("answers computed again: histories", round(12 / min(SCALE, 1)))
+STATEMENTS = [
+    "SELECT b, a FROM s WHERE b < 90 ORDER BY b DESC, a LIMIT 7 {w}",
+    "SELECT a, b FROM s ORDER BY x LIMIT 5 OFFSET 2 {w}",
+    "SELECT a FROM s WHERE b >= 10 LIMIT 4 OFFSET 3 {w}",
+    "SELECT DISTINCT a, x FROM s {w}",
+    "SELECT DISTINCT b FROM s WHERE a > 2 ORDER BY b LIMIT 9 {w}",
+    "SELECT a, count(*), sum(x), max(b) FROM s GROUP BY a {w}",
+    "SELECT b % 9 AS k, count(*) AS n FROM s GROUP BY k HAVING count(*) > 2 ORDER BY n DESC, k LIMIT 4 {w}",
+    "SELECT b % 5 AS k, count(*) FROM s GROUP BY k HAVING max(_time) > now() - INTERVAL 12 SECONDS {w}",
+    "SELECT a FROM s GROUP BY a ORDER BY count(*) DESC, a {w}",
+    "SELECT b % 3 AS k, last(x) FROM s WHERE b < 30 GROUP BY k {w}",
+    "SELECT count(*), sum(b) FROM s {w}",
+    "SELECT r.a, t.b FROM s AS r, s AS t WHERE r.a = t.a AND r.b + 90 < t.b {w}",
+    "SELECT r.a, count(*) FROM s AS r, s AS t WHERE r.b = t.b GROUP BY r.a {w}",
+]
+WINDOWS = [
+    "BEGIN (NOW - 20 SECONDS)",
+    "BEGIN (NOW - 30 SECONDS) END (NOW - 10 SECONDS)",
+    "BEGIN (START)",
+    "BEGIN (NOW - 50 ROWS)",
+    "BEGIN (NOW - 60 ROWS) END (NOW - 20 ROWS)",
+]
+VALUES = [None, 0.0, -0.0, float("nan"), 1.5]
+
+
+class Client:
+    """The rows that a client holds of a query, in order, and what the service knows of them by its token."""
+
+    def __init__(self, soup: LocalPSoup, query: int) -> None:
+        self.soup, self.query = soup, query
+        self.held = NOTHING
+        self.rows: list[str] = []
+
+    def ask(self, most: int) -> Compared:
+        """Ask what has changed, and apply the first `most` new rows."""
+        snapshot = self.soup.engine.snapshot()
+        record = snapshot.query(self.query, self.soup.tenant)
+        change = again(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
+        page = change.page(most)
+        check(page.removed)
+        check(page.places)
+        new = rows_of(page.rows)
+        assert len(new) <= most
+        before = [] if change.anew else self.rows
+        stay = [row for place, row in enumerate(before) if not within(place, page.removed)]
+        count = len(stay) + len(new)
+        left, comes = iter(stay), iter(new)
+        self.rows = [next(comes if within(place, page.places) else left) for place in range(count)]
+        self.held = page.held
+        assert self.held.rows == count
+        return change
+
+
+def within(place: int, intervals: Iterable[Interval]) -> bool:
+    return any(low <= place < high for low, high in intervals)
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Rows as texts: NaN is NaN, and -0.0 is not 0.0."""
+    return list(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+def answer(client: Client) -> list[str]:
+    """What an invocation says."""
+    soup = client.soup
+    told = invoke(
+        soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
+    )
+    return rows_of(told.to_table())
+
+
+class History:
+    """One random history."""
+
+    def __init__(self, seed: int, met: Counter[str]) -> None:
+        self.random, self.met = random.Random(seed), met
+        self.clock = VirtualClock(1_700_000_000 * SECOND)
+        self.soup = LocalPSoup(CONFIG, self.clock)
+        self.event = self.random.random() < 0.5
+        kept = self.random.choice(["", " RETENTION 40 SECONDS", " RETENTION 100 ROWS"])
+        timed = ", at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 5 SECONDS" if self.event else ")"
+        self.soup.execute(f"CREATE STREAM s (a BIGINT, b BIGINT, x DOUBLE{timed}{kept}")
+        self.push()
+        drawn = [self.random.choice(STATEMENTS).format(w=self.random.choice(WINDOWS)) for _ in range(5)]
+        self.clients = [Client(self.soup, self.soup.register(statement)) for statement in drawn]
+        self.added = 0
+
+    def step(self) -> None:
+        """Do one thing, and compare."""
+        kind = self.random.random()
+        if kind < 0.4:
+            self.push()
+        elif kind < 0.46:
+            for way in (1, -1):  # NOW is never before the last tuple
+                self.clock.advance(seconds=way * self.random.randint(5, 15))
+                for client in self.clients:
+                    self.compare(client)
+        elif kind < 0.52:
+            self.soup.maintain()
+        elif kind < 0.54:
+            self.added += 1
+            self.soup.execute(f"ALTER STREAM s ADD COLUMN x{self.added} BIGINT")
+        elif kind < 0.6:
+            self.soup.engine.expire(self.clock.now())
+        else:
+            self.compare(self.random.choice(self.clients))
+
+    def push(self) -> None:
+        """Push up to twenty tuples, up to nine seconds behind the clock."""
+        rows, draw = self.random.randint(1, 20), self.random
+        self.clock.advance(seconds=draw.randint(0, 3))
+        columns: dict[str, Any] = {
+            "a": [draw.choice([None, *range(8)]) for _ in range(rows)],
+            "b": [draw.randint(0, 99) for _ in range(rows)],
+            "x": [draw.choice(VALUES) for _ in range(rows)],
+        }
+        if self.event:
+            times = [self.clock.now() - draw.randint(0, 9 * SECOND) for _ in range(rows)]
+            columns["at"] = pa.array(times, pa.timestamp("us", "UTC"))
+        self.soup.push("s", pa.table(columns))
+
+    def compare(self, client: Client) -> None:
+        """Let a client ask, and compare what it holds with the answer."""
+        before, held = set(client.rows), client.held.ranges
+        most = self.random.choice([1, 3, 10**9, 10**9])
+        change, whole = client.ask(most), answer(client)
+        assert client.rows == whole[: len(client.rows)], "the answer has other rows"
+        self.met["anew"] += change.anew and bool(before)
+        self.met["unchanged"] += change.unchanged
+        self.met["some stay"] += 0 < len(change.at) < len(whole)
+        self.met["a page"] += len(client.rows) < len(whole)
+        self.met["a beginning steps back"] += bool(held and change.ranges[0][0] < held[0][0])
+        self.met["rows are sent again"] += sum(row in before for row in rows_of(change.table.take(new(change))))
+        self.met["rows came"] += change.came
+        if most > 3:
+            assert client.rows == whole, "the copy is not complete"
+
+
+def new(change: Compared) -> pa.Array:
+    """The positions of new rows."""
+    return pa.array(np.setdiff1d(np.arange(change.table.num_rows), change.at))
+
+
+def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
+    for seed in seeds:
+        history = History(seed, met)
+        for _ in range(60):
+            history.step()
+        HISTORIES.count()
+
+
+def test_a_client_holds_the_answer_after_any_history() -> None:
+    met = Counter[str]()
+    run_histories(HISTORIES.rounds(), met)
+    wanted = ["anew", "unchanged", "some stay", "a page", "a beginning steps back"]
+    assert not [case for case in wanted if not met[case]], met
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_common_rows_are_as_many_as_there_are(seed: int) -> None:
+    draw = random.Random(seed)
+    tables = [some(draw, draw.randint(0, 30), unique=seed % 2 == 0) for _ in range(2)]
+    stay, at = common(tables[0], tables[1], lambda: None)
+    first, second = map(rows_of, tables)
+    assert [first[place] for place in stay] == [second[place] for place in at]
+    assert sorted(stay) == list(stay) and sorted(at) == list(at)
+    if seed % 2 == 0:
+        assert len(stay) == longest(first, second)
+
+
+def some(draw: random.Random, rows: int, *, unique: bool) -> pa.Table:
+    keys = draw.sample(range(40), rows) if unique else [draw.randrange(4) for _ in range(rows)]
+    values = [VALUES[key % len(VALUES)] for key in keys]
+    return pa.table({"k": pa.array(keys, pa.int64()), "x": pa.array(values, pa.float64())})
+
+
+def longest(first: list[str], second: list[str]) -> int:
+    """The length of a longest common subsequence."""
+    lengths = [0] * (len(second) + 1)
+    for row in first:
+        before = list(lengths)
+        for place, other in enumerate(second):
+            lengths[place + 1] = before[place] + 1 if row == other else max(lengths[place], before[place + 1])
+    return lengths[-1]
+
+
+def test_a_digest_is_of_what_rows_show() -> None:
+    values = {
+        "i": pa.array([1, None, 3], pa.int64()),
+        "f": pa.array([True, None, False]),
+        "d": pa.array(["1.5", None, "0.0"]).cast(pa.decimal128(18, 4)),
+        "t": pa.array(["a", None, ""]),
+        "w": pa.array([0, None, 5], pa.timestamp("us", "UTC")),
+        "z": pa.array([0, None, 5], pa.int32()).cast(pa.date32()),
+    }
+    table = pa.table(values)
+    twice = pa.concat_tables([table.slice(2), table])
+    pieces = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    assert digest_of(table) == digest_of(twice.slice(1)) == digest_of(pieces)
+    garbage = pa.Array.from_buffers(pa.int64(), 3, [values["i"].buffers()[0], pa.py_buffer(np.array([1, 7, 3]))])
+    assert digest_of(table.set_column(0, "i", garbage)) == digest_of(table)
+    for place, column in enumerate(table.columns):
+        nulled = pa.array([None, *column.to_pylist()[1:]], column.type)
+        assert digest_of(table.set_column(place, "c", nulled)) != digest_of(table)
+    zeros = [digest_of(pa.table({"x": pa.array([zero], pa.float64())})) for zero in (0.0, -0.0, None)]
+    assert len(set(zeros)) == 3
+
+
+def soup_with(retention: str = "") -> LocalPSoup:
+    soup = LocalPSoup(CONFIG, VirtualClock(1_700_000_000 * SECOND))
+    soup.execute(f"CREATE STREAM s (a BIGINT, b BIGINT, x DOUBLE){retention}")
+    return soup
+
+
+def test_what_cannot_be_computed_again_begins_anew() -> None:
+    soup = soup_with(" RETENTION 100 ROWS")
+    client = Client(soup, soup.register("SELECT a, count(*) FROM s GROUP BY a BEGIN (NOW - 90 ROWS)"))
+    soup.push("s", pa.table({"a": [1, 2, 2], "b": [0] * 3}))
+    assert client.ask(9).unchanged is False
+    soup.push("s", pa.table({"a": [1], "b": [0]}))
+    held = client.held
+    assert not client.ask(9).anew
+    client.held = Earlier(held.ranges, held.now, held.rows, bytes(16))
+    assert client.ask(9).anew, "a digest of other rows"
+    soup.push("s", pa.table({"a": [1] * 300, "b": [0] * 300}))
+    soup.engine.expire(soup.clock.now())
+    assert client.ask(9).anew, "tuples are gone"
+    assert client.rows == answer(client)
+
+
+def test_rows_are_compared_as_they_show() -> None:
+    soup = soup_with()
+    client = Client(soup, soup.register("SELECT b % 3 AS k, last(x) FROM s GROUP BY k"))
+    for value in (0.0, -0.0, float("nan"), float("nan"), None, None, 0.0):
+        soup.push("s", pa.table({"b": [1, 2], "x": pa.array([1.5, value], pa.float64())}))
+        before = list(client.rows)
+        came = client.ask(9).came
+        assert client.rows == answer(client)
+        assert came == len(set(client.rows) - set(before))
+
+
+def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    soup = soup_with()
+    client = Client(soup, soup.register("SELECT DISTINCT a FROM s"))
+    soup.push("s", pa.table({"a": pa.array(range(100))}))
+    monkeypatch.setattr(module, "MOST_BYTES", 799)
+    with pytest.raises(ResourceExhausted, match="more than 799 bytes"):
+        client.ask(1)
+    monkeypatch.setattr(module, "MOST_BYTES", 800)
+    client.ask(1)
+    assert len(client.rows) == 1
+
+
+def always_there(snapshot: Any, record: Any, held: Earlier, now: int, budget: Any) -> Any:
+    """Computes over what is left of a range."""
+    views = module._views(snapshot, record)
+    ranges = [(max(low, view.first_id), high) for view, (low, high) in zip(views, held.ranges, strict=True)]
+    return computed(snapshot, record, Earlier(ranges, held.now, held.rows, held.digest), now, budget)
+
+
+def at_the_present(snapshot: Any, record: Any, held: Earlier, now: int, budget: Any) -> Any:
+    """Computes as of now."""
+    return computed(snapshot, record, Earlier(held.ranges, now, held.rows, held.digest), now, budget)
+
+
+def without_order(before: pa.Table, after: pa.Table, check: Any) -> Any:
+    """Takes rows that have changed places for rows that stay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "longest_rising", keep_all)
+        return matched(before, after, check)
+
+
+def keep_all(values: Any, tails: Any, before: Any, out: Any) -> int:
+    out[:] = np.arange(len(out))
+    return len(out)
+
+
+computed, matched = module._computed, module.common
+
+
+def no_digest(table: pa.Table) -> bytes:
+    """Takes any rows for those that are held."""
+    return b"any"
+
+
+@pytest.mark.parametrize(
+    ("changed", "seeds"),
+    [
+        ({"_computed": always_there, "digest_of": no_digest}, 20),
+        ({"digest_of": no_digest}, 20),
+        ({"_computed": at_the_present, "digest_of": no_digest}, 20),
+        ({"common": without_order}, 20),
+    ],
+    ids=["a lost range", "no digest", "NOW of now", "rows that move"],
+)
+def test_a_planted_fault_is_found(changed: dict[str, Any], seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, planted in changed.items():
+        monkeypatch.setattr(module, name, planted)
+    with pytest.raises((AssertionError, Corrupt, RuntimeError, StopIteration)):
+        run_histories(range(seeds), Counter())
