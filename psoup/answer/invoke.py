@@ -18,6 +18,7 @@ from psoup.answer.joined_message import joined_form
 from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
 from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
+from psoup.answer.paired import paired
 from psoup.answer.reused import Found, between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
@@ -139,15 +140,12 @@ class Answer:
         self._reading.begin()
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
+        joined = self._joined(max_rows, min(max_bytes, _BATCH_BYTES)) if len(self._streams) > 1 else None
+        if joined is not None:
+            for message in joined:
+                yield from _cut(message, min(max_bytes, _BATCH_BYTES))
+            return
         rows, form = rows_of(self._plan, self._reading), form_of(select)
-        if isinstance(rows, JoinRows):
-            shown = joined_form(select, len(self._streams))
-            most = min(max_bytes, _BATCH_BYTES)
-            messages = None if shown is None else rows.messages(shown, max_rows, most)
-            if messages is not None:
-                for message in messages:
-                    yield from _cut(message, most)
-                return
         if form is None or not isinstance(rows, Arrivals):
             yield from map(self._batch, rows.columns([output.expr for output in select], max_rows))
             return
@@ -158,6 +156,14 @@ class Answer:
                 yield from _cut(Message(form, here), min(max_bytes, _BATCH_BYTES))
             else:
                 yield from map(self._batch, self._reading.computed([output.expr for output in select], group))
+
+    def _joined(self, max_rows: int, max_bytes: int) -> Iterator[Message] | None:
+        """The rows of a join as messages; None if something is computed, or if they are sorted."""
+        at_once = paired(self._plan, self._reading, max_rows)
+        if at_once is not None:
+            return at_once
+        rows, form = rows_of(self._plan, self._reading), joined_form(self._select, len(self._streams))
+        return rows.messages(form, max_rows, max_bytes) if isinstance(rows, JoinRows) and form is not None else None
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""

@@ -43,6 +43,12 @@ class Located(Sequence[Known]):
         self._known: list[Known] | None = None
 
     @property
+    def found(self) -> tuple[Array, Array, int, int]:
+        """What kernels ask of a side: what was located, of which chunks, for which slot, and how many rows."""
+        asked, places = self._found
+        return places, asked, self._side[1].slot, self.size
+
+    @property
     def stops(self) -> Array:
         """Where the rows of each chunk end, int64."""
         ends: Array = self._found[1][:, 4].cumsum()

@@ -1,6 +1,10 @@
-"""All pairs of two small sides by one equality, in one call: for a few rows the steps' calls took longer than the rows.
+"""All pairs of two small sides by one factor, in one call: for a few rows the steps' calls took longer than the rows.
 
-keys of both sides ─ gather_keys ─> buckets of the right one ─ fill_buckets ─> pairs ─ probe_buckets
+    by an equality   keys near one another    heads[key] ─> the first row with it ─> the next …
+                     keys far apart           first the rows of each side whose key may be on the other side
+    by a band        both keys ascend         ranges of the right side
+
+A pair is two positions, or two codes of tuples: the chunk's place << 16 | the offset in it.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -9,12 +13,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from psoup.kernels.buckets import fill_buckets
 from psoup.kernels.inner import inner
-from psoup.kernels.joined import gather_keys, probe_buckets
+from psoup.kernels.joined import gather_keys, probe_ranges
+from psoup.kernels.located import write_rows
 
 SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 """An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
+
+CODE_SHIFT = 16
+"""Bits of an offset in the code of a tuple."""
+
+_U0, _U1, _U2, _WORD, _SIX = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(63), np.uint64(6)
+_MARKS = 8
+"""Bits that say which keys a side has, for each of its rows, at least."""
 
 
 @njit(cache=True, nogil=True)
@@ -32,30 +43,125 @@ def choose_buckets(least, greatest, count):
 
 
 @inner
-def _chained(keys, driving, other, others, heads, following, shift, most, left, right):
-    """As `pair_small`, where keys are far apart, and most rows have no partner: those of one hash hang on a chain."""
+def _by_key(keys, driving, other, others, least, heads, following, left, right):
+    """As `_by_hash`, where a key has a place of its own in `heads`: int32[keys]. following: int32[others + 1].
+
+    Most rows have a partner or two, or none, at random: to ask took a wrong guess for each second row.
+    """
+    heads[:], following[0], base = 0, 0, np.uint64(least)
+    for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        at = np.uint64(other[np.uint64(others[np.uint64(i)])]) - base
+        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+    n, room, size = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0])
+    for i in range(driving.shape[0]):
+        row = driving[np.uint64(i)]
+        at = np.uint64(keys[np.uint64(row)]) - base
+        partner = np.uint64(heads[at]) if at < size else _U0
+        if n + _U2 <= room:
+            for _ in range(2):
+                left[n], right[n] = row, partner
+                n += np.uint64(partner != _U0)
+                partner = np.uint64(following[partner])
+        while partner != _U0:
+            if n == room:
+                return np.int64(-1)
+            left[n], right[n] = row, partner
+            n += _U1
+            partner = np.uint64(following[partner])
+    for i in range(n):
+        right[i] = others[np.uint64(right[i]) - _U1]
+    return np.int64(n)
+
+
+@inner
+def _marked(keys, rows, shift, marks, out):
+    """Write the rows whose key may be among those that `marks` has, to the front; returns how many."""
+    n = _U0
+    for i in range(rows.shape[0]):
+        row = rows[np.uint64(i)]
+        bit = (np.uint64(keys[np.uint64(row)]) * SPREADING) >> shift
+        out[n] = row
+        n += (marks[bit >> _SIX] >> (bit & _WORD)) & _U1
+    return np.int64(n)
+
+
+@inner
+def _mark(keys, rows, shift, marks):
+    marks[:] = 0
+    for i in range(rows.shape[0]):
+        bit = (np.uint64(keys[np.uint64(rows[np.uint64(i)])]) * SPREADING) >> shift
+        marks[bit >> _SIX] |= _U1 << (bit & _WORD)
+
+
+@inner
+def _by_hash(keys, driving, other, others, heads, following, shift, most, left, right):
+    """Write the pairs of rows with equal keys by chains of those of one hash; returns how many, or -1.
+
+    heads: int32[2**(64 - shift)], following: int32[others], scratch.
+    """
     heads[:] = -1
     for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
-        row = np.uint64(others[i])
-        bucket = (np.uint64(other[row]) * SPREADING) >> shift
-        following[row], heads[bucket] = heads[bucket], row
-    n, room, looked = np.uint64(0), np.uint64(left.shape[0]), 0
-    every, count = driving.shape[0] == 0, keys.shape[0] if driving.shape[0] == 0 else driving.shape[0]
-    for i in range(count):
-        row = np.uint64(i if every else driving[i])
-        key = keys[row]
-        partner = heads[(np.uint64(key) * SPREADING) >> shift]
-        while partner >= 0:
+        bucket = (np.uint64(other[np.uint64(others[np.uint64(i)])]) * SPREADING) >> shift
+        following[np.uint64(i)], heads[bucket] = heads[bucket], i
+    n, room, looked = _U0, np.uint64(left.shape[0]), 0
+    for i in range(driving.shape[0]):
+        row = driving[np.uint64(i)]
+        key = keys[np.uint64(row)]
+        at = heads[(np.uint64(key) * SPREADING) >> shift]
+        while at >= 0:
             looked += 1
+            partner = others[np.uint64(at)]
             if other[np.uint64(partner)] == key:
                 if n == room:
                     return np.int64(-1)
                 left[n], right[n] = row, partner
-                n += np.uint64(1)
-            partner = following[np.uint64(partner)]
+                n += _U1
+            at = following[np.uint64(at)]
         if looked > most:
             return np.int64(-1)
     return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
+    """Write the pairs of rows with equal keys, ascending; returns how many.
+
+    keys, other: int64, by row, of both sides; driving, others: int32, the rows that take part, ascending, written over.
+    least, greatest: of the keys of `others`, or wider. left, right: int32[room], written, with scratch behind the
+    pairs. Returns -1 if there are more pairs than room, or if more than `most` places were to be looked at.
+    O(rows + places looked at).
+    """
+    if driving.shape[0] == 0 or others.shape[0] == 0:
+        return np.int64(0)
+    following = np.empty(others.shape[0] + 1, np.int32)
+    if np.uint64(greatest) - np.uint64(least) <= np.uint64(2 * others.shape[0]):
+        heads = np.empty(greatest - least + 1, np.int32)
+        return _by_key(keys, driving, other, others, least, heads, following, left, right)
+    bits = 6
+    while (_MARKS * max(others.shape[0], 1)) >> bits:
+        bits += 1
+    shift, marks = np.uint64(64 - bits), np.empty(1 << (bits - 6), np.uint64)
+    _mark(other, others, shift, marks)
+    before = driving.shape[0]
+    driving = driving[: _marked(keys, driving, shift, marks, driving)]
+    if 2 * driving.shape[0] <= before:
+        _mark(keys, driving, shift, marks)
+        others = others[: _marked(other, others, shift, marks, others)]
+    bits = 4
+    while others.shape[0] >> bits:
+        bits += 1
+    heads = np.empty(1 << bits, np.int32)
+    return _by_hash(keys, driving, other, others, heads, following, np.uint64(64 - bits), most, left, right)
+
+
+@njit(cache=True, nogil=True)
+def _taking_part(kind, column, sources, stride, rows, stops, keys, kept):
+    """As `gather_keys`, and all rows are written to `kept` if none is NULL."""
+    count, least, greatest = gather_keys(kind, column, sources, stride, rows, stops, keys, kept)
+    if count == rows.shape[0]:
+        for i in range(count):
+            kept[i] = i
+    return count, least, greatest
 
 
 @njit(cache=True, nogil=True)
@@ -66,28 +172,82 @@ def pair_small(
     """Write the pairs of rows with equal keys, ascending; returns how many.
 
     kinds, columns: (int, int), of the keys of both sides, and sources to stops, of one side and of the other: as
-    `gather_keys` asks; each has a row. Read. left, right: int32[room], written. Returns -1 if there are more
-    pairs than room, or if more than `most` places were to be looked at. O(rows + places looked at).
+    `gather_keys` asks; each has a row. Read. most, left, right, and the result: as of `pair_keys`.
     """
     keys, kept = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0], np.int32)
-    count, _, _ = gather_keys(kinds[0], columns[0], sources, stride, rows, stops, keys, kept)
+    count, _, _ = _taking_part(kinds[0], columns[0], sources, stride, rows, stops, keys, kept)
     other, others = np.empty(other_rows.shape[0], np.int64), np.empty(other_rows.shape[0], np.int32)
-    size, least, greatest = gather_keys(
+    size, least, greatest = _taking_part(
         kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops, other, others
     )
-    if count == 0 or size == 0:
+    return pair_keys(keys, kept[:count], other, others[:size], least, greatest, most, left, right)
+
+
+@njit(cache=True, nogil=True)
+def _codes(rows, stops):
+    """Turn offsets in chunks, chunk after chunk, into codes of tuples, in place."""
+    start = np.int64(0)
+    for part in range(stops.shape[0]):
+        code = np.int32(part << CODE_SHIFT)
+        for i in range(start, stops[part]):
+            rows[i] += code
+        start = stops[part]
+
+
+@njit(cache=True, nogil=True)
+def _near(keys, driving, other, others, band, most, left, right):
+    """As `pair_keys`, of keys that are near; -2 if those of the other side do not ascend."""
+    ordered = np.empty(others.shape[0], np.int64)
+    for i in range(others.shape[0]):
+        ordered[i] = other[np.uint64(others[i])]
+    for i in range(1, ordered.shape[0]):
+        if ordered[i] < ordered[i - 1]:
+            return np.int64(-2)
+    if driving.shape[0] == 0 or others.shape[0] == 0:
         return np.int64(0)
-    if size == other_rows.shape[0]:
-        for i in range(size):
-            others[i] = i
-    driving = kept[:0] if count == rows.shape[0] else kept[:count]
-    base, factor, shift, buckets, exact = choose_buckets(least, greatest, size)
-    places = np.empty(size if exact else other_rows.shape[0], np.int32)
-    starts = np.empty(buckets + 2, np.int32)
-    if not exact:
-        return _chained(keys, driving, other, others[:size], starts[:buckets], places, shift, most, left, right)
-    fill_buckets(other, others[:size], base, factor, shift, starts, places, other[:0])
-    at, _, pairs, _ = probe_buckets(
-        keys, driving, base, factor, shift, starts, other[:0], places, 0, 0, most, left, right
+    _, lower, low, upper, high = band
+    at, inside, pairs, _ = probe_ranges(
+        keys, driving, ordered, others, lower, low, upper, high, 0, 0, most, left, right
+    )  # fmt: skip
+    return pairs if at == driving.shape[0] and inside == 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def pair_located(one, other, kinds, columns, band, fitting, most, left, right):
+    """Write the pairs of two sides by one factor, as codes of tuples, in the order of the sides; returns how many.
+
+    one, other: (located, chunks, slot, size, sources, stride), of `locate`, which found `size` rows, at least one, and
+    of `gather`. kinds, columns: (int, int), of the keys, as of `gather_keys`. band: (whether it is none but an
+    equality, and the four bounds of `probe_ranges`); fitting: (least, greatest, least, greatest), the keys of both
+    sides that no sum overflows with. All read. left, right: int32[room], written, with scratch behind the pairs.
+    Returns -1 if there are more pairs than room, or `most` places and more were looked at; -2 if this is no way to find
+    them. O(rows + places looked at).
+    """
+    located, chunks, slot, size, sources, stride = one
+    rows, stops = np.empty(size, np.int32), located[:, 4].cumsum()
+    others_located, others_chunks, others_slot, others_size, others_sources, others_stride = other
+    other_rows, other_stops = np.empty(others_size, np.int32), others_located[:, 4].cumsum()
+    if write_rows(located, chunks, slot, rows) != size:
+        return np.int64(-2)
+    if write_rows(others_located, others_chunks, others_slot, other_rows) != others_size:
+        return np.int64(-2)
+    keys, driving = np.empty(size, np.int64), np.empty(size, np.int32)
+    count, low, high = _taking_part(kinds[0], columns[0], sources, stride, rows, stops, keys, driving)
+    other_keys, others = np.empty(others_size, np.int64), np.empty(others_size, np.int32)
+    others_count, least, greatest = _taking_part(
+        kinds[1], columns[1], others_sources, others_stride, other_rows, other_stops, other_keys, others
     )
-    return pairs if at == count else np.int64(-1)
+    if low < fitting[0] or high > fitting[1] or least < fitting[2] or greatest > fitting[3]:
+        return np.int64(-2)
+    driving, others = driving[:count], others[:others_count]
+    if band[0]:
+        pairs = pair_keys(keys, driving, other_keys, others, least, greatest, most, left, right)
+    else:
+        pairs = _near(keys, driving, other_keys, others, band, most, left, right)
+    _codes(rows, stops)
+    _codes(other_rows, other_stops)
+    for i in range(pairs):
+        left[i] = rows[np.uint64(left[i])]
+    for i in range(pairs):
+        right[i] = other_rows[np.uint64(right[i])]
+    return pairs

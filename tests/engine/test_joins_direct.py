@@ -13,15 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer import paired
 from psoup.answer.direct import direct_join
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_message import JoinedMessage
+from psoup.answer.message import Message, read
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.joins import two
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, pairs_by_key
+from psoup.kernels.paired import pair_located
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
@@ -101,6 +104,34 @@ def test_direct_joins_equal_others(name: str, null_share: float, small: int, mon
 def _text(table: pa.Table) -> str:
     """All values as text: as such NaN equals itself, and 0.0 is not -0.0."""
     return str(table.to_pydict())
+
+
+NUMBERS = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t, s._id AS j"
+
+
+@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize("name", [name for name in KEYS if name != "name"])
+def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""
+    found = list[int]()
+    monkeypatch.setattr(paired, "pair_located", lambda *ask: found.append(pair_located(*ask)) or found[-1])
+    soup = _soup(name, null_share)
+    for where in ("", "AND r.n > 7", "AND r.n > 6 AND s.n > 7", "AND s.n > 50", "AND r.n < 0 AND s.n > -5"):
+        query, other = (
+            soup.register(f"SELECT {NUMBERS} FROM r [ROWS 130], s [ROWS 201] WHERE r.k = s.k {where} {more}")
+            for more in ("", f"{OTHERWISE} ORDER BY r._id, j")
+        )
+        soup.maintain()
+        answer, wanted = soup.invoke(query), _text(soup.invoke(other).to_table())
+        before, table = len(found), answer.to_table()
+        table.validate(full=True)
+        assert _text(table) == wanted, where
+        assert len(found) > before or "s.n > 50" in where, where
+        assert _text(pa.Table.from_batches(answer.batches(7), answer.schema)) == wanted, where
+        messages = [part for part in answer.messages(max_bytes=900) if isinstance(part, Message)]
+        parts = [read(part.gathered(), answer.schema) for part in messages]
+        assert _text(pa.Table.from_batches(parts, answer.schema)) == wanted, where
+    assert name in ("few", "far", "number") or max(found) > 0
 
 
 BANDS = (

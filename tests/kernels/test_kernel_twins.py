@@ -55,7 +55,11 @@ SCRATCH = {
     "buckets.keep_marked": (5,),
     "located.locate": (0, 5),
     "located.write_rows": (0, 1),
+    "paired.pair_keys": (1, 3, 7, 8),
     "paired.pair_small": (2, 6, 11, 12),
+    "paired.pair_located": (0, 1, 7, 8),
+    "coded.may_be_null": (0, 1),
+    "coded.gather_coded": (0, 1),
     "joined.gather_keys": (2, 7),
     "joined.probe_buckets": (11, 12),
     "joined.probe_ranges": (11, 12),
@@ -106,7 +110,9 @@ KEPT_PAIRS = {
     "confirmed.keep_near": slice(6, 8),
     "group.merge_runs": slice(2),
     "segments.group_within": slice(3, 5),
+    "paired.pair_keys": slice(7, 9),
     "paired.pair_small": slice(11, 13),
+    "paired.pair_located": slice(7, 9),
 }
 """The arguments whose front has as many numbers as are returned."""
 

@@ -8,11 +8,13 @@ import numpy as np
 
 from psoup.kernels.gather import NARROW, NUMBER, PARTS, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
+from psoup.kernels.paired import CODE_SHIFT
 from psoup.kernels.plain import buckets as plain_buckets
+from psoup.kernels.plain import coded as plain_coded
 from psoup.kernels.plain import gather as plain
 from psoup.kernels.plain import joined as plain_joined
 from psoup.kernels.plain import paired as plain_paired
-from psoup_testing import gathering, pairing
+from psoup_testing import gathering, locating, pairing
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -133,9 +135,85 @@ def pair_small(rng: Rng) -> Arguments:
     return *ask, np.zeros_like(room), np.zeros_like(room)
 
 
+def pair_keys(rng: Rng) -> Arguments:
+    """Keys near one another, and far apart; none takes part, some or all; room for all pairs, or too little."""
+    sizes = rng.integers(1, 80, 2).tolist()
+    apart, base = int(rng.choice([3, 60, 10**15])), int(rng.choice([0, -(2**63), 2**63 - 60 * 10**15]))
+    values = base + apart * rng.integers(0, 60, 60)
+    keys, other = (rng.choice(values, size) for size in sizes)
+    driving, others = (
+        np.sort(rng.permutation(size)[: int(rng.choice([0, 1, size // 2, size, size]))]).astype(np.int32)
+        for size in sizes
+    )
+    bounds = int(other.min()), int(other.max())
+    pairs = int((keys[driving][:, None] == other[others]).sum())
+    room = int(rng.choice([pairs, pairs + 1, pairs + 2, 7_000, max(pairs - 1, 0)]))
+    return keys, driving, other, others, *bounds, 10_000, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
+    """A side by what was located in its chunks, with one column of keys, which may have NULLs."""
+    located, chunks, slot, rows = locating.write_rows(rng)
+    if not len(rows):
+        return _located(rng, ascending)
+    keys = rng.integers(0, int(rng.choice([50, 10**6])), len(chunks) * locating.ROWS)
+    keys = np.sort(keys) if ascending else keys
+    sources = np.zeros((len(chunks), 3, PARTS), np.int64)
+    for part, own in enumerate(keys.reshape(len(chunks), -1)):
+        valid = (rng.random(len(own)) < 0.8).astype(np.uint8)
+        _KEPT.extend([own, valid])
+        sources[part, 0, 0] = own.__array_interface__["data"][0]
+        sources[part, 0, 1] = valid.__array_interface__["data"][0] if rng.random() < 0.2 else 0
+    return located, chunks, slot, len(rows), sources.reshape(-1), 3 * PARTS
+
+
+def pair_located(rng: Rng) -> Arguments:
+    """Equalities and bands, of keys that ascend and others; at times the keys leave what fits."""
+    band = (bool(rng.random() < 0.5), bool(rng.random() < 0.8), -3, bool(rng.random() < 0.8), int(rng.integers(-4, 9)))
+    sides = [_located(rng, bool(rng.random() < 0.9)) for _ in range(2)]
+    fitting = (-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1)
+    room = int(rng.choice([10, 2**20, 2**20]))
+    return *sides, (WIDE, WIDE), (0, 0), band, fitting, 2**20, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def _shown(rng: Rng) -> tuple[list[Any], Arguments]:
+    """Columns of both sides, in turns in the batch, and the codes of some tuples."""
+    sides = [_side(rng) for _ in range(2)]
+    counts = [len(columns) for columns, *_ in sides]
+    order = rng.permutation(sum(counts))
+    which = order[: counts[0]], order[counts[0] :]
+    shown = tuple((own, kinds, columns) for own, (columns, kinds, *_) in zip(which, sides, strict=True))
+    rows, codes = int(rng.integers(1, 60)), []
+    for _, _, _, _, offsets, stops in sides:
+        parts = np.searchsorted(stops, np.arange(len(offsets)), "right")
+        codes.append(rng.choice((parts << CODE_SHIFT) + offsets, rows).astype(np.int32))
+    return codes, (shown, tuple(own[2] for own in sides), tuple(own[3] for own in sides))
+
+
+def may_be_null(rng: Rng) -> Arguments:
+    _, ask = _shown(rng)
+    return *ask, np.full(sum(len(which) for which, *_ in ask[0]), 7, np.uint8)
+
+
+def gather_coded(rng: Rng) -> Arguments:
+    codes, ask = _shown(rng)
+    kinds = np.empty(sum(len(which) for which, *_ in ask[0]), np.int64)
+    for which, own, _ in ask[0]:
+        kinds[which] = own
+    nullable, places = np.zeros(len(kinds), np.uint8), np.zeros((len(kinds), 3), np.int64)
+    plain_coded.may_be_null(*ask, nullable)
+    buffers, texts = np.zeros((2 * len(kinds), 2), np.int64), np.zeros(len(kinds), np.int64)
+    size = plain.lay_out(kinds, nullable, texts, len(codes[0]), places, buffers)
+    return *ask, *codes, places, np.zeros(size, np.uint8), np.full(len(kinds), 7, np.int64)
+
+
 SHOWING = {
     "paired.choose_buckets": choose_buckets,
+    "paired.pair_keys": pair_keys,
     "paired.pair_small": pair_small,
+    "paired.pair_located": pair_located,
+    "coded.may_be_null": may_be_null,
+    "coded.gather_coded": gather_coded,
     "joined.gather_keys": gather_keys,
     "joined.probe_buckets": probe_buckets,
     "joined.probe_ranges": probe_ranges,

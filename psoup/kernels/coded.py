@@ -1,0 +1,95 @@
+"""Columns of joined rows, whose tuples are given by code, into the body of one Arrow record batch.
+
+    code     chunk << 16 | offset        of a tuple of one side, in any order, also repeated
+    sources  where the arrays of each chunk lie, as in `psoup.kernels.gather`
+
+As `psoup.kernels.joined.gather_at`, whose rows are positions: a code needs no look for its chunk. No column is a text.
+"""
+
+# mypy: allow-untyped-defs, no-check-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit  # type: ignore[attr-defined]
+
+from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, PARTS, _bytes, _longs, _nth, _pointer
+from psoup.kernels.paired import CODE_SHIFT
+
+_SHIFT, _MASK = np.uint64(CODE_SHIFT), np.uint64((1 << CODE_SHIFT) - 1)
+
+
+@njit(cache=True, nogil=True)
+def may_be_null(shown, sources, strides, nullable):
+    """Set nullable[i] to whether any chunk has validity for the column at place i of the batch.
+
+    Of both sides: shown: (which, kinds, columns), int64[c] each: places in the batch, kinds and places in the schema;
+    sources: int64[chunks * stride]. nullable: uint8[all], written. O(chunks * c).
+    """
+    for side in range(2):
+        which, _, columns = shown[side]
+        own, stride = sources[side], strides[side]
+        for w in range(which.shape[0]):
+            null = np.uint8(0)
+            for at in range(PARTS * _nth(columns[w], stride) + 1, own.shape[0], stride):
+                null |= np.uint8(own[at] != 0)
+            nullable[which[w]] = null
+
+
+@njit(cache=True, nogil=True)
+def _flags(place, sources, stride, codes, out):
+    """A bit for each row; returns the number of ones. An address of 0: all are ones."""
+    out[:] = 0
+    ones = np.int64(0)
+    for i in range(codes.shape[0]):
+        code = np.uint64(codes[i])
+        address = sources[place + np.int64(code >> _SHIFT) * stride]
+        offset = np.int64(code & _MASK)
+        bit = np.uint8(1) if address == 0 else np.uint8(_bytes(address, offset + 1)[offset] != 0)
+        out[i >> 3] |= np.uint8(bit << np.uint8(i & 7))
+        ones += np.int64(bit)
+    return ones
+
+
+@njit(cache=True, nogil=True)
+def _values(kind, place, sources, stride, codes, values):
+    """Values of 4, 8 or 16 bytes; `values`: their address in the result. O(codes)."""
+    total, parts = codes.shape[0], (sources.shape[0] + stride - 1) // stride
+    longs, ints = _longs(values, 2 * total), carray(_pointer(values), total, np.int32)
+    bases = np.empty(parts, np.int64)
+    for part in range(parts):
+        bases[part] = sources[place + part * stride]
+    for i in range(total):
+        code = np.uint64(codes[i])
+        base, offset = bases[code >> _SHIFT], code & _MASK
+        if kind == NUMBER:
+            longs[i] = base + np.int64(offset)
+        elif kind == NARROW:
+            ints[i] = carray(_pointer(base), total, np.int32)[offset]
+        elif kind == DECIMAL:
+            value = _longs(base, total)[offset]
+            longs[2 * i], longs[2 * i + 1] = value, value >> 63
+        else:
+            longs[i] = _longs(base, total)[offset]
+
+
+@njit(cache=True, nogil=True)
+def gather_coded(shown, sources, strides, left, right, places, out, nulls):
+    """Write the columns of a record batch that come from both sides of a join.
+
+    shown, sources, strides: as of `may_be_null`; left, right: int32[n], codes; places: int64[all, 3], as in `gather`.
+    All read. out, nulls: as there. O(n * c).
+    """
+    begin, size = np.int64(out.ctypes.data), (left.shape[0] + 7) >> 3
+    for side in range(2):
+        which, kinds, columns = shown[side]
+        own, stride, codes = sources[side], strides[side], left if side == 0 else right
+        for w in range(which.shape[0]):
+            i, place = which[w], PARTS * _nth(columns[w], stride)
+            nulls[i] = 0
+            if places[i, 0] >= 0:
+                ones = _flags(place + 1, own, stride, codes, out[places[i, 0] : places[i, 0] + size])
+                nulls[i] = codes.shape[0] - ones
+            if kinds[w] == BITS:
+                _flags(place, own, stride, codes, out[places[i, 1] : places[i, 1] + size])
+            else:
+                _values(kinds[w], place, own, stride, codes, begin + places[i, 1])

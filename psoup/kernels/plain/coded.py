@@ -1,0 +1,39 @@
+"""Twins of `psoup.kernels.coded`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.kernels.gather import PARTS
+from psoup.kernels.paired import CODE_SHIFT
+from psoup.kernels.plain import Array
+from psoup.kernels.plain.joined import gather_at
+
+Shown = Sequence[tuple[Array, Array, Array]]
+
+
+def may_be_null(shown: Shown, sources: Sequence[Array], strides: Sequence[int], nullable: Array) -> None:
+    """See the kernel."""
+    for (which, _, columns), own, stride in zip(shown, sources, strides, strict=True):
+        nullable[which] = (own.reshape(-1, stride // PARTS, PARTS)[:, columns, 1] != 0).any(axis=0)
+
+
+def gather_coded(
+    shown: Shown,
+    sources: Sequence[Array],
+    strides: Sequence[int],
+    left: Array,
+    right: Array,
+    places: Array,
+    out: Array,
+    nulls: Array,
+) -> None:
+    """See the kernel."""
+    for own, table, stride, codes in zip(shown, sources, strides, (left, right), strict=True):
+        rows, back = np.unique(codes, return_inverse=True)
+        parts = np.arange(len(table) // stride)
+        stops = np.searchsorted(rows >> CODE_SHIFT, parts, "right")
+        offsets = (rows & ((1 << CODE_SHIFT) - 1)).astype(np.int32)
+        gather_at(*own, table, stride, offsets, stops, back, places, out, nulls)
