@@ -53,6 +53,7 @@ from benchmarks import (
     spark_backfill,
     spark_stand,
     sync,
+    sync_joins,
     tables,
     tags,
     text,
@@ -80,6 +81,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "aggregate.many": lambda run: chain(tables.aggregate_rows(run), counters.rows(run)),
     "aggregate.rank": tables.rank_rows,
     "sync": sync.rows,
+    "sync.join": sync_joins.rows,
     "search": point.rows,
     "join": lambda run: chain(
         joins.rows(run),

@@ -52,13 +52,13 @@ def rows(run: Run) -> Iterator[Row]:
 class Side:
     """The service's side, in this process: flights in a window, and replies to wants."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, select: str = "SELECT * FROM flights") -> None:
         self.soup, self.at = LocalPSoup(clock=VirtualClock(NOW)), 0
         self.ids = Ids("00000001")
         self.tokens = Tokens(MemoryStore(), self.ids.incarnation)
         self.soup.execute(create_statement("flights"))
         self.flights = load().slice(0, window + 20_000)
-        self.query = self.soup.register(f"SELECT * FROM flights BEGIN (NOW - {window} ROWS)")
+        self.query = self.soup.register(f"{select} BEGIN (NOW - {window} ROWS)")
         self.push(window + 5_000)
 
     def push(self, count: int) -> None:
