@@ -6,7 +6,8 @@
     groups    2           2           2              in the order of keys; other measures are folded as anywhere
 
 What comes is a table with a row for each clause and group, by clause, where `psoup.answer.grouped` makes one for a
-query. Measures are those of `psoup.answer.folded`.
+query; without keys all matches of a clause are one group: of measures that `psoup.answer.folded` does not fold, as
+their states have no fixed size (quantiles, DISTINCT, estimates) or depend on the parts of the rows (variance).
 """
 
 from __future__ import annotations
@@ -16,26 +17,24 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from psoup.aggregates.keys import Keys
+from psoup.aggregates.listed import Distinct
+from psoup.aggregates.listed import Gathered as Values
 from psoup.aggregates.measures import counts_rows, folding_of, rows_for, state_of
 from psoup.aggregates.state import State
-from psoup.answer.folded import can_be_folded, computed, read_by
+from psoup.answer.folded import computed, read_by
 from psoup.answer.shaped import Gathered, Shape, Shown, count_within, refuse_many, starts_of_kept
 from psoup.answer.source_rows import Reading
-from psoup.columns import Array, Column, plain
+from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
 from psoup.kernels.segments import group_within
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
+from psoup.reading import NO_LIMIT
 from psoup.results.sets import TooManyPairs
 
 Table = dict[int, Column]
 """The columns of groups, by their places."""
-
-
-def can_be_ranked(node: Aggregate) -> bool:
-    """Whether the groups of a plan are made for many queries at once."""
-    return bool(node.keys) and all(map(can_be_folded, node.measures))
 
 
 def read_of(node: Aggregate) -> list[Expr]:
@@ -49,9 +48,11 @@ def ranked(shape: Shape, node: Aggregate, gathered: Gathered, reading: Reading) 
     Raises TooManyPairs if there are more groups, or rows to be sorted or shown, than one answer may have.
     """
     errors, hidden = gathered.errors, np.zeros_like(gathered.errors)
-    if not gathered.count:
+    if not gathered.count and node.keys:
         return Shown(hidden, None, (), errors, hidden)
-    columns = gathered.columns(read_of(node))
+    refuse_many(gathered.starts, _most(node, reading))
+    read = read_of(node)
+    columns = gathered.columns(read) if gathered.count else {expr: empty_column(expr.type) for expr in read}
     count_within(list(columns.values()), gathered.starts, errors)
     starts, table = _groups(node, gathered.starts, columns, reading)
     if shape.having is not None:
@@ -73,12 +74,23 @@ def ranked(shape: Shape, node: Aggregate, gathered: Gathered, reading: Reading) 
     return Shown(np.diff(starts), None, shown, errors, hidden)
 
 
+def _most(node: Aggregate, reading: Reading) -> int:
+    """The most matches of a clause: states that list values have bounds, which an invocation by itself looks at."""
+    foldings = list(map(folding_of, node.measures))
+    most = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
+    return min(most, reading.groups.keys) if any(isinstance(folding, Distinct) for folding in foldings) else most
+
+
 def _taken(table: Table, rows: Array) -> Table:
     return {place: column.take(rows) for place, column in table.items()}
 
 
 def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
     """The table of groups, by clause and in the order of the keys, and where those of each clause start."""
+    if not node.keys:
+        clauses, counts = np.arange(len(starts)), np.diff(starts)
+        groups = np.repeat(clauses[:-1].astype(np.int32), counts)
+        return clauses, dict(enumerate(_measures(node, columns, groups, counts)))
     codes, known = _codes([columns[key] for key in node.keys], reading.groups.keys)
     only_counts = all(map(counts_rows, node.measures))
     groups = np.empty(0 if only_counts else len(codes), np.int32)

@@ -6,7 +6,7 @@
 
     places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once   `psoup.answer.together`
                      ├─ joins of two streams by a key, of one plan, all at once               `psoup.answer.joined_sets`
-                     └─ others (measures of no fixed size, other joins): one by one, as invocations
+                     └─ others (other joins, queries without WHERE): one by one, as invocations
 
 All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
 single query with too many is answered as an invocation, piece by piece.

@@ -22,7 +22,7 @@ from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_cl
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.packed import folded
-from psoup.answer.ranked import can_be_ranked, ranked, read_of
+from psoup.answer.ranked import ranked, read_of
 from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of, starts_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
 from psoup.answer.together import Together
@@ -139,8 +139,8 @@ class Asking:
             sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
             return Set(alike, known, seen, True, sets, [side_clauses(snapshot, ids, place) for place in range(2)])
         folds, shape = None if joined else folds_of(alike.plan), None if joined else shape_of(alike.plan)
-        together = folds is not None or (shape is not None and (shape.node is None or can_be_ranked(shape.node)))
-        return Set(alike, known, seen, together and bool(query.factors), folds=folds, shape=shape)
+        together = (folds is not None or shape is not None) and bool(query.factors)
+        return Set(alike, known, seen, together, folds=folds, shape=shape)
 
     def _seen(
         self,

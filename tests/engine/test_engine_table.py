@@ -40,10 +40,18 @@ RANKED = (
     ("v, t", "", (" ORDER BY v DESC, t LIMIT 2", " LIMIT 3 OFFSET 1", " ORDER BY CAST(t AS BIGINT), k LIMIT 3")),
     ("DISTINCT t, k % 2 AS m", "", ("", " ORDER BY t DESC NULLS FIRST", " LIMIT 2")),
 )
+LISTED = (
+    ("median(v) AS m, quantile_disc(t, 0.3) AS q, count(*) AS n", " HAVING median(v) > 0.4"),
+    ("count(DISTINCT t) FILTER (WHERE 1 / (k - 3) > 0) AS c, sum(DISTINCT k) AS s", " HAVING count(DISTINCT t) > 1"),
+    ("stddev_pop(v) AS s, variance(CAST(t AS BIGINT)) AS e, last(v) AS l", " ORDER BY s LIMIT 1"),
+    ("approx_count_distinct(k) AS a, approx_quantile(v, 0.5) AS q, min(DISTINCT t) AS t", " LIMIT 0"),
+)
 FORMS = [
     *[PLAIN] * 6,
     *[Form(show, ends=("", end), alone=("",)) for show, end in AGGREGATES],
     *[Form(show, group, ends, ends) for show, group, ends in RANKED],
+    *[Form(show, ends=("", end), alone=("",)) for show, end in LISTED],
+    Form("k % 3 AS m, count(DISTINCT t) AS d, median(v) AS q", " GROUP BY m", ("", " ORDER BY d DESC LIMIT 2"), ("",)),
 ]
 
 

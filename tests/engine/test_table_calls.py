@@ -31,6 +31,8 @@ def soup() -> LocalPSoup:
         "SELECT count(*) AS n, sum(v) AS s, max(a) AS most FROM s WHERE a = ? HAVING count(*) > 0",
         "SELECT v, count(*) AS n FROM s WHERE a = ? GROUP BY v HAVING count(*) > 0 ORDER BY n DESC LIMIT 2",
         "SELECT DISTINCT v FROM s WHERE a = ? ORDER BY v LIMIT 3",
+        "SELECT stddev(v) AS d, median(v) AS m FROM s WHERE a = ?",
+        "SELECT count(DISTINCT a) AS n FROM s WHERE a = ?",
     ],
 )
 def test_a_hundred_thousand_queries_take_the_calls_of_a_thousand(soup: LocalPSoup, form: str) -> None:
