@@ -81,6 +81,7 @@ class _State:
     final: bool = False
     now: dt.datetime | None = None
     sequence: int = 0
+    clock: int = 0
     moment: Moment = field(default_factory=moment)
 
 
@@ -130,7 +131,8 @@ class AnswerCopy:
         state = self._state
         if state.now is None or state.form is None or not (state.form.ages and state.form.by_clock):
             return state.now
-        self._greatest = max(self._greatest, to_micros(state.now) + elapsed(state.moment, moment()))
+        estimate = state.clock + elapsed(state.moment, moment())
+        self._greatest = max(self._greatest, to_micros(state.now), estimate)
         return from_micros(self._greatest)
 
     @property
@@ -205,7 +207,7 @@ class AnswerCopy:
             b"want": want.SerializeToString(),
             b"now": now.encode(),
             b"sequence": b"%d" % state.sequence,
-            b"clocks": json.dumps([self._greatest, *astuple(state.moment)]).encode(),
+            b"clocks": json.dumps([self._greatest, state.clock, *astuple(state.moment)]).encode(),
         }
         table = pa.table({}) if state.table is None else state.table
         sink = pa.BufferOutputStream()
@@ -223,16 +225,17 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
         told, asked = sync_pb2.Change.FromString(facts[_MARK]), sync_pb2.Want.FromString(facts[b"want"])
         now = dt.datetime.fromisoformat(facts[b"now"].decode()) if facts[b"now"] else None
         sequence = int(facts[b"sequence"])
-        greatest, *clocks = json.loads(facts[b"clocks"])
-        then = Moment(*clocks)
+        greatest, clock, *of = json.loads(facts[b"clocks"])
+        then = Moment(*of)
     except (pa.ArrowInvalid, KeyError, ValueError, TypeError, OSError, DecodeError) as problem:
         raise InvalidData(f"these bytes are no copy of an answer: {problem}") from None
     copy = AnswerCopy(
         session, told.query_id, key=asked.key, window=asked.window, accept_truncation=asked.accept_truncation
     )
     if told.token:
-        table, complete = table.replace_schema_metadata(None), told.complete
-        copy._state = _State(table, told.token, table.schema, told.form, complete, told.final, now, sequence, then)
+        table = table.replace_schema_metadata(None)
+        known = _State(table, told.token, table.schema, told.form, told.complete, told.final, now)
+        copy._state = replace(known, sequence=sequence, clock=clock, moment=then)
         copy._greatest = int(greatest)
     return copy
 
@@ -248,14 +251,12 @@ def _want(copy: AnswerCopy) -> sync_pb2.Want:
     )
 
 
-def _applied(
-    copy: AnswerCopy, change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime], sequence: int
-) -> Synced:
+def _applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
     """Bring a copy up to date by a change, all or nothing."""
-    times = [from_proto(streams[at].now) for at in change.streams if streams[at].HasField("now")]
-    now = min(times, default=None)
-    told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=sequence)
-    state = replace(told, moment=moment())
+    streams = [body.streams[at] for at in change.streams]
+    now = min([from_proto(stream.now) for stream in streams if stream.HasField("now")], default=None)
+    told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
+    state = replace(told, clock=body.clock, moment=moment())
     before = len(copy)
     if change.token:
         state = _changed(state, change)
@@ -290,7 +291,7 @@ def sync_copies(
             if outcome.WhichOneof("outcome") == "failure":
                 done[place] = replace(done[place], error=from_failure(outcome.failure))
                 continue
-            done[place] = _after(done[place], _applied(copies[place], outcome.change, body.streams, body.sequence))
+            done[place] = _after(done[place], _applied(copies[place], outcome.change, body))
             if not done[place].complete:
                 again.append(place)
         open_ = [*again, *open_[len(body.outcomes) :]]

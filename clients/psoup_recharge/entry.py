@@ -5,20 +5,29 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from psoup_client.errors import InvalidRequest
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}", re.ASCII)
-_TAKEN = re.compile(r"(store|queries|history|rows_[0-9]+|sqlite_.*)", re.ASCII | re.IGNORECASE)
+_TAKEN = re.compile(
+    r"(store|queries|history|recharges|clock|clock_now|rows_[0-9]+|sqlite_.*)", re.ASCII | re.IGNORECASE
+)
+ORDERS = ("newest", "oldest")
+_WINDOW = 1_000
+"""Characters of a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A query of a store. It is given by one of `sql`, `query_id` and `key`.
 
-    `priority`: the greatest first; `fresh`: seconds for which a copy is fresh enough, and is not asked for again.
-    `rows`: of the copy; `complete`: it is the answer as of `now`, else a part; `synced`: when it was asked for last, by
-    the clock here; `error`: what went wrong then.
+    `priority`: the greatest first, after those that are overdue; `fresh`: seconds for which a copy is fresh enough, and
+    is not asked for again; `share`: the part of a recharge's bytes that is kept for it, up to 1; `order`: which rows
+    come first if not all may come, the `newest` or the `oldest`; `window`: another window than the query's own.
+
+    `rows`: of the copy; `complete`: it is the answer as of `now`, else a part; `ages`: its rows tell the answer of
+    later, by the clock here; `synced`: when it was asked for last, by the clock here; `error`: what went wrong then.
     """
 
     name: str
@@ -27,22 +36,55 @@ class Entry:
     key: str = ""
     priority: float = 0.0
     fresh: float = 0.0
+    share: float = 0.0
+    order: str = "newest"
+    window: str = ""
     rows: int = 0
     complete: bool = False
+    ages: bool = False
     now: dt.datetime | None = None
     synced: dt.datetime | None = None
     error: str = ""
+
+    @property
+    def certainty(self) -> Literal["exact now", "as of", "partial"]:
+        """What a reader of the copy sees: the answer now of all that was known, that as of `now`, or a part of it."""
+        if not self.complete:
+            return "partial"
+        return "exact now" if self.ages else "as of"
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since it was asked for last, by the wall clock here; None before that."""
+        if self.synced is None:
+            return None
+        return max((dt.datetime.now(dt.UTC) - self.synced).total_seconds(), 0.0)
+
+    def is_fresh(self) -> bool:
+        """Whether it was asked for so lately that it need not be asked for again."""
+        if self.synced is None or not self.complete or self.error or not self.fresh:
+            return False
+        since = (dt.datetime.now(dt.UTC) - self.synced).total_seconds()
+        return 0 <= since < self.fresh  # a clock that was put back tells nothing
 
     def check(self) -> None:
         """Raise InvalidRequest unless it may be put into a store."""
         if not _NAME.fullmatch(self.name) or _TAKEN.fullmatch(self.name):
             raise InvalidRequest(
                 f"{self.name[:80]!r} is no name for a copy: a letter, then letters, digits or _, 63 at most, and not"
-                " store, queries, history, rows_… or sqlite_…, which the file has itself"
+                " store, queries, history, recharges, clock, clock_now, rows_… or sqlite_…, which the file has itself"
             )
         if bool(self.sql) + bool(self.query_id) + bool(self.key) != 1:
             raise InvalidRequest(f"{self.name}: give a statement, the ID of a query, or a key: one of them")
-        if not self.fresh >= 0:
+        if not 0 <= self.fresh < 1e12:
             raise InvalidRequest(f"{self.name}: fresh is {self.fresh}; it is a number of seconds, 0 or more")
         if not abs(self.priority) < 1e9:
             raise InvalidRequest(f"{self.name}: priority is {self.priority}; it is a number below a thousand million")
+        if not 0 <= self.share <= 1:
+            raise InvalidRequest(
+                f"{self.name}: share is {self.share}; it is a part of the budget, from 0 to 1: 0.25, say"
+            )
+        if self.order not in ORDERS:
+            raise InvalidRequest(f"{self.name}: order is {self.order[:80]!r}; it is newest or oldest")
+        if len(self.window) > _WINDOW:
+            raise InvalidRequest(f"{self.name}: window has {len(self.window):,} characters; it may have {_WINDOW:,}")

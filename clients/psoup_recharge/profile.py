@@ -3,10 +3,13 @@
 [delays]
 sql = "SELECT * FROM flights WHERE dep_delay > 60 BEGIN (NOW - 1 DAY)"
 priority = 10
-fresh = 900            # seconds
+fresh = 900                       # seconds, or a text with a unit: "15min"
+share = 0.5                       # of the bytes of a recharge are kept for it
+order = "oldest"                  # rows come first, if not all may come; else the newest
 
 [alerts]
-key = "alerts/u7"      # or id = "q-7f3a91c2-12"
+key = "alerts/u7"                 # or id = "q-7f3a91c2-12"
+window = "BEGIN (NOW - 1 HOUR)"   # instead of the query's own
 """
 
 from __future__ import annotations
@@ -17,39 +20,61 @@ from typing import Any
 
 from psoup_client.errors import InvalidRequest
 from psoup_recharge.entry import Entry
+from psoup_recharge.quantities import read_seconds
 
-_FIELDS: dict[str, tuple[str, type | tuple[type, ...]]] = {
-    "sql": ("sql", str),
-    "id": ("query_id", str),
-    "key": ("key", str),
-    "priority": ("priority", (int, float)),
-    "fresh": ("fresh", (int, float)),
+_TEXT: tuple[type, ...] = (str,)
+_NUMBER: tuple[type, ...] = (int, float)
+_FIELDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "sql": ("sql", _TEXT),
+    "id": ("query_id", _TEXT),
+    "key": ("key", _TEXT),
+    "priority": ("priority", _NUMBER),
+    "fresh": ("fresh", (*_NUMBER, str)),
+    "share": ("share", _NUMBER),
+    "order": ("order", _TEXT),
+    "window": ("window", _TEXT),
 }
+_KINDS = {_TEXT: "a text", _NUMBER: "a number"}
 _BYTES = 1024 * 1024
 
 
 def read_profile(path: str | Path) -> list[Entry]:
-    """Read the entries of a profile, in its order. Raises InvalidRequest that names the entry; OSError."""
+    """Read the entries of a profile, in its order. Raises InvalidRequest that names file, entry and value; OSError."""
     with open(path, "rb") as file:
         content = file.read(_BYTES + 1)
     if len(content) > _BYTES:
         raise InvalidRequest(f"{path} has more than {_BYTES:,} bytes: it is no profile")
     try:
         tables = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidRequest(f"{path} is no TOML: {problem}") from None
-    return [_entry(name, table) for name, table in tables.items()]
+    seen = dict[str, str]()
+    for name in tables:
+        if seen.setdefault(name.lower(), name) != name:
+            raise InvalidRequest(f"{path}: [{name}] and [{seen[name.lower()]}] differ in case only; rename one of them")
+    try:
+        return [_entry(name, table) for name, table in tables.items()]
+    except InvalidRequest as problem:
+        raise InvalidRequest(f"{path}: {problem}") from None
 
 
 def _entry(name: str, table: Any) -> Entry:
     if not isinstance(table, dict):
-        raise InvalidRequest(f'{name}: a profile has a table for each query: [{name}], then sql = "…"')
+        raise InvalidRequest(f'{name[:80]}: a profile has a table for each query: [{name[:80]}], then sql = "…"')
+    wished = dict[str, Any]()
     for field, value in table.items():
         if field not in _FIELDS:
-            raise InvalidRequest(f"{name}: {field[:80]!r} is not known; an entry has {', '.join(_FIELDS)}")
-        if not isinstance(value, _FIELDS[field][1]) or isinstance(value, bool):
-            kind = "a text" if _FIELDS[field][1] is str else "a number"
-            raise InvalidRequest(f"{name}: {field} is {value!r}; it must be {kind}")
-    entry = Entry(name, **{_FIELDS[field][0]: value for field, value in table.items()})
+            raise InvalidRequest(f"[{name}]: {field[:80]!r} is not known; an entry has {', '.join(_FIELDS)}")
+        wish, kinds = _FIELDS[field]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            kind = _KINDS.get(kinds, 'seconds, or a text with a unit, as "15min"')
+            raise InvalidRequest(f"[{name}]: {field} is {str(value)[:80]}; it must be {kind}")
+        wished[wish] = value
+    if isinstance(wished.get("fresh"), str):
+        try:
+            wished["fresh"] = read_seconds(wished["fresh"])
+        except ValueError as problem:
+            raise InvalidRequest(f"[{name}]: fresh is {problem}") from None
+    entry = Entry(name, **wished)
     entry.check()
     return entry

@@ -7,7 +7,6 @@ due, greatest priority first ── wants with tokens ──> Sync ──> chang
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,23 +14,23 @@ from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS, changes
-from psoup_client.errors import DeadlineExceeded, NotFound, PSoupError, from_failure
+from psoup_client.errors import DeadlineExceeded, InvalidRequest, NotFound, PSoupError, from_failure
 from psoup_proto.v1 import sync_pb2
+from psoup_recharge.budget import Budget
 from psoup_recharge.entry import Entry
 
 if TYPE_CHECKING:
     from psoup_recharge.store import Store
 
 _WANTS = 200
-_REPLY_BYTES = 256 * 1024
-"""Bytes of rows in a reply: small ones reach the store one by one, also over a slow line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recharged:
     """What became of one copy: rows that `came` and that are `gone`, `size` bytes. `complete`: it is the answer now.
 
-    `asked` is false if bytes or seconds were spent before its turn. `reset`: why its rows of before were forgotten.
+    `asked` is false if bytes or seconds were spent before its turn. `left`: rows, or more, that had no room. `reset`:
+    why its rows of before were forgotten.
     """
 
     name: str
@@ -39,6 +38,7 @@ class Recharged:
     came: int = 0
     gone: int = 0
     size: int = 0
+    left: int = 0
     complete: bool = False
     reset: str = ""
     error: PSoupError | None = None
@@ -46,66 +46,112 @@ class Recharged:
 
 @dataclass(frozen=True, slots=True)
 class Recharge:
-    """What a recharge did. `received`: bytes; `fresh`: names that were fresh enough."""
+    """What a recharge did. `received`: bytes; `fresh`: names that were fresh enough.
+
+    `why` copies were left out: `bytes` or `time` were spent; "" if none was.
+    """
 
     copies: tuple[Recharged, ...]
     received: int
     seconds: float
     fresh: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def unfinished(self) -> list[Recharged]:
+        """What became of copies that were not asked for, or are not complete, as bytes or seconds were spent."""
+        return [copy for copy in self.copies if copy.error is None and not copy.complete]
 
     @property
     def left_out(self) -> list[str]:
-        """The names of copies that were not asked for, or are not complete, as bytes or seconds were spent."""
-        return [copy.name for copy in self.copies if copy.error is None and not copy.complete]
+        """The names of those."""
+        return [copy.name for copy in self.unfinished]
+
+
+class Round:
+    """One recharge of some copies: those that were asked for, what became of each, and what is left to do."""
+
+    def __init__(self, store: Store, client: Client, budget: Budget, due: Sequence[Entry]) -> None:
+        self._store, self._client, self._budget = store, client, budget
+        self._due = list(due)
+        self._registered = set[str]()
+        self.done = {entry.name: Recharged(entry.name) for entry in due}
+
+    def run(self) -> str:
+        """Bring the copies up to date; returns what was spent before all of them were."""
+        self._budget.share_out(self._due)
+        later = self._pass(self._due)
+        self._budget.share_in()
+        self._pass(later)
+        return self._budget.why_spent if any(self._is_open(copy) for copy in self.done.values()) else ""
+
+    def _pass(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Ask for copies until they are complete, or their parts of the bytes are spent; returns those that are not."""
+        open_, later = list(entries), list[Entry]()
+        while open_ and not self._budget.why_spent:
+            later += [entry for entry in open_ if not self._budget.part_of(entry)]
+            some = [entry for entry in open_ if self._budget.part_of(entry)]
+            if not some:
+                return later
+            try:
+                answered, again = self._ask(some[:_WANTS])
+            except DeadlineExceeded:
+                if self._budget.max_seconds is None:
+                    raise
+                break
+            open_ = [*again, *some[answered:]]
+        return [*later, *open_]
+
+    def _ask(self, some: Sequence[Entry]) -> tuple[int, list[Entry]]:
+        """Ask once; returns for how many of the first there was an answer, and which of them are to be asked again."""
+        budget, begun = self._budget, time.monotonic()
+        wants = [self._want(entry) for entry in some]
+        body, size = changes(self._client, wants, budget.room, timeout=budget.seconds_left)
+        filled = body.ByteSize()
+        budget.note_reply(sum(want.ByteSize() for want in wants), size, filled, time.monotonic() - begun)
+        again = list[Entry]()
+        for entry, want, outcome in zip(some, wants, body.outcomes, strict=False):
+            part = size * outcome.ByteSize() // max(filled, 1)
+            budget.spend(entry, part)
+            after = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
+            if after.error is not None and after.error.reason == "ANSWER_TOO_LARGE" and budget.widen():
+                after = Recharged(entry.name, asked=True)
+            self.done[entry.name] = _after(self.done[entry.name], replace(after, size=part))
+            if self._is_open(after):
+                again.append(entry)
+        return len(body.outcomes), again
+
+    def _want(self, entry: Entry) -> sync_pb2.Want:
+        want, part = self._store.want(entry), self._budget.part_of(entry)
+        if part > 0:
+            want.max_bytes = min(part, 2**31 - 1)
+        return want
+
+    @staticmethod
+    def _is_open(copy: Recharged) -> bool:
+        return copy.error is None and not copy.complete
 
 
 def recharge(
     store: Store, client: Client, *, max_bytes: int | None, max_seconds: float | None, only: Sequence[str]
 ) -> Recharge:
     """Bring the copies of a store up to date; see `Store.recharge`."""
-    started, received = time.monotonic(), 0
+    budget = Budget(max_bytes, max_seconds)
     wanted = [store.entry(name) for name in only] if only else store.entries()
-    due = [entry for entry in wanted if only or not _is_fresh(entry)]
-    done = {entry.name: Recharged(entry.name) for entry in due}
-    open_, registered = list(due), set[str]()
-    while open_ and (max_bytes is None or received < max_bytes):
-        left = None if max_seconds is None else max_seconds - (time.monotonic() - started)
-        if left is not None and left <= 0:
-            break
-        room = _REPLY_BYTES if max_bytes is None else min(max_bytes - received, _REPLY_BYTES)
-        some = open_[:_WANTS]
-        wants = [store.want(entry) for entry in some]
-        try:
-            body, size = changes(client, wants, room, timeout=left)
-        except DeadlineExceeded:
-            if left is None:
-                raise
-            break
-        received += size
-        again = list[Entry]()
-        for entry, want, outcome in zip(some, wants, body.outcomes, strict=False):
-            share = size * outcome.ByteSize() // max(body.ByteSize(), 1)
-            after = _applied(store, client, entry, want, outcome, body.streams, registered)
-            done[entry.name] = _after(done[entry.name], replace(after, size=share))
-            if after.error is None and not after.complete:
-                again.append(entry)
-        open_ = [*again, *open_[len(body.outcomes) :]]
-    for entry in due:
-        told = done[entry.name]
-        if told.asked:
-            store.note(
-                entry, told.size, told.came, told.gone, told.reset, "" if told.error is None else str(told.error)
-            )
-    fresh = tuple(entry.name for entry in wanted if entry.name not in done)
-    return Recharge(tuple(done.values()), received, time.monotonic() - started, fresh)
-
-
-def _is_fresh(entry: Entry) -> bool:
-    """Whether a copy was synchronised so lately that it need not be asked for."""
-    if entry.synced is None or not entry.complete or entry.error or not entry.fresh:
-        return False
-    age = (dt.datetime.now(dt.UTC) - entry.synced).total_seconds()
-    return 0 <= age < entry.fresh  # a clock that was put back tells nothing
+    due = [entry for entry in wanted if only or not entry.is_fresh()]
+    fresh = tuple(entry.name for entry in wanted if entry not in due)
+    round_ = Round(store, client, budget, due)
+    why = ""
+    try:
+        why = round_.run()
+    except PSoupError as problem:
+        why = problem.reason
+        raise
+    finally:
+        told = Recharge(tuple(round_.done.values()), budget.received, budget.seconds, fresh, why)
+        if due:
+            store.note(told, budget.sent)
+    return told
 
 
 def _applied(
@@ -114,14 +160,13 @@ def _applied(
     entry: Entry,
     want: sync_pb2.Want,
     outcome: sync_pb2.SyncOutcome,
-    streams: Sequence[sync_pb2.StreamTime],
+    body: sync_pb2.SyncBody,
     registered: set[str],
 ) -> Recharged:
     """Apply one outcome. A statement whose query is gone, or was never there, is registered, once, and asked again."""
     if outcome.WhichOneof("outcome") == "failure":
         error = from_failure(outcome.failure)
-        lost = isinstance(error, NotFound) or error.reason == "TOKEN_INVALID"
-        if lost and want.token:
+        if want.token and isinstance(error, NotFound | InvalidRequest):  # as after a restore: ask by the key, or the ID
             store.start_anew(entry)
             return Recharged(entry.name, asked=True)
         if isinstance(error, NotFound) and entry.sql and entry.name not in registered:
@@ -133,11 +178,11 @@ def _applied(
             return Recharged(entry.name, asked=True)
         return Recharged(entry.name, asked=True, error=error)
     change = outcome.change
-    gone = store.apply(entry, want, change, streams)
+    gone = store.apply(entry, want, change, body.streams, body.clock)
     if gone is None:  # another process was faster: ask with the token that is there now
         return Recharged(entry.name, asked=True)
     reset = REASONS.get(change.reset, "other")
-    return Recharged(entry.name, True, change.rows, gone, 0, change.complete, reset)
+    return Recharged(entry.name, True, change.rows, gone, 0, change.rows_left, change.complete, reset)
 
 
 def _after(first: Recharged, later: Recharged) -> Recharged:

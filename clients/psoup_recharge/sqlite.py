@@ -15,7 +15,7 @@ _BUSY_MS = 10_000
 
 
 class StoreError(PSoupError):
-    """The file cannot be used: it is no store, is of another format, damaged, read-only, or its disk is full."""
+    """The file cannot be used: it is not a store, of another format, damaged, read-only, gone, or its disk is full."""
 
     reason = "STORE"
 
@@ -25,6 +25,7 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file: tuple[int, int] | None = None
         with self.explained():
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(_BUSY_MS)
@@ -37,6 +38,16 @@ class File:
         """Run statements; returns the rows of the last."""
         with self.explained():
             return self._db.execute(sql, values).fetchall()
+
+    def try_run(self, sql: str, *values: Any) -> None:
+        """Run a statement that may as well not be run: where the file is read-only, or another program writes to it."""
+        self._db.set_busy_timeout(0)
+        try:
+            self.run(sql, *values)
+        except StoreError:
+            pass
+        finally:
+            self._db.set_busy_timeout(_BUSY_MS)
 
     def run_many(self, sql: str, rows: Iterator[tuple[Any, ...]]) -> None:
         """Run a statement for each row of values."""
@@ -72,12 +83,24 @@ class File:
         with self.explained():
             self._db.execute("BEGIN IMMEDIATE")
             try:
+                self._check_place()
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    def _check_place(self) -> None:
+        """Refuse to write to a file that has no name any more: SQLite would, and all of it would be lost."""
+        try:
+            of = self.path.stat()
+            found = of.st_dev, of.st_ino
+        except OSError:
+            found = None
+        self._file = self._file or found
+        if found is None or found != self._file:
+            raise StoreError(f"{self.path} was removed, or is another file by now; nothing was changed: open it again")
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -96,6 +119,7 @@ def _why(problem: apsw.Error) -> str:
         apsw.FullError: "the disk is full; nothing was changed",
         apsw.ReadOnlyError: "it cannot be written; nothing was changed",
         apsw.BusyError: "another program is writing to it; try again",
+        apsw.IOError: "the disk failed, or has no more room; nothing was changed",
         apsw.CantOpenError: "it cannot be opened; is there such a folder, and may you write to it?",
         apsw.ConnectionClosedError: "it is closed",
     }

@@ -1,9 +1,8 @@
 """The store: copies of answers in one SQLite file, which any tool for SQLite can read.
 
-    store      what the file is
     queries    the queries that are kept, with the token of each
     rows_3     the rows of the third, by tuple ID or, of groups and the like, by place
-    delays     a view of them, in the order of the answer, as people read it
+    delays     a view of them, in the order of the answer, as people read it; rows that have left since are hidden
     history    what each recharge brought
 
 A change is one transaction: rows and token together, and only if the token is still the one that the change was asked
@@ -13,7 +12,6 @@ with. So a process that is killed, a full disk, or two processes on one file lea
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,10 +25,14 @@ from psoup_client import Client
 from psoup_client.copies import hidden_columns
 from psoup_client.errors import NotFound
 from psoup_client.json_columns import from_json
+from psoup_client.moments import moment
 from psoup_client.places import positions
-from psoup_client.times import from_proto
+from psoup_client.times import from_micros, from_proto
 from psoup_proto.v1 import sync_pb2
+from psoup_recharge import ledger
+from psoup_recharge.clock import look, set_clock
 from psoup_recharge.entry import Entry
+from psoup_recharge.format import prepare
 from psoup_recharge.rounds import Recharge, recharge
 from psoup_recharge.sqlite import File, StoreError
 from psoup_recharge.tables import (
@@ -42,27 +44,9 @@ from psoup_recharge.tables import (
     order_of,
     schema_of,
     shown_columns,
+    still_there,
 )
 from psoup_recharge.values import to_arrow, to_sqlite
-
-_FORMAT = 1
-_APPLICATION = 0x50536F70
-"""`PSop`: the application ID in the header of the file."""
-_HISTORY = 10_000
-"""Lines of history that are kept."""
-
-_TABLES = """
-CREATE TABLE store (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE queries (
-    number INTEGER PRIMARY KEY, name TEXT UNIQUE COLLATE NOCASE NOT NULL, sql TEXT NOT NULL, query_id TEXT NOT NULL,
-    key TEXT NOT NULL, priority REAL NOT NULL, fresh REAL NOT NULL, token BLOB NOT NULL DEFAULT x'',
-    form BLOB, complete INTEGER NOT NULL DEFAULT 0, now TEXT, synced REAL, error TEXT NOT NULL DEFAULT ''
-) STRICT;
-CREATE TABLE history (
-    at TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL, came INTEGER NOT NULL, gone INTEGER NOT NULL,
-    reset TEXT NOT NULL, error TEXT NOT NULL
-) STRICT;
-"""
 
 
 class Store:
@@ -73,7 +57,7 @@ class Store:
         self.path = Path(path)
         self._file = File(self.path)
         try:
-            self._prepare()
+            prepare(self._file)
         except BaseException:
             self._file.close()
             raise
@@ -94,14 +78,25 @@ class Store:
     # Entries ------------------------------------------------------------------------------------------------
 
     def add(
-        self, name: str, *, sql: str = "", query_id: str = "", key: str = "", priority: float = 0.0, fresh: float = 0.0
+        self,
+        name: str,
+        *,
+        sql: str = "",
+        query_id: str = "",
+        key: str = "",
+        priority: float = 0.0,
+        fresh: float = 0.0,
+        share: float = 0.0,
+        order: str = "newest",
+        window: str = "",
     ) -> Entry:
         """Keep a query: of a statement, which the first recharge registers, or one that stands, by its ID or its key.
 
-        Adding it again changes priority and freshness; with another statement, ID or key the copy begins anew. Raises
-        InvalidRequest for a name that cannot be taken.
+        The others are as in `Entry`. Adding it again changes them; with another statement, ID or key the copy begins
+        anew. Raises InvalidRequest for a name or a value that cannot be taken.
         """
-        self.adopt([Entry(name, sql, query_id, key, float(priority), float(fresh))])
+        wishes = float(priority), float(fresh), float(share), order, window
+        self.adopt([Entry(name, sql, query_id, key, *wishes)])
         return self.entry(name)
 
     def adopt(self, entries: Sequence[Entry]) -> None:
@@ -112,13 +107,13 @@ class Store:
             for entry in entries:
                 own = (entry.sql, entry.query_id, entry.key)
                 known = self._find(entry.name)
-                if known is not None and (known.sql, known.query_id, known.key) == own:
-                    change = "UPDATE queries SET priority = ?, fresh = ? WHERE name = ?"
-                    self._file.run(change, entry.priority, entry.fresh, entry.name)
-                else:
+                if known is None or (known.sql, known.query_id, known.key) != own:
                     self._drop(entry.name)
-                    insert = "INSERT INTO queries (name, sql, query_id, key, priority, fresh) VALUES (?, ?, ?, ?, ?, ?)"
-                    self._file.run(insert, entry.name, *own, entry.priority, entry.fresh)
+                    insert = "INSERT INTO queries (name, sql, query_id, key, priority, fresh) VALUES (?, ?, ?, ?, 0, 0)"
+                    self._file.run(insert, entry.name, *own)
+                wishes = entry.priority, entry.fresh, entry.share, entry.order, entry.window
+                change = 'priority = ?, fresh = ?, share = ?, "order" = ?, "window" = ?'
+                self._file.run(f"UPDATE queries SET {change} WHERE name = ?", *wishes, entry.name)
 
     def forget(self, name: str, client: Client | None = None) -> None:
         """Drop a copy. With a `client`, unregister its query as well, if this store registered it. Raises NotFound."""
@@ -132,7 +127,8 @@ class Store:
     def entries(self) -> list[Entry]:
         """All entries, in the order in which they are recharged."""
         names = self._file.run("SELECT name FROM queries ORDER BY priority DESC, number")
-        return [entry for (name,) in names if (entry := self._find(name)) is not None]
+        entries = [entry for (name,) in names if (entry := self._find(name)) is not None]
+        return sorted(entries, key=lambda entry: not entry.fresh or entry.is_fresh())  # those that are overdue first
 
     def entry(self, name: str) -> Entry:
         """The entry of a name, in any case. Raises NotFound."""
@@ -154,14 +150,16 @@ class Store:
     def read(self, name: str) -> pa.Table:
         """The rows of a copy, in the order of the answer, as an Arrow table of exact values; no network is used.
 
-        Raises NotFound; StoreError before its first recharge.
+        Rows that have left a sliding window since the last recharge, by the clock here, are hidden; `Entry.certainty`
+        says what it is then. Raises NotFound; StoreError before its first recharge.
         """
         number, form = self._form(self.entry(name).name)
         if form is None:
             raise StoreError(f"nothing has come for {name!r} yet: recharge it first")
         schema, places = shown_columns(form)
-        columns = ", ".join([f"c{place}" for place in places])
-        rows = self._file.run(f"SELECT {columns} FROM rows_{number} ORDER BY {order_of(form)}")
+        columns, now = ", ".join([f"c{place}" for place in places]), look(self._file, moment())[0]
+        rows_of = f"rows_{number}{still_there(form, 'NULL' if now is None else str(now))}"
+        rows = self._file.run(f"SELECT {columns} FROM {rows_of} ORDER BY {order_of(form)}")
         values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
         arrays = [to_arrow(list(of), field.type) for of, field in zip(values, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -171,13 +169,26 @@ class Store:
 
         Raises InvalidRequest for anything that it does not understand, or that would change the file.
         """
+        look(self._file, moment())
         return self._file.select(sql)
 
+    def now(self) -> tuple[dt.datetime | None, float]:
+        """What NOW is at the service by the clocks here, and by how many seconds the wall clock was set since then.
+
+        None before the first recharge. NOW does not go back until the next one.
+        """
+        now, stepped = look(self._file, moment())
+        return None if now is None else from_micros(now), stepped / 1e6
+
     def history(self, rows: int = 100) -> list[dict[str, Any]]:
-        """The latest lines of history, the newest first: at, name, bytes, came, gone, reset, error."""
-        names = ("at", "name", "bytes", "came", "gone", "reset", "error")
-        found = self._file.run(f"SELECT {', '.join(names)} FROM history ORDER BY rowid DESC LIMIT ?", rows)
-        return [dict(zip(names, row, strict=True)) for row in found]
+        """The latest lines about copies, the newest first: at, name, bytes, came, gone, reset, error."""
+        return ledger.history(self._file, rows)
+
+    def recharges(self, rows: int = 100) -> list[dict[str, Any]]:
+        """The latest recharges, the newest first: at, seconds, bytes `sent` and `received`, rows that came and left,
+        and which copies were left out, and why: `bytes`, `time`, or an error.
+        """
+        return ledger.recharges(self._file, rows)
 
     def recharge(
         self,
@@ -187,10 +198,11 @@ class Store:
         max_seconds: float | None = None,
         only: Sequence[str] = (),
     ) -> Recharge:
-        """Bring copies up to date, those of the greatest priority first, within limits; `only`: of some names.
+        """Bring copies up to date, those that are overdue and of the greatest priority first, within limits.
 
-        Copies that are fresh enough are left out, unless they are named. What is wrong with a query is in its outcome,
-        and its copy stays as it was. Raises Unavailable and the like if the service cannot be reached.
+        `only`: of some names. Copies that are fresh enough are left out, unless they are named. Of `max_bytes` each
+        copy with a share has at least that, and what it leaves is for the others. What is wrong with a query is in its
+        outcome, and its copy stays as it was. Raises Unavailable and the like if the service cannot be reached.
         """
         return recharge(self, client, max_bytes=max_bytes, max_seconds=max_seconds, only=only)
 
@@ -199,20 +211,26 @@ class Store:
     def want(self, entry: Entry) -> sync_pb2.Want:
         """What is asked for a copy: a token names the query."""
         ((token,),) = self._file.run("SELECT token FROM queries WHERE name = ?", entry.name)
-        if token:
-            return sync_pb2.Want(token=token)
-        return sync_pb2.Want(query_id=entry.query_id, key=self.key_of(entry))
+        want = sync_pb2.Want(token=token, window=entry.window, oldest_first=entry.order == "oldest")
+        if not token:
+            want.query_id, want.key = entry.query_id, self.key_of(entry)
+        return want
 
     def start_anew(self, entry: Entry) -> None:
         """Forget the token of a copy, whose rows stay until the next change."""
         self._file.run("UPDATE queries SET token = x'' WHERE name = ?", entry.name)
 
     def apply(
-        self, entry: Entry, asked: sync_pb2.Want, change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime]
+        self,
+        entry: Entry,
+        asked: sync_pb2.Want,
+        change: sync_pb2.Change,
+        streams: Sequence[sync_pb2.StreamTime],
+        clock: int = 0,
     ) -> int | None:
         """Make a change of a copy: rows and token, in one transaction; returns how many rows left.
 
-        None: nothing was done, as the copy has another token by now.
+        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has another token by now.
         """
         times = [from_proto(streams[at].now) for at in change.streams if streams[at].HasField("now")]
         now = min(times).isoformat() if times else None
@@ -235,48 +253,44 @@ class Store:
                 self._file.run(update, change.token, form.SerializeToString(), number)
             update = "UPDATE queries SET complete = ?, now = ?, synced = ?, error = '' WHERE number = ?"
             self._file.run(update, int(change.complete), now, time.time(), number)
+            if clock:
+                set_clock(self._file, clock, moment())
         return gone
 
-    def note(self, entry: Entry, size: int, came: int, gone: int, reset: str, error: str) -> None:
-        """Write a line of history, and the error of the entry."""
-        at = dt.datetime.now(dt.UTC).isoformat()
+    def note(self, told: Recharge, sent: int) -> None:
+        """Write what a recharge has done: the history, and the errors of the entries."""
+        asked = [copy for copy in told.copies if copy.asked]
         with self._file.changing():
-            line = (at, entry.name, size, came, gone, reset, error)
-            self._file.run("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?)", *line)
-            self._file.run("DELETE FROM history WHERE rowid <= (SELECT max(rowid) FROM history) - ?", _HISTORY)
-            self._file.run("UPDATE queries SET error = ? WHERE name = ?", error, entry.name)
+            for copy in asked:
+                error = "" if copy.error is None else str(copy.error)
+                ledger.note_copy(self._file, copy.name, copy.size, copy.came, copy.gone, copy.reset, error)
+                self._file.run("UPDATE queries SET error = ? WHERE name = ?", error, copy.name)
+            came, gone = (sum(of) for of in ([copy.came for copy in asked], [copy.gone for copy in asked]))
+            left = " ".join(told.left_out)
+            ledger.note_recharge(self._file, told.seconds, sent, told.received, came, gone, left, told.why)
 
     # Inside -------------------------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        """Make the tables of a new file; refuse a file that is something else."""
-        with self._file.changing():
-            ((version,),) = self._file.run("PRAGMA user_version")
-            ((application,),) = self._file.run("PRAGMA application_id")
-            ((tables,),) = self._file.run("SELECT count(*) FROM sqlite_schema")
-            if not tables and not version:
-                self._file.run(_TABLES)
-                self._file.run(f"PRAGMA application_id = {_APPLICATION}")
-                self._file.run(f"PRAGMA user_version = {_FORMAT}")
-                self._file.run("INSERT INTO store VALUES ('id', ?)", secrets.token_hex(8))
-            elif application != _APPLICATION:
-                raise StoreError(f"{self.path} is a SQLite file of something else; choose another place for the store")
-            elif version != _FORMAT:
-                raise StoreError(f"{self.path} has format {version}, and this program reads {_FORMAT}; upgrade psoup")
-
     def _find(self, name: str) -> Entry | None:
         row = self._file.run(
-            "SELECT number, name, sql, query_id, key, priority, fresh, form IS NOT NULL, complete, now, synced, error"
-            " FROM queries WHERE name = ?",
+            'SELECT name, sql, query_id, key, priority, fresh, share, "order", "window",'
+            " number, form, complete, now, synced, error FROM queries WHERE name = ?",
             name,
         )
         if not row:
             return None
-        number, named, sql, query_id, key, priority, fresh, has_rows, complete, now, synced, error = row[0]
-        rows = self._rows(number) if has_rows else 0
-        then = None if synced is None else dt.datetime.fromtimestamp(synced, dt.UTC)
-        instant = None if now is None else dt.datetime.fromisoformat(now)
-        return Entry(named, sql, query_id, key, priority, fresh, rows, bool(complete), instant, then, error)
+        named, sql, query_id, key, priority, fresh, share, order, window, number, *known = row[0]
+        stored, complete, now, synced, error = known
+        form = sync_pb2.CopyForm.FromString(stored or b"")
+        return Entry(
+            *(named, sql, query_id, key, priority, fresh, share, order, window),
+            rows=0 if stored is None else self._rows(number),
+            complete=bool(complete),
+            ages=form.ages and form.by_clock,
+            now=None if now is None else dt.datetime.fromisoformat(now),
+            synced=None if synced is None else dt.datetime.fromtimestamp(synced, dt.UTC),
+            error=error,
+        )
 
     def _rows(self, number: int) -> int:
         ((rows,),) = self._file.run(f"SELECT count(*) FROM rows_{number}")

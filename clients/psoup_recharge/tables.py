@@ -33,7 +33,19 @@ def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
     visible, places = shown_columns(form)
     pairs = zip(places, visible, strict=True)
     outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(field.name)}" for place, field in pairs]
-    return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM rows_{number} ORDER BY {order_of(form)}'
+    rows = f"rows_{number}{still_there(form, '(SELECT now FROM clock_now)')}"
+    return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM {rows} ORDER BY {order_of(form)}'
+
+
+def still_there(form: sync_pb2.CopyForm, now: str) -> str:
+    """The condition by which rows that have left a sliding window since are hidden; none if they do not tell that.
+
+    `now`: what NOW is, in microseconds; NULL if that is not known.
+    """
+    if not (form.ages and form.by_clock and form.HasField("width")):
+        return ""
+    time = f"c{hidden_columns(form) - 1}"
+    return f" WHERE {time} >= coalesce({now} - {form.width}, {time})"
 
 
 def schema_of(form: sync_pb2.CopyForm) -> pa.Schema:

@@ -30,14 +30,23 @@ def test_copies_are_kept_in_a_file(psoup: Psoup, filled: str, monkeypatch: pytes
     assert [json.loads(line)["name"] for line in again.out.splitlines()] == ["all_rows"]
     assert "fresh enough: number" in again.err
     monkeypatch.setenv("PSOUP_ADDRESS", "127.0.0.1:1")  # nothing is there
-    count = len(rows_of(psoup("recharge", "show", "ALL_rows").out))
-    assert count > 0
+    shown = psoup("recharge", "show", "ALL_rows")
+    count = len(rows_of(shown.out))
+    assert count > 0 and f"{count} rows, as of 2024-05-01 14:00:00Z, " in shown.err and " ago." in shown.err
     assert json.loads(psoup("recharge", "show", "number", "--json").out) == {"n": count}
     assert rows_of(psoup("recharge", "show", "--sql", "SELECT count(*) AS n FROM all_rows").out) == [{"n": str(count)}]
     listed = [json.loads(line) for line in psoup("recharge", "status", "--json").out.splitlines()]
-    assert [(row["name"], row["rows"], row["complete"]) for row in listed] == [
-        ("number", 1, True),
-        ("all_rows", count, True),
+    assert [(row["name"], row["rows"], row["certainty"], row["clock_set"]) for row in listed] == [
+        ("number", 1, "as of", 0),
+        ("all_rows", count, "as of", 0),
+    ]
+    assert all(0 <= row["age"] < 900 and row["estimated_now"] for row in listed)
+    lines = [json.loads(line) for line in psoup("recharge", "history", "--json").out.splitlines()]
+    assert [(line["left_out"], line["why"]) for line in lines] == [("", ""), ("", "")]
+    assert [row["name"] for row in rows_of(psoup("recharge", "history", "--copies").out)] == [
+        "all_rows",
+        "all_rows",
+        "number",
     ]
     assert psoup("recharge").code == 3, "no service"
     assert "its query stands" in psoup("recharge", "forget", "number", "--keep-query").err
@@ -53,6 +62,9 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
     for arguments, code, what in (
         (["--budget", "12 parsecs"], 2, "no number of bytes"),
         (["--max-time", "soon"], 2, "no span of time"),
+        (["add", "a", "SELECT 1", "--fresh", "often"], 2, "--fresh is 'often', no span of time: 10s"),
+        (["add", "a", "SELECT 1", "--share", "2"], 1, "share is 2.0; it is a part of the budget"),
+        (["add", "a", "SELECT 1", "--order", "best"], 1, "it is newest or oldest"),
         (["--only", "missing"], 4, "keeps no query 'missing'"),
         (["add", "1a", "SELECT 1"], 1, "no name for a copy"),
         (["add", "a"], 1, "one of them"),
@@ -69,3 +81,8 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
     profile.write_text(f'[more]\nsql = "SELECT * FROM {filled} LIMIT 1 BEGIN (START)"\npriority = 7\n')
     assert rows_of(psoup("recharge", "--profile", str(profile)).out)[0]["name"] == "more"
     assert "unregistered" in psoup("recharge", "forget", "good").err
+    psoup(
+        "recharge", "add", "large", f"SELECT *, _id FROM {filled} BEGIN (START)", "--share", "0.5", "--order", "oldest"
+    )
+    err = psoup("recharge", "--budget", "60B").err
+    assert "the bytes were spent, left for next time: " in err and "large" in err

@@ -13,7 +13,7 @@ import pytest
 from psoup_client import Client, InvalidRequest, NotFound
 from psoup_client.copies import changes
 from psoup_proto.v1 import sync_pb2
-from psoup_recharge import Entry, Store, StoreError, read_profile
+from psoup_recharge import Store, StoreError
 
 MakeStream = Callable[[str], str]
 COLUMNS = "(b BOOLEAN, n BIGINT, x DOUBLE, d DECIMAL(18, 4), t TEXT, at TIMESTAMP, day DATE)"
@@ -204,27 +204,3 @@ def test_what_is_no_store_is_refused(tmp_path: Path, store: Store) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.entries()
-
-
-def test_profiles_are_read(tmp_path: Path, store: Store) -> None:
-    path = tmp_path / "profile.toml"
-    path.write_text('[one]\nsql = "SELECT 1"\npriority = 3\nfresh = 1.5\n[two]\nid = "q-0-1"\n[three]\nkey = "k"\n')
-    entries = read_profile(path)
-    wanted = [Entry("one", "SELECT 1", priority=3, fresh=1.5), Entry("two", query_id="q-0-1"), Entry("three", key="k")]
-    assert entries == wanted
-    store.adopt(entries)
-    assert [entry.name for entry in store.entries()] == ["one", "two", "three"]
-    for text, what in (
-        ("one = 3", "a table for each query"),
-        ('[one]\nsql = "x"\nkey = "k"', "one of them"),
-        ("[one]", "one of them"),
-        ('[one]\nsgl = "x"', "'sgl' is not known"),
-        ("[one]\nsql = 3", "must be a text"),
-        ('[one]\nsql = "x"\npriority = true', "must be a number"),
-        ('[one]\nsql = "x"\nfresh = -1', "0 or more"),
-        ('[one]\nsql = "x"\nfresh = nan', "0 or more"),
-        ("[one", "no TOML"),
-    ):
-        path.write_text(text)
-        with pytest.raises(InvalidRequest, match=what):
-            read_profile(path)

@@ -1,51 +1,38 @@
-"""psoup recharge: copies of answers in a SQLite file, brought up to date within limits; add, forget, show, status."""
+"""psoup recharge: copies of answers in a SQLite file, brought up to date within limits; add, forget."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
-import pyarrow as pa
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form
+from psoup_cli.commands.recharge_reading import Name, history, show_copy, state_of, status
 from psoup_cli.common import Address, AsJson, Timeout, connect, exit_code, message
-from psoup_cli.output import numeric, print_batches, print_json, print_list, print_table, rows_of, show
+from psoup_cli.output import print_json, print_list
 from psoup_client.wording import counted
 from psoup_recharge import Entry, Recharge, Store, read_profile
+from psoup_recharge.quantities import read_bytes, read_seconds
 
 app = typer.Typer(cls=TyperGroup, invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 
 STORE = "psoup-recharge.db"
-_SIZES = {"": 1, "b": 1, "kb": 1_000, "mb": 1_000_000, "kib": 1_024, "mib": 1_048_576}
-_SPANS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-
 StoreFile = Annotated[
     Path,
     typer.Option("--store", metavar="FILE", envvar="PSOUP_STORE", help="The SQLite file with the copies."),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the copy, in any case.", show_default=False)]
+Quantity = TypeVar("Quantity")
 
 
-def _quantity(text: str, units: dict[str, float] | dict[str, int], what: str) -> float:
-    """A number with a unit."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].lower() not in units:
-        some = ", ".join(unit for unit in units if unit)
-        raise typer.BadParameter(f"{text!r} is no {what}; give a number and a unit: {some}")
-    return float(match[1]) * units[match[2].lower()]
-
-
-def _size(text: str | None) -> int | None:
-    return None if text is None else int(_quantity(text, _SIZES, "number of bytes"))
-
-
-def _seconds(text: str | None) -> float | None:
-    return None if text is None else _quantity(text, _SPANS, "span of time")
+def _read(text: str | None, read: Callable[[str], Quantity], option: str) -> Quantity | None:
+    """The quantity that an option gives, if it is given."""
+    try:
+        return None if text is None else read(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{option} is {problem}") from None
 
 
 @app.callback()
@@ -76,16 +63,18 @@ def recharge(
       psoup recharge show delays
       sqlite3 psoup-recharge.db "SELECT * FROM delays"
 
-    Bring copies of answers up to date: only what has changed comes. Copies of the greatest priority come first; what
-    bytes or time did not suffice for comes next time. Everything else works without a network.
+    Bring copies of answers up to date: only what has changed comes. Copies that are overdue come first, then those of
+    the greatest priority; what bytes or time did not suffice for comes next time. Everything else works without a
+    network.
 
     A profile has a table for each query: [delays], then sql = "SELECT ...", or key = "...", or id = "...", and
-    priority = 10, fresh = 900 (seconds for which a copy need not be asked for again).
+    priority = 10, fresh = "15min" (a copy need not be asked for again before that), share = 0.5 (of the bytes of
+    --budget are kept for it), order = "newest" or "oldest" (rows first), window = "BEGIN ...".
     """
     if context.invoked_subcommand is not None:
         context.obj = store
         return
-    size, seconds = _size(budget), _seconds(max_time)
+    size, seconds = _read(budget, read_bytes, "--budget"), _read(max_time, read_seconds, "--max-time")
     with Store(store) as file:
         if profile is not None:
             file.adopt(read_profile(profile))
@@ -105,22 +94,18 @@ def _print(told: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
     names = ["name", "came", "gone", "bytes", "rows", "state"]
     rows = []
     for copy in told.copies:
-        state = _state(copy.asked, copy.complete, str(copy.error or ""))
+        state = state_of(copy.asked, copy.complete, str(copy.error or ""))
         rows.append((copy.name, copy.came, copy.gone, copy.size, entries[copy.name].rows, state))
         if as_json:
             facts = dataclasses.asdict(copy) | {"error": str(copy.error or ""), "rows": entries[copy.name].rows}
             print_json(facts)
     if not as_json:
         print_list(names, rows, [dict(zip(names, row, strict=True)) for row in rows], [False, *[True] * 4, False])
-    left = f"; left for next time: {', '.join(told.left_out)}" if told.left_out else ""
+    missing = [f"{copy.name} ({counted(copy.left, 'row')})" if copy.left else copy.name for copy in told.unfinished]
+    spent = {"bytes": "the bytes were", "time": "the time was"}.get(told.why, "")
+    left = f"; {spent} spent, left for next time: {', '.join(missing)}" if missing else ""
     fresh = f"; fresh enough: {', '.join(told.fresh)}" if told.fresh else ""
     message(f"{counted(told.received, 'byte')} in {told.seconds:.1f} s{left}{fresh}")
-
-
-def _state(asked: bool, complete: bool, error: str) -> str:
-    if error:
-        return error.partition("\n")[0]
-    return "complete" if complete else "a part" if asked else "not asked"
 
 
 @app.command("add", short_help="Keep a copy of a query.")
@@ -134,6 +119,13 @@ def add(
     fresh: Annotated[
         str | None, typer.Option("--fresh", metavar="TIME", help="Ask again only after this time: 15min.")
     ] = None,
+    share: Annotated[float, typer.Option("--share", help="The part of --budget that is kept for it: 0.5.")] = 0.0,
+    order: Annotated[
+        str, typer.Option("--order", metavar="newest|oldest", help="Which rows come first, if not all may come.")
+    ] = "newest",
+    window: Annotated[
+        str, typer.Option("--window", metavar="BEGIN...", help="Another window than the query's own.")
+    ] = "",
 ) -> None:
     """\b
     Examples:
@@ -142,11 +134,12 @@ def add(
       psoup recharge --store other.db add one --id q-7f3a91c2-12
 
     Keep a copy of a query: of a statement, which the next recharge registers, or of one that stands. Its name is that
-    of a view in the file. Adding it again changes priority and freshness.
+    of a view in the file. Adding it again changes the rest.
     """
+    seconds = _read(fresh, read_seconds, "--fresh") or 0.0
     with Store(context.obj) as file:
-        seconds = _seconds(fresh) or 0.0
-        file.add(name, sql=sql or "", query_id=query_id or "", key=key or "", priority=priority, fresh=seconds)
+        query = {"sql": sql or "", "query_id": query_id or "", "key": key or ""}
+        file.add(name, **query, priority=priority, fresh=seconds, share=share, order=order, window=window)
     message(f"{context.obj} keeps {name}; its rows come with: psoup recharge")
 
 
@@ -175,83 +168,6 @@ def forget(
         message(f"Dropped the copy {name}, and unregistered its query.")
 
 
-@app.command("show", short_help="Print a copy; no network is used.")
-def show_copy(
-    context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None,
-    sql: Annotated[
-        str | None, typer.Option("--sql", metavar="SELECT", help="What SQLite finds in the copies, by their names.")
-    ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
-    ] = None,
-    as_json: JsonRows = False,
-    rows: ShownRows = SHOWN_ROWS,
-) -> None:
-    """\b
-    Examples:
-      psoup recharge show delays
-      psoup recharge show delays --json
-      psoup recharge show --sql "SELECT carrier, count(*) FROM delays GROUP BY carrier"
-
-    Print the rows of a copy, in the order of the answer. As of when they are goes to standard error.
-    """
-    if (name is None) == (sql is None):
-        raise typer.BadParameter("give the name of a copy, or --sql")
-    with Store(context.obj) as file:
-        if sql is not None:
-            names, found = file.select(sql)
-            if as_json or format is Format.json:
-                for row in found:
-                    print_json(dict(zip(names, row, strict=True)))
-            else:
-                print_list(names, found, [dict(zip(names, row, strict=True)) for row in found])
-            return
-        assert name is not None
-        table, entry = file.read(name), file.entry(name)
-        _print_rows(table, chosen_form(True, format, as_json), rows)
-        whole = "complete" if entry.complete else "a part of the answer"
-        message(f"{counted(table.num_rows, 'row')}, {whole}, as of {show(entry.now)}.")
-
-
-def _print_rows(table: pa.Table, form: Format, most: int) -> None:
-    if form is not Format.table:
-        print_batches(form.value, table.schema, table.to_batches())
-        return
-    shown = table.slice(0, most or table.num_rows)
-    print_table(table.schema.names, rows_of(shown), numeric(table.schema))
-    if shown.num_rows < table.num_rows:
-        message(f"{table.num_rows - shown.num_rows:,} more rows: --rows 0 shows all")
-
-
-@app.command("status", short_help="List the copies, and how old they are; no network is used.")
-def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """\b
-    Examples:
-      psoup recharge status
-      psoup recharge --store other.db status --json
-
-    List the copies in the order in which they are recharged.
-    """
-    with Store(context.obj) as file:
-        entries = file.entries()
-    facts: list[dict[str, Any]] = [dataclasses.asdict(entry) for entry in entries]
-    if as_json:
-        for row in facts:
-            print_json(row)
-        return
-    if not entries and sys.stdout.isatty():
-        message(f'{context.obj} keeps no query yet. Add one: psoup recharge add NAME "SELECT ..."')
-    names = ["name", "priority", "rows", "as of", "asked", "state"]
-    rows = [
-        (
-            entry.name,
-            f"{entry.priority:g}",
-            entry.rows,
-            entry.now,
-            entry.synced,
-            _state(entry.synced is not None, entry.complete, entry.error),
-        )
-        for entry in entries
-    ]
-    print_list(names, rows, facts, [False, True, True, False, False, False])
+app.command("show", short_help="Print a copy; no network is used.")(show_copy)
+app.command("status", short_help="List the copies, and how old they are; no network is used.")(status)
+app.command("history", short_help="List the recharges, or what came for each copy; no network is used.")(history)

@@ -240,8 +240,13 @@ class SyncBody(_message.Message):
     OUTCOMES_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     STREAMS_FIELD_NUMBER: _builtins.int
+    CLOCK_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the changes reflect."""
+    clock: _builtins.int
+    """The clock of the service, in microseconds since 1970: NOW of streams in system time is that, or the time of their last
+    tuple, if that is later.
+    """
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SyncOutcome]:
         """Of the first wants, in their order, at least of one; none after a change that is not complete, unless its want has
@@ -258,10 +263,11 @@ class SyncBody(_message.Message):
         outcomes: _abc.Iterable[Global___SyncOutcome] | None = ...,
         sequence: _builtins.int = ...,
         streams: _abc.Iterable[Global___StreamTime] | None = ...,
+        clock: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes", "sequence", b"sequence", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "outcomes", b"outcomes", "sequence", b"sequence", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -309,7 +309,8 @@ def packed(
     copies: Copies, outcomes: Sequence[sync_pb2.SyncOutcome], compression: sync_pb2.Compression.ValueType
 ) -> sync_pb2.SyncResponse:
     """The reply with some outcomes: compressed, if the client takes that and it is worth it."""
-    body = sync_pb2.SyncBody(outcomes=outcomes, sequence=copies.snapshot.sequence, streams=copies.streams.values())
+    streams, sequence = copies.streams.values(), copies.snapshot.sequence
+    body = sync_pb2.SyncBody(outcomes=outcomes, sequence=sequence, streams=streams, clock=copies.now)
     raw = body.SerializeToString()
     if compression == sync_pb2.COMPRESSION_ZSTD and len(raw) > _WORTH:
         small = _CODEC.compress(raw, asbytes=True)

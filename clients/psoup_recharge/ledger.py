@@ -1,0 +1,47 @@
+"""What recharges have done: a line of `history` for each copy, a line of `recharges` for all; old lines go."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from psoup_recharge.sqlite import File
+
+_LINES = 10_000
+"""Lines of each that are kept."""
+
+_COPIES = ("at", "name", "bytes", "came", "gone", "reset", "error")
+_RECHARGES = ("at", "seconds", "sent", "received", "came", "gone", "left_out", "why")
+
+
+def note_copy(file: File, name: str, size: int, came: int, gone: int, reset: str, error: str) -> None:
+    """Write what came for a copy."""
+    _write(file, "history", (name, size, came, gone, reset, error))
+
+
+def note_recharge(
+    file: File, seconds: float, sent: int, received: int, came: int, gone: int, left_out: str, why: str
+) -> None:
+    """Write what a recharge took: seconds, bytes and rows either way, and which copies it left out, and why."""
+    _write(file, "recharges", (seconds, sent, received, came, gone, left_out, why))
+
+
+def history(file: File, lines: int) -> list[dict[str, Any]]:
+    """The latest lines about copies, the newest first."""
+    return _read(file, "history", _COPIES, lines)
+
+
+def recharges(file: File, lines: int) -> list[dict[str, Any]]:
+    """The latest lines about recharges, the newest first."""
+    return _read(file, "recharges", _RECHARGES, lines)
+
+
+def _write(file: File, table: str, values: tuple[Any, ...]) -> None:
+    line = (dt.datetime.now(dt.UTC).isoformat(), *values)
+    file.run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(line))})", *line)
+    file.run(f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?", _LINES)
+
+
+def _read(file: File, table: str, names: tuple[str, ...], lines: int) -> list[dict[str, Any]]:
+    found = file.run(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid DESC LIMIT ?", lines)
+    return [dict(zip(names, row, strict=True)) for row in found]

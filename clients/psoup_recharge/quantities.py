@@ -1,0 +1,33 @@
+"""Numbers with a unit, as people write them: 200kB, 1.5MiB, 15min, 10s.
+
+>>> read_bytes("200kB"), read_bytes("1.5 MiB"), read_seconds("15min")
+(200000, 1572864, 900.0)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_BYTES = {"": 1, "b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 10**9, "kib": 1_024, "mib": 1_048_576, "gib": 2**30}
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_SHOWN = 80
+"""Characters of a text that a message shows."""
+
+
+def read_bytes(text: str) -> int:
+    """A number of bytes; without a unit these are meant. Raises ValueError that says what is expected."""
+    return int(_read(text, _BYTES, "number of bytes: 200kB, 1.5MiB"))
+
+
+def read_seconds(text: str) -> float:
+    """A number of seconds; without a unit these are meant. Raises ValueError that says what is expected."""
+    return _read(text, _SECONDS, "span of time: 10s, 15min, 1.5h")
+
+
+def _read(text: str, units: Mapping[str, float], what: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]*)\s*", text, re.ASCII)
+    if match is None or match[2].lower() not in units:
+        known = ", ".join(unit for unit in units if unit)
+        raise ValueError(f"{text[:_SHOWN]!r}, no {what}; the units are {known}")
+    return float(match[1]) * units[match[2].lower()]
