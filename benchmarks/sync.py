@@ -4,6 +4,7 @@
     sync.idle50                     bytes of a reply about fifty copies of which nothing has changed
     sync.delta.10, .100, .1000      the time that a service takes for so many new rows, from the token to the reply
     sync.delta.10.w2^18             the same for ten rows of a window of 262,144
+    sync.top100, sync.groups        bytes of a reply after 1 %, the mean of ten: the 100 latest flights, their groups
 
 Beside each is a poll: the whole answer again, as Arrow in one Zstandard frame. The copy is checked against the answer.
 """
@@ -24,6 +25,7 @@ from psoup.model import SECOND
 from psoup.reading import ReadBudget
 from psoup_cli.flights.dataset import create_statement, load
 from psoup_client.json_columns import from_json
+from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
 from psoup_service.sync.changes import Copies, packed
@@ -39,11 +41,20 @@ POLL = "the whole answer again, Arrow in Zstandard"
 BYTES = {"1": Target(value_at_most=4_000), "10": Target(value_at_most=30_000)}
 TIMES = {10: Target(value_at_most=150), 100: Target(value_at_most=800), 1_000: Target(value_at_most=4_000)}
 
+AGAIN = {
+    "sync.top100": "SELECT * FROM flights ORDER BY arr_delay DESC, _id LIMIT 100 BEGIN (NOW - {w} ROWS)",
+    "sync.groups": "SELECT dest, air_time, count(*), avg(dep_delay), max(arr_delay) FROM flights"
+    " GROUP BY dest, air_time BEGIN (NOW - {w} ROWS)",
+}
+"""Answers whose rows are told by their positions."""
+
 
 def rows(run: Run) -> Iterator[Row]:
     """Rows of bytes, and of times."""
     names = ["sync.first", "sync.back.1", "sync.back.10", "sync.idle50"]
     yield from run.part(partial(_bytes, run.of(WINDOW, WINDOW, 1_000)), *names)
+    for name, statement in AGAIN.items():
+        yield from run.part(partial(_again, name, statement, run.of(WINDOW, WINDOW, 1_000)), name)
     for window, name in run.of(((WINDOW, ""), (262_144, ".w2^18")), ((WINDOW, ""),), ((1_000, ""), (2_000, ".w2^18"))):
         wanted = {f"sync.delta.{count}{name}": count for count in (TIMES if not name else (10,))}
         yield from run.part(partial(_times, wanted, window, run.of(51, 21, 1)), *wanted)
@@ -124,6 +135,26 @@ def _bytes(window: int) -> Iterator[Row]:
     yield Row(
         "sync.idle50", _one(idle.ByteSize()), "bytes", POLL, polls, Target(value_at_most=1_500), details={"up": up}
     )
+
+
+def _again(name: str, statement: str, window: int) -> Iterator[Row]:
+    side = Side(window)
+    side.query = side.soup.register(statement.format(w=window))
+    first = side.reply(b"", sync_pb2.ENCODING_UNSPECIFIED)
+    change, held, sizes = change_in(first), None, list[int]()
+    schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
+    for _ in range(10):
+        new = from_json(change.columns_json, schema, 0)
+        held = new if held is None else placed(held, new, change)
+        assert held.equals(side.soup.invoke(side.query).to_table()), "the copy differs"
+        side.push(window // 100)
+        reply = side.reply(change.token, sync_pb2.ENCODING_UNSPECIFIED)
+        change = change_in(reply) if change_in(reply).token else sync_pb2.Change(token=change.token)
+        sizes.append(reply.ByteSize())
+    whole = _one(side.reply(b"", sync_pb2.ENCODING_UNSPECIFIED).ByteSize())
+    ours = _one(sum(sizes) / len(sizes))
+    yield Row(name, ours, "bytes", "the first sync", whole, Target(at_least=2))
+    yield Row(name, ours, "bytes", POLL, _one(len(side.poll())))
 
 
 def _times(wanted: dict[str, int], window: int, repeats: int) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client, InvalidData, InvalidRequest, NotFound, Query, ResourceExhausted
 from psoup_client import copies as copies_module
+from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.servicers import sync as servicer
 from psoup_service.settings import Settings
@@ -291,6 +292,25 @@ def test_an_answer_without_tuple_ids_comes_in_pages(client: Client, stream: str)
     assert calls == 2 and copy.rows() == [(n,) for n in range(-2, 4_000)]
     nothing = copy.sync()
     assert (nothing.came, nothing.gone, nothing.reset) == (0, 0, "")
+
+
+def test_positions_come_with_arrow_too(client: Client, stream: str) -> None:
+    query = client.register(f"SELECT sym, count(*), max(price) FROM {stream} GROUP BY sym BEGIN (NOW - 40 ROWS)")
+    held, token, draw = None, b"", random.Random(3)
+    for rows in (60, 3, 0, 7):
+        client.push(stream, some(rows, draw))
+        want = sync_pb2.Want(query_id="" if token else query.id, token=token)
+        request = sync_pb2.SyncRequest(wants=[want], encoding=sync_pb2.ENCODING_ARROW)
+        reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
+        change = sync_pb2.SyncBody.FromString(reply.body).outcomes[0].change
+        if change.reset:
+            schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
+        if change.token:
+            batches = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in change.batches]
+            new, token = pa.Table.from_batches(batches, schema), change.token
+            held = new if held is None else placed(held, new, change)
+        assert change.complete and (rows or not change.token)
+        assert repr(held.to_pylist()) == repr(query.invoke().to_arrow().to_pylist())
 
 
 def test_an_answer_that_shows_now_must_fit(client: Client, stream: str) -> None:

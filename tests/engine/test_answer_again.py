@@ -16,9 +16,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer import again as module
-from psoup.answer.again import NOTHING, Compared, Earlier, again, common, digest_of
-from psoup.answer.intervals import Interval, check
-from psoup.answer.invoke import invoke
+from psoup.answer.again import Compared, Earlier, common, digest_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
@@ -26,6 +24,7 @@ from psoup.invariants import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup_testing.budget import SCALE, Budget
+from psoup_testing.positions import PositionClient, answer, rows_of
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 HISTORIES = Budget("answers computed again: histories", round(12 / min(SCALE, 1)))
@@ -54,52 +53,6 @@ WINDOWS = [
 VALUES = [None, 0.0, -0.0, float("nan"), 1.5]
 
 
-class Client:
-    """The rows that a client holds of a query, in order, and what the service knows of them by its token."""
-
-    def __init__(self, soup: LocalPSoup, query: int) -> None:
-        self.soup, self.query = soup, query
-        self.held = NOTHING
-        self.rows: list[str] = []
-
-    def ask(self, most: int) -> Compared:
-        """Ask what has changed, and apply the first `most` new rows."""
-        snapshot = self.soup.engine.snapshot()
-        record = snapshot.query(self.query, self.soup.tenant)
-        change = again(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
-        page = change.page(most)
-        check(page.removed)
-        check(page.places)
-        new = rows_of(page.rows)
-        assert len(new) <= most
-        before = [] if change.anew else self.rows
-        stay = [row for place, row in enumerate(before) if not within(place, page.removed)]
-        count = len(stay) + len(new)
-        left, comes = iter(stay), iter(new)
-        self.rows = [next(comes if within(place, page.places) else left) for place in range(count)]
-        self.held = page.held
-        assert self.held.rows == count
-        return change
-
-
-def within(place: int, intervals: Iterable[Interval]) -> bool:
-    return any(low <= place < high for low, high in intervals)
-
-
-def rows_of(table: pa.Table) -> list[str]:
-    """Rows as texts: NaN is NaN, and -0.0 is not 0.0."""
-    return list(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
-
-
-def answer(client: Client) -> list[str]:
-    """What an invocation says."""
-    soup = client.soup
-    told = invoke(
-        soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
-    )
-    return rows_of(told.to_table())
-
-
 class History:
     """One random history."""
 
@@ -113,7 +66,7 @@ class History:
         self.soup.execute(f"CREATE STREAM s (a BIGINT, b BIGINT, x DOUBLE{timed}{kept}")
         self.push()
         drawn = [self.random.choice(STATEMENTS).format(w=self.random.choice(WINDOWS)) for _ in range(5)]
-        self.clients = [Client(self.soup, self.soup.register(statement)) for statement in drawn]
+        self.clients = [PositionClient(self.soup, self.soup.register(statement)) for statement in drawn]
         self.added = 0
 
     def step(self) -> None:
@@ -150,7 +103,7 @@ class History:
             columns["at"] = pa.array(times, pa.timestamp("us", "UTC"))
         self.soup.push("s", pa.table(columns))
 
-    def compare(self, client: Client) -> None:
+    def compare(self, client: PositionClient) -> None:
         """Let a client ask, and compare what it holds with the answer."""
         before, held = set(client.rows), client.held.ranges
         most = self.random.choice([1, 3, 10**9, 10**9])
@@ -245,7 +198,7 @@ def soup_with(retention: str = "") -> LocalPSoup:
 
 def test_what_cannot_be_computed_again_begins_anew() -> None:
     soup = soup_with(" RETENTION 100 ROWS")
-    client = Client(soup, soup.register("SELECT a, count(*) FROM s GROUP BY a BEGIN (NOW - 90 ROWS)"))
+    client = PositionClient(soup, soup.register("SELECT a, count(*) FROM s GROUP BY a BEGIN (NOW - 90 ROWS)"))
     soup.push("s", pa.table({"a": [1, 2, 2], "b": [0] * 3}))
     assert client.ask(9).unchanged is False
     soup.push("s", pa.table({"a": [1], "b": [0]}))
@@ -261,7 +214,7 @@ def test_what_cannot_be_computed_again_begins_anew() -> None:
 
 def test_rows_are_compared_as_they_show() -> None:
     soup = soup_with()
-    client = Client(soup, soup.register("SELECT b % 3 AS k, last(x) FROM s GROUP BY k"))
+    client = PositionClient(soup, soup.register("SELECT b % 3 AS k, last(x) FROM s GROUP BY k"))
     for value in (0.0, -0.0, float("nan"), float("nan"), None, None, 0.0):
         soup.push("s", pa.table({"b": [1, 2], "x": pa.array([1.5, value], pa.float64())}))
         before = list(client.rows)
@@ -270,9 +223,19 @@ def test_rows_are_compared_as_they_show() -> None:
         assert came == len(set(client.rows) - set(before))
 
 
+def test_a_distinct_row_stays_while_another_equal_one_is_there() -> None:
+    soup = soup_with()
+    client = PositionClient(soup, soup.register("SELECT DISTINCT a FROM s BEGIN (NOW - 3 ROWS)"))
+    wanted = [["(1,)", "(2,)"], ["(2,)", "(1,)", "(3,)"], ["(1,)", "(3,)"], ["(3,)"]]
+    for values, rows in zip(([1, 2, 1], [3], [3], [3]), wanted, strict=True):
+        soup.push("s", pa.table({"a": values, "b": [0] * len(values)}))
+        assert client.ask(9).came <= 2
+        assert client.rows == answer(client) == rows
+
+
 def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     soup = soup_with()
-    client = Client(soup, soup.register("SELECT DISTINCT a FROM s"))
+    client = PositionClient(soup, soup.register("SELECT DISTINCT a FROM s"))
     soup.push("s", pa.table({"a": pa.array(range(100))}))
     monkeypatch.setattr(module, "MOST_BYTES", 799)
     with pytest.raises(ResourceExhausted, match="more than 799 bytes"):
