@@ -48,6 +48,7 @@ from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.stage import Stage
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
+from psoup_client.watching import Watching
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -64,6 +65,7 @@ __all__ = [
     "Places",
     "AnswerCopy",
     "Synced",
+    "Watching",
     "Completeness",
     "SourceCompleteness",
     "Explanation",

@@ -240,7 +240,7 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
     return copy
 
 
-def _want(copy: AnswerCopy) -> sync_pb2.Want:
+def want_of(copy: AnswerCopy) -> sync_pb2.Want:
     """The want of a copy, on the wire."""
     return sync_pb2.Want(
         query_id="" if copy.key and not copy._query_id else copy._query_id,
@@ -251,7 +251,7 @@ def _want(copy: AnswerCopy) -> sync_pb2.Want:
     )
 
 
-def _applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
+def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
     """Bring a copy up to date by a change, all or nothing."""
     streams = [body.streams[at] for at in change.streams]
     now = min([from_proto(stream.now) for stream in streams if stream.HasField("now")], default=None)
@@ -280,7 +280,7 @@ def sync_copies(
     while open_ and (max_bytes is None or received < max_bytes):
         some = open_[:_WANTS]
         room = _REPLY_BYTES if max_bytes is None else max_bytes - received
-        wants = [_want(copies[place]) for place in some]
+        wants = [want_of(copies[place]) for place in some]
         body, size = changes(session, wants, room, wait_for, timeout)
         received += size
         again = list[int]()
@@ -291,7 +291,7 @@ def sync_copies(
             if outcome.WhichOneof("outcome") == "failure":
                 done[place] = replace(done[place], error=from_failure(outcome.failure))
                 continue
-            done[place] = _after(done[place], _applied(copies[place], outcome.change, body))
+            done[place] = _after(done[place], applied(copies[place], outcome.change, body))
             if not done[place].complete:
                 again.append(place)
         open_ = [*again, *open_[len(body.outcomes) :]]
@@ -316,10 +316,15 @@ def changes(
         return reply
 
     reply = session.reflecting(wait_for, attempt)
+    return body_of(reply), len(reply.body)
+
+
+def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.SyncBody:
+    """Read a reply."""
     raw = reply.body
     if reply.compression != sync_pb2.COMPRESSION_UNSPECIFIED:
         raw = pa.decompress(raw, reply.size, "zstd", asbytes=True)
-    return sync_pb2.SyncBody.FromString(raw), len(reply.body)
+    return sync_pb2.SyncBody.FromString(raw)
 
 
 def _after(first: Synced, later: Synced) -> Synced:

@@ -49,6 +49,8 @@ FIGURES = {
     "streams_behind": "Answers in pieces that were ended since the start, as their client did not read them",
     "tuples": "Tuples in streams, archived ones among them",
     "tuples_bytes": "Memory of tuples",
+    "watch_rounds": "Looks at what has come for clients that watch since the start",
+    "watchers": "Clients that watch answers",
     "watermark_jumps": "Watermarks that got a minute past the clock since the start",
 }
 """What each figure of the host and the snapshot means; `psoup_` goes before the names."""

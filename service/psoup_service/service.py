@@ -198,9 +198,10 @@ class Service:
         self._stopped = True
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._calls.drain()
+        self._sync.drain()
         finished = await self.host.drain(self.settings.drain_s)
-        if not await self._calls.finished(self.settings.drain_s):
-            _log.warning("calls are cut off", extra={"calls": self._calls.open})
+        if not await self._calls.under_way.finished(self.settings.drain_s):
+            _log.warning("calls are cut off", extra={"calls": self._calls.under_way.open})
         await self._server.stop(0)
         if finished:
             await on(self._threads.life, self.expiry.leave)
@@ -215,6 +216,7 @@ class Service:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = Calls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
         streams = StreamServicer(self._backend)
+        self._sync = SyncServicer(self._backend)
         for register, servicer in (
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
             (
@@ -232,7 +234,7 @@ class Service:
             (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
             (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
-            (sync_pb2_grpc.add_SyncServiceServicer_to_server, SyncServicer(self._backend)),
+            (sync_pb2_grpc.add_SyncServiceServicer_to_server, self._sync),
         ):
             self._services += calls.add(register, servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -263,8 +265,8 @@ class Service:
 
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
-        receiving = {"receiving_bytes": self._calls.receiving}
-        return {**structures, **self.host.counters(), **receiving}
+        frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
+        return {**structures, **self.host.counters(), **frame, "watch_rounds": self._sync.rounds}
 
     async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for name in ("", *self._services):

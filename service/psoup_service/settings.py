@@ -149,6 +149,9 @@ class Settings(BaseModel):
     concurrent_calls: int = Field(default=1_024, ge=1)
     """calls that may be under way over all clients"""
 
+    watchers: int = Field(default=4_096, ge=0)
+    """clients that may watch answers, beside other calls; each takes some 50 kB"""
+
     receive_mib: int = Field(default=256, ge=16)
     """requests that are on their way in; a call is charged what it names, or the most that it may have"""
 
@@ -231,6 +234,7 @@ class Settings(BaseModel):
             text_bytes=self.engine_config().text_bytes,
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
+            watchers=self.watchers,
             receive_bytes=self.receive_mib * _MIB,
             receive_s=self.receive_s,
             receive_window_bytes=self.receive_window_kib * 1024,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from psoup.aggregates import keys
 from psoup.answer import again, ordering, shaped
+from psoup.answer.watched import WatchedClauses, clause_of
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.matching import new_tuples, search
@@ -90,8 +91,10 @@ def _run_everything() -> int:
     queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(192)]
     queries.append(soup.register(_JOINED[0]))  # before its tuples: they meet its sides as they come
     start = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    watched = _watched(soup, queries)
     for number in range(3):
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))
+        watched.look(soup.engine.snapshot().stream("warm", soup.tenant))
     block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
     tops = soup.register_many(_RANKED, [(n % 9,) for n in range(512)])
     soup.unregister(block[0])
@@ -113,6 +116,17 @@ def _run_everything() -> int:
     soup.matches("warm", 0)
     soup.match("warm", _batch(start + dt.timedelta(hours=3)))
     return rows
+
+
+def _watched(soup: LocalPSoup, queries: list[int]) -> WatchedClauses:
+    """The clauses of some queries, all watched."""
+    snapshot = soup.engine.snapshot()
+    watched = WatchedClauses(snapshot.stream("warm", soup.tenant))
+    for query in queries:
+        clause = clause_of(snapshot, snapshot.query(query, soup.tenant), None)
+        if clause is not None:
+            watched.add(clause)
+    return watched
 
 
 def _batch(start: dt.datetime) -> pa.Table:

@@ -64,7 +64,7 @@ def same(copy: AnswerCopy, query: Query) -> None:
 
 
 def token_of(copy: AnswerCopy) -> bytes:
-    return copies_module._want(copy).token
+    return copies_module.want_of(copy).token
 
 
 def test_copies_are_the_answers(client: Client, stream: str) -> None:

@@ -69,6 +69,23 @@ def _runs_to_pairs(rng: Rng) -> Arguments:
     return slots, run, places, *_span(rng, 90), np.zeros(count, np.int64), np.zeros(count, np.int64)
 
 
+def _hits_in_run(rng: Rng) -> Arguments:
+    count = int(rng.integers(0, 60))
+    slots, offsets = rng.integers(0, 12, count).astype(np.uint32), rng.integers(0, 90, count).astype(np.uint16)
+    places = rng.integers(-1, 6, int(rng.integers(0, 13))).astype(np.int32)
+    return slots, offsets, places, int(rng.integers(0, 95)), rng.integers(0, 2, 6).astype(np.uint8)
+
+
+def _hits_in_rows(rng: Rng) -> Arguments:
+    blocks, height, width = int(rng.integers(1, 4)), int(rng.integers(1, 6)), int(rng.integers(1, 3))
+    bits = rng.random((blocks, height, width * 64)) < rng.choice([0.0, 0.005, 0.1])
+    rows = np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
+    row_of_slot = rng.integers(-1, height, int(rng.integers(0, 9))).astype(np.int32)
+    start, stop = sorted(rng.choice(blocks * width * 64 + 1, 2, replace=False).tolist())
+    slots, hits = rng.integers(0, 12, 7), rng.integers(0, 2, 7).astype(np.uint8)
+    return rows, int(rng.integers(0, height + 1)), row_of_slot, slots, start, stop, hits
+
+
 def _add_named(rng: Rng) -> Arguments:
     names, least = (
         np.sort(rng.permutation(60)[: int(rng.integers(0, 40))]) + (1 << 40),
@@ -110,4 +127,6 @@ CASES = {
     "sets.count_within": _count_within,
     "sets.bitmaps_to_pairs": _bitmaps_to_pairs,
     "sets.runs_to_pairs": _runs_to_pairs,
+    "watched.hits_in_run": _hits_in_run,
+    "watched.hits_in_rows": _hits_in_rows,
 }

@@ -159,6 +159,9 @@ def many(client: Client, stream: str) -> int:
     assert not table.failures
     copy: AnswerCopy = client.copy(queries[0], window="BEGIN (START)")
     synced: list[Synced] = client.sync([copy], max_bytes=None, timeout=20.0)
+    with client.watch([copy], progress=15, patience=None) as changes:
+        watched, again = next(changes)
+        assert watched is copy and again.error is None
     assert synced[0].complete and client.copy_from(copy.to_bytes()).sync().came == 0
     listed: list[Query] = client.queries(stream, limit=2)
     assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=20.0).shape

@@ -180,7 +180,7 @@ def test_idle_and_old_streams_are_ended(settings: Settings, reason: str) -> None
         refusal = refusal_of(caught.value)
         assert (refusal.code, refusal.reason) == (UNAVAILABLE, reason)
         assert "RetryInfo" in refusal.details
-        assert await wire.service._calls.finished(5)
+        assert await wire.service._calls.under_way.finished(5)
 
     run(script, settings)
 
@@ -194,7 +194,7 @@ def test_a_reader_that_stalls_is_cut() -> None:
         await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
         call = wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=query))
         await call.read()
-        assert await wire.service._calls.finished(10)  # the server gives up, though nobody reads
+        assert await wire.service._calls.under_way.finished(10)  # the server gives up, though nobody reads
         refusal = await refused(read_all(call), UNAVAILABLE)
         assert refusal.reason == "STREAM_IDLE"
 
@@ -217,7 +217,7 @@ def test_open_read_one_cancel_leaves_nothing() -> None:
             call = wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=query))
             await call.read()
             call.cancel()
-        assert await wire.service._calls.finished(10)
+        assert await wire.service._calls.under_way.finished(10)
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) <= tasks + 2
 
@@ -235,7 +235,7 @@ def test_more_calls_than_allowed_are_refused() -> None:
         assert "RetryInfo" in refusal.details
         for call in held:
             call.cancel()
-        assert await wire.service._calls.finished(5)
+        assert await wire.service._calls.under_way.finished(5)
         assert await wire.server.GetServerInfo(server.GetServerInfoRequest())
 
     run(script, Settings(port=0, concurrent_calls=4))

@@ -70,7 +70,7 @@ def test_what_names_an_unknown_stream_or_too_much_is_not_read(there: Serving) ->
 
 def gone(there: Serving) -> None:
     """Nothing is charged, and no call is under way."""
-    future = asyncio.run_coroutine_threadsafe(there.service._calls.finished(PATIENCE), there._loop)
+    future = asyncio.run_coroutine_threadsafe(there.service._calls.under_way.finished(PATIENCE), there._loop)
     assert future.result(PATIENCE)
     assert there.service._calls.receiving == 0
 
@@ -125,7 +125,7 @@ def test_streams_that_wait_make_way_and_producers_go_on() -> None:
             for producer in producers:
                 producer.push(TABLE)
                 producer.flush(PATIENCE)
-            wait_for(lambda: service.service._calls.open <= 1)
+            wait_for(lambda: service.service._calls.under_way.open <= 1)
         for producer in producers:
             assert producer.result.accepted == 3
             assert producer.result.duplicates == 0

@@ -3,6 +3,7 @@
 copies ── wants with tokens, 1,000 at most ──> Sync ──> changes of the first k ──> each applied as a whole
                           ^                                     |
                           '── those after them, and those that are not complete ──'
+copies ── wants with tokens ──> Watch ──> changes as they come
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from psoup_client.copies import AnswerCopy, Synced, copy_of_bytes, sync_copies
 from psoup_client.query import Query
 from psoup_client.session import Session
 from psoup_client.tags import check_key
+from psoup_client.watching import MOST_WATCHED, Watching
 
 
 @checking_arguments
@@ -41,6 +43,22 @@ class SyncCalls(Session):
     def copy_from(self, data: bytes) -> AnswerCopy:
         """Make a copy again of its bytes (`AnswerCopy.to_bytes`): rows and token. Raises InvalidData for others."""
         return copy_of_bytes(self, data)
+
+    def watch(self, copies: Iterable[AnswerCopy], *, progress: int = 15, patience: float | None = None) -> Watching:
+        """Keep copies up to date, a thousand at most: iterating gives (copy, Synced) for each change as it comes.
+
+        After `progress` seconds without a change, 1 to 300, NOW comes all the same, and what has left the windows
+        since. It goes on by itself after a lost connection or a restart, and raises Unavailable if the service is away
+        for `patience` seconds, by default those of `RetryOptions`. Leave the loop, or `close()`, to end it.
+        """
+        watched = list(copies)
+        if len(set(watched)) < len(watched):
+            raise ValueError("a copy is given twice")
+        if not 0 < len(watched) <= MOST_WATCHED:
+            raise ValueError(f"{len(watched):,} copies: one watch has 1 to {MOST_WATCHED:,}")
+        if not 1 <= progress <= 300:
+            raise ValueError(f"progress is {progress}: give 1 to 300 seconds")
+        return Watching(self, watched, progress, patience)
 
     def sync(
         self,

@@ -240,6 +240,7 @@ class SyncBody(_message.Message):
     OUTCOMES_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     STREAMS_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     CLOCK_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the changes reflect."""
@@ -257,17 +258,22 @@ class SyncBody(_message.Message):
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamTime]:
         """The streams of the queries, each once."""
 
+    @_builtins.property
+    def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of Watch: the places of the outcomes among the wants, from 0. Wants that it does not name have not changed."""
+
     def __init__(
         self,
         *,
         outcomes: _abc.Iterable[Global___SyncOutcome] | None = ...,
         sequence: _builtins.int = ...,
         streams: _abc.Iterable[Global___StreamTime] | None = ...,
+        places: _abc.Iterable[_builtins.int] | None = ...,
         clock: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "outcomes", b"outcomes", "sequence", b"sequence", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "outcomes", b"outcomes", "places", b"places", "sequence", b"sequence", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -545,3 +551,77 @@ class SortKey(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SortKey: _TypeAlias = SortKey  # noqa: Y015
+
+@_typing.final
+class WatchRequest(_message.Message):
+    """Which answers are watched."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WANTS_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
+    ENCODING_FIELD_NUMBER: _builtins.int
+    PROGRESS_SECONDS_FIELD_NUMBER: _builtins.int
+    max_bytes: _builtins.int
+    """Bytes of rows in a message at most, before compression; 0: 256 KiB, and more than 3 MiB means 3 MiB."""
+    min_sequence: _builtins.int
+    """Begin when this event is applied: read your own writes. 0: do not wait. It waits for 30 seconds at most."""
+    compression: Global___Compression.ValueType
+    """How `body` of the messages may be compressed."""
+    encoding: Global___Encoding.ValueType
+    """How rows are written."""
+    progress_seconds: _builtins.int
+    """Seconds without a message after which one comes all the same, 1 to 300; 0: 15."""
+    @_builtins.property
+    def wants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Want]:
+        """1 to 1,000 queries; a query may come twice. `max_rows` and `max_bytes` of one are for a message."""
+
+    def __init__(
+        self,
+        *,
+        wants: _abc.Iterable[Global___Want] | None = ...,
+        max_bytes: _builtins.int = ...,
+        min_sequence: _builtins.int = ...,
+        compression: Global___Compression.ValueType = ...,
+        encoding: Global___Encoding.ValueType = ...,
+        progress_seconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "encoding", b"encoding", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "progress_seconds", b"progress_seconds", "wants", b"wants"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchResponse(_message.Message):
+    """What has changed in some of the answers, in a form that may be compressed: as a SyncResponse."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BODY_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    body: _builtins.bytes
+    """A SyncBody, compressed as `compression` says."""
+    compression: Global___Compression.ValueType
+    """How `body` is compressed: not at all where that would not make it smaller."""
+    size: _builtins.int
+    """Bytes of `body` before compression."""
+    def __init__(
+        self,
+        *,
+        body: _builtins.bytes = ...,
+        compression: Global___Compression.ValueType = ...,
+        size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "compression", b"compression", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015

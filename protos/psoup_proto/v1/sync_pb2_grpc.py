@@ -44,6 +44,11 @@ class SyncServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_sync__pb2.SyncRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_sync__pb2.SyncResponse.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/psoup.v1.SyncService/Watch',
+                request_serializer=psoup__proto_dot_v1_dot_sync__pb2.WatchRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_sync__pb2.WatchResponse.FromString,
+                _registered_method=True)
 
 
 class SyncServiceServicer(object):
@@ -69,6 +74,20 @@ class SyncServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """As Sync, and goes on: first what has changed since the tokens, then each change as it becomes visible, until the
+        client cancels. A client that reads slowly gets fewer messages with more in each: the service keeps the place of a
+        client, and no queue. `SyncBody.places` says whose outcomes a message has.
+
+        When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
+        that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
+        have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
+        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SyncServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +95,11 @@ def add_SyncServiceServicer_to_server(servicer, server):
                     servicer.Sync,
                     request_deserializer=psoup__proto_dot_v1_dot_sync__pb2.SyncRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_sync__pb2.SyncResponse.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=psoup__proto_dot_v1_dot_sync__pb2.WatchRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_sync__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -110,6 +134,33 @@ class SyncService(object):
             '/psoup.v1.SyncService/Sync',
             psoup__proto_dot_v1_dot_sync__pb2.SyncRequest.SerializeToString,
             psoup__proto_dot_v1_dot_sync__pb2.SyncResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/psoup.v1.SyncService/Watch',
+            psoup__proto_dot_v1_dot_sync__pb2.WatchRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_sync__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

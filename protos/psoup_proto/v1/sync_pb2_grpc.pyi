@@ -49,6 +49,16 @@ class SyncServiceStub:
     rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
     new rows come. If it is stopped in between, it must go on with the old rows and the old token.
     """
+    Watch: _grpc.UnaryStreamMultiCallable[_sync_pb2.WatchRequest, _sync_pb2.WatchResponse]
+    """As Sync, and goes on: first what has changed since the tokens, then each change as it becomes visible, until the
+    client cancels. A client that reads slowly gets fewer messages with more in each: the service keeps the place of a
+    client, and no queue. `SyncBody.places` says whose outcomes a message has.
+
+    When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
+    that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
+    have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
+    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+    """
 
 @_typing.type_check_only
 class SyncServiceAsyncStub(SyncServiceStub):
@@ -70,6 +80,16 @@ class SyncServiceAsyncStub(SyncServiceStub):
     A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
     rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
     new rows come. If it is stopped in between, it must go on with the old rows and the old token.
+    """
+    Watch: _aio.UnaryStreamMultiCallable[_sync_pb2.WatchRequest, _sync_pb2.WatchResponse]  # type: ignore[assignment]
+    """As Sync, and goes on: first what has changed since the tokens, then each change as it becomes visible, until the
+    client cancels. A client that reads slowly gets fewer messages with more in each: the service keeps the place of a
+    client, and no queue. `SyncBody.places` says whose outcomes a message has.
+
+    When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
+    that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
+    have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
+    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
     """
 
 class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -95,6 +115,22 @@ class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
         A client applies a change as a whole, in this order, together with its token: if `reset` is set, it forgets the
         rows it has; rows go whose tuple IDs are not in `keep`, or whose positions are in `removed` if the copy is `whole`; the
         new rows come. If it is stopped in between, it must go on with the old rows and the old token.
+        """
+
+    @_abc_1.abstractmethod
+    def Watch(
+        self,
+        request: _sync_pb2.WatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sync_pb2.WatchResponse], _abc.AsyncIterator[_sync_pb2.WatchResponse]]:
+        """As Sync, and goes on: first what has changed since the tokens, then each change as it becomes visible, until the
+        client cancels. A client that reads slowly gets fewer messages with more in each: the service keeps the place of a
+        client, and no queue. `SyncBody.places` says whose outcomes a message has.
+
+        When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
+        that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
+        have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
+        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
         """
 
 def add_SyncServiceServicer_to_server(servicer: SyncServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

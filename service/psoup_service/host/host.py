@@ -211,6 +211,10 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
         return self._engine.snapshot()
 
+    def listen(self, published: Callable[[], None] | None) -> None:
+        """Have `published` called on the writer's thread after each publication; None: nobody listens any more."""
+        self._writer.published = published
+
     def budget(self) -> ReadBudget:
         """The budget of a read over several calls of `evaluate`; the caller closes it."""
         return self._allowance.budget()

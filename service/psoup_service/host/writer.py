@@ -3,8 +3,8 @@
     queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
     results  of maintenance      installed between two runs, never in one
 
-After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, and asks
-the engine for maintenance. Readers never wait for the writer: they have snapshots.
+After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
+`published`, and asks the engine for maintenance. Readers never wait for the writer: they have snapshots.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Writer(StageThread):
         self._clock: int | None = None
         self.runs = 0
         self.installed = 0
+        self.published: Callable[[], None] | None = None
+        """Called on this thread after each publication, if set; it must return at once."""
 
     @property
     def applied(self) -> int:
@@ -173,6 +175,7 @@ class Writer(StageThread):
                 reached.append((self._waiters.popitem(0)[1], None))
         self._room.leave(0, size)
         deliver(reached)
+        self._say_published()
 
     def _install(self, result: Any) -> None:
         freed = self._engine.install(result)
@@ -181,6 +184,12 @@ class Writer(StageThread):
         self._maintaining = False
         self.installed += 1
         self._tell()
+        self._say_published()
+
+    def _say_published(self) -> None:
+        published = self.published
+        if published is not None:
+            published()
 
     def _tell(self) -> None:
         """Tell the guard about clauses that could not be evaluated and left the index."""

@@ -25,11 +25,9 @@ from psoup.answer.window import Ranges, WindowChoice, all_in_memory
 from psoup.errors import Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.events.tags import NO_TAG
 from psoup.expressions import supplied
-from psoup.model import WindowClause
 from psoup.plan.sides import FIRST_SIDE, MOST_SOURCES
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
-from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
 from psoup_service.ids import Ids
@@ -44,7 +42,6 @@ _MANY, MANY_S = 10_000, 0.25
 
 _DEFAULT_BYTES = 1024 * 1024
 
-_MAX_WINDOW = 1_000
 
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
 Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
@@ -230,19 +227,12 @@ class Invocation:
 def other_window(request: Request | Many | Question) -> WindowChoice | None:
     """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
     if not request.windows:
-        return one_window(request.window) if request.window else None
+        return convert.one_window(request.window) if request.window else None
     if request.window:
         raise InvalidInput("give window or windows, not both", field="windows")
     if len(request.windows) > MOST_SOURCES:
         raise InvalidInput(f"windows has {len(request.windows):,} names; {MOST_SOURCES} is the most", field="windows")
-    return {alias: one_window(text, "windows") for alias, text in request.windows.items()}
-
-
-def one_window(text: str, field: str = "window") -> WindowClause:
-    """Read the text of a window."""
-    if len(text) > _MAX_WINDOW:  # it is parsed on the loop
-        raise InvalidInput(f"{field} has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field=field)
-    return window_clause(text)
+    return {alias: convert.one_window(text, "windows") for alias, text in request.windows.items()}
 
 
 async def instant(backend: Backend, request: Request | Many | Question) -> int | None:

@@ -1,25 +1,32 @@
-"""SyncService: what has changed in the answers of many queries since a client last asked, in one reply.
+"""SyncService: what has changed in the answers of many queries since a client last asked, in one reply, or as it comes.
 
     wants ─ tokens, IDs, keys ─> queries ─ one snapshot ─> changes, as many as fit ─> one body, compressed
 
-All of it runs on a reader thread. Nothing is kept of a client: its tokens say what it has.
+All of it runs on a reader thread. Nothing is kept of a client: its tokens say what it has. A client that watches is
+`psoup_service.watching`'s, as long as its call lasts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
 
-from psoup.errors import Internal, InvalidInput, PSoupError
+from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2, sync_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
-from psoup_service.servicers.invocation import MANY_S, most_bytes, one_window
+from psoup_service.servicers.invocation import MANY_S, most_bytes
 from psoup_service.sync.changes import Copies, packed
-from psoup_service.sync.tokens import MOST_BYTES, Tokens
-from psoup_service.wire import convert
+from psoup_service.sync.outcomes import check_wants, outcome_of
+from psoup_service.sync.tokens import Tokens
+from psoup_service.watching.rounds import Rounds
+from psoup_service.watching.watcher import Watcher, WatchForm
+from psoup_service.wire.calls import ender
 
-_WANTS = 1_000
+_WATCH_BYTES = 256 * 1024
+_PROGRESS_S, _MOST_PROGRESS_S = 15, 300
 
 
 class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
@@ -29,70 +36,60 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         """Begin a life of the data; waits for the disk."""
         self._backend = backend
         self._tokens = Tokens(backend.store, backend.ids.incarnation)
+        self._rounds = Rounds(backend.host, self._tokens, backend.ids)
+
+    @property
+    def rounds(self) -> int:
+        """How often it was looked what has come for clients that watch."""
+        return self._rounds.count
+
+    def drain(self) -> None:
+        """End the calls of clients that watch: they go on when the service is back."""
+        self._rounds.drain()
 
     async def Sync(self, request: sync_pb2.SyncRequest, context: Context) -> sync_pb2.SyncResponse:
         """What has changed."""
-        if not 0 < len(request.wants) <= _WANTS:
-            raise InvalidInput(
-                f"wants has {len(request.wants):,} queries; it must be from 1 to {_WANTS:,}", field="wants"
-            )
-        if any(len(want.token) > MOST_BYTES for want in request.wants):
-            raise InvalidInput("a token is longer than this service makes them", reason="TOKEN_INVALID", field="token")
+        check_wants(request.wants)
         most = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
         tenant, now = self._backend.tenant(context), self._backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
             copies = Copies(snapshot, self._tokens, self._backend.ids, tenant, now, budget, request.encoding)
-            return packed(copies, self._some(request, copies, most), request.compression)
+            return packed(copies, _some(request, copies, most), request.compression)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
         return response
 
-    def _some(self, request: sync_pb2.SyncRequest, copies: Copies, most: int) -> list[sync_pb2.SyncOutcome]:
-        """The outcomes of the first wants, at least of one: as many as fit `most` bytes and a fraction of a second."""
-        outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
-        for want in request.wants:
-            try:
-                change = self._within(want, copies, room, most)
-            except Internal:
-                raise
-            except PSoupError as error:
-                outcomes.append(sync_pb2.SyncOutcome(failure=convert.failure(error)))
-            else:
-                if change is None:
-                    break
-                outcomes.append(sync_pb2.SyncOutcome(change=change))
-                if not change.complete and not want.max_rows and not want.max_bytes:
-                    break  # those behind it wait until it has all of its rows
-                room -= change.ByteSize()
-            if room <= 0 or time.perf_counter() > end:
-                break
-        return outcomes
+    async def Watch(self, request: sync_pb2.WatchRequest, context: Context) -> AsyncIterator[sync_pb2.WatchResponse]:
+        """What has changed, and then each change."""
+        check_wants(request.wants)
+        progress = request.progress_seconds or _PROGRESS_S
+        if not 0 < progress <= _MOST_PROGRESS_S:
+            raise InvalidInput(
+                f"progress_seconds is {progress}; it must be from 1 to {_MOST_PROGRESS_S}", field="progress_seconds"
+            )
+        limits, tenant = self._backend.limits, self._backend.tenant(context)
+        most = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
+        async with asyncio.timeout(limits.default_deadline_s):
+            await self._backend.reflecting(request.min_sequence)
+        form = WatchForm(tenant, request.encoding, request.compression, most, progress)
+        async for reply in self._rounds.messages(Watcher(request.wants, form, ender())):
+            yield reply
 
-    def _within(self, want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
-        """The change for one want in its own room, if it has any of it there; else in that of the reply."""
-        if want.max_bytes < 0:
-            raise InvalidInput(f"max_bytes is {want.max_bytes}; it must not be negative", field="max_bytes")
-        if 0 < want.max_bytes < room:
-            change = self._change(want, copies, want.max_bytes, most)
-            if change is not None:
-                return change
-        return self._change(want, copies, room, most)
 
-    def _change(self, want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
-        """The change for one want; errors name the query as the client did."""
-        if want.max_rows < 0:
-            raise InvalidInput(f"max_rows is {want.max_rows}; it must not be negative", field="max_rows")
-        ids, query_id = self._backend.ids, None
-        if want.query_id and want.key:
-            raise InvalidInput("give a query_id or a key, not both", field="key")
-        if want.key:
-            query_id = copies.snapshot.query_with(want.key, copies.tenant).query_id
-        elif want.query_id:
-            query_id = ids.read_query(want.query_id)
-        window = one_window(want.window) if want.window else None
-        change = copies.change(query_id, want, window, room, most)
-        if change is not None and change.reset and want.key and query_id is not None:
-            change.query_id = ids.query(query_id)
-        return change
+def _some(request: sync_pb2.SyncRequest, copies: Copies, most: int) -> list[sync_pb2.SyncOutcome]:
+    """The outcomes of the first wants, at least of one: as many as fit `most` bytes and a fraction of a second."""
+    outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
+    for want in request.wants:
+        outcome = outcome_of(want, copies, room, most)
+        if outcome is None:
+            break
+        outcomes.append(outcome)
+        if outcome.HasField("change"):
+            if not outcome.change.complete and not want.max_rows and not want.max_bytes:
+                break  # those behind it wait until it has all of its rows
+            room -= outcome.change.ByteSize()
+        if room <= 0 or time.perf_counter() > end:
+            break
+    return outcomes

@@ -306,11 +306,14 @@ class Copies:
 
 
 def packed(
-    copies: Copies, outcomes: Sequence[sync_pb2.SyncOutcome], compression: sync_pb2.Compression.ValueType
+    copies: Copies,
+    outcomes: Sequence[sync_pb2.SyncOutcome],
+    compression: sync_pb2.Compression.ValueType,
+    places: Sequence[int] = (),
 ) -> sync_pb2.SyncResponse:
     """The reply with some outcomes: compressed, if the client takes that and it is worth it."""
     streams, sequence = copies.streams.values(), copies.snapshot.sequence
-    body = sync_pb2.SyncBody(outcomes=outcomes, sequence=sequence, streams=streams, clock=copies.now)
+    body = sync_pb2.SyncBody(outcomes=outcomes, sequence=sequence, streams=streams, places=places, clock=copies.now)
     raw = body.SerializeToString()
     if compression == sync_pb2.COMPRESSION_ZSTD and len(raw) > _WORTH:
         small = _CODEC.compress(raw, asbytes=True)

@@ -31,12 +31,16 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.receiving import SMALL_BYTES, Charge, Deadlines, Receiving, named
 from psoup_service.wire.status import abort, code_of
+from psoup_service.wire.under_way import CallsUnderWay
 
 Context: TypeAlias = grpc.aio.ServicerContext
 _log = logging.getLogger(__name__)
 
 INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Match"})
 """Methods whose requests may have the ingest size."""
+
+WATCHING_METHODS = frozenset({"Watch"})
+"""Methods whose calls last as long as their clients: they have a limit of their own."""
 
 _COPIED_BYTES = 1024 * 1024
 """Most bytes of a request of few fields that is parsed on the loop: to parse is to copy. Where memory is touched for
@@ -57,10 +61,11 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A method: its name, whether it carries tuples, and how its requests are read."""
+    """A method: its name, whether it carries tuples or watches, and how its requests are read."""
 
     name: str
     ingest: bool
+    watching: bool
     limit: int
     parse: Callable[[bytes], Any]
 
@@ -80,7 +85,7 @@ class _Registrar:
 
 
 class Calls:
-    """Wraps servicers, and counts the calls under way."""
+    """Wraps servicers. `under_way`: the calls, counted."""
 
     def __init__(
         self, limits: Limits, metrics: Metrics, decoders: Decoders, check_stream: Callable[[str], object]
@@ -92,10 +97,8 @@ class Calls:
         self._receiving = Receiving(limits)
         self._metrics = metrics
         self._deadlines = Deadlines()
-        self.open = 0
-        metrics.open.set_function(lambda: self.open)
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self.under_way = CallsUnderWay(limits)
+        metrics.open.set_function(lambda: self.under_way.open)
         self._draining = False
 
     def drain(self) -> None:
@@ -117,20 +120,11 @@ class Calls:
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, wrapped),))
         return list(registrar.services)
 
-    async def finished(self, timeout: float) -> bool:
-        """Wait until no call is under way, up to `timeout` seconds; returns whether none is."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self._idle.wait()
-        except TimeoutError:
-            return False
-        return True
-
     def _wrap(self, service: str, method: str, handler: Any) -> Any:
         ingest = method in INGEST_METHODS
         limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
         name = f"{service.rpartition('.')[2]}/{method}"
-        way = _Way(name, ingest, limit, parser(handler.request_deserializer, limit))
+        way = _Way(name, ingest, method in WATCHING_METHODS, limit, parser(handler.request_deserializer, limit))
         serialize = handler.response_serializer
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
@@ -152,7 +146,7 @@ class Calls:
                     finally:
                         charge.give_back()
 
-            return await self._run(way.name, context, serve, timed=True)
+            return await self._run(way, context, serve, timed=True)
 
         return call
 
@@ -166,7 +160,7 @@ class Calls:
                     charge.give_back()
                 await self._write_all(behaviour(request, context), context)
 
-            await self._run(way.name, context, serve, timed=False)
+            await self._run(way, context, serve, timed=False)
 
         return call
 
@@ -176,7 +170,7 @@ class Calls:
                 self._named(way, context)
                 await self._write_all(behaviour(self._read_all(way, context), context), context)
 
-            await self._run(way.name, context, serve, timed=False)
+            await self._run(way, context, serve, timed=False)
 
         return call
 
@@ -213,16 +207,15 @@ class Calls:
             raise request.error
         return request
 
-    async def _run(self, name: str, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
+    async def _run(self, way: _Way, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
         """Run a call from its beginning to its status."""
-        started = time.perf_counter()
+        name, started = way.name, time.perf_counter()
         code = "OK"
         if supplied.are_there():
             supplied.caller.set(context.peer())
-        self._enter()
+        self.under_way.enter(way.watching)
         try:
-            if self.open > self._limits.concurrent_calls:
-                raise _too_many(self._limits.concurrent_calls)
+            self.under_way.check(way.watching)
             return await serve()
         except PSoupError as problem:
             error = _not_now(problem)
@@ -244,7 +237,7 @@ class Calls:
             _log.exception("a defect ended a call", extra={"call": name})
             let_go(defect)
         finally:
-            self._leave()
+            self.under_way.leave(way.watching)
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
         # The call is over, but its status may have to wait behind a message that the client does not read.
         try:
@@ -297,15 +290,6 @@ class Calls:
             if not idle.expired:
                 raise
             raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
-
-    def _enter(self) -> None:
-        self.open += 1
-        self._idle.clear()
-
-    def _leave(self) -> None:
-        self.open -= 1
-        if not self.open:
-            self._idle.set()
 
 
 def ender() -> Callable[[PSoupError], None]:
@@ -375,15 +359,6 @@ def _not_now(error: PSoupError) -> PSoupError:
     if isinstance(error, FailedPrecondition) and error.reason in _NOT_NOW:
         return Unavailable(error.message, reason=error.reason, **error.facts)
     return error
-
-
-def _too_many(limit: int) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"{limit:,} calls are under way, the most there may be; try again in a moment",
-        reason="TOO_MANY_CALLS",
-        limit=limit,
-        retry_after_ms=100,
-    )
 
 
 def _cut(reason: str, why: str) -> Unavailable:

@@ -19,7 +19,7 @@ from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
-from psoup.model import SECOND, STREAMED, DataType, Kind, Schema
+from psoup.model import SECOND, STREAMED, DataType, Kind, Schema, WindowClause
 from psoup.plan.canonical import describe_window, exact_name
 from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
@@ -28,9 +28,13 @@ from psoup.plan.standing import StandingQuery
 from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
+from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
+
+_MAX_WINDOW = 1_000
+"""Characters of a window."""
 
 KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
     **{kind: types_pb2.Kind.Value(f"KIND_{kind.name}") for kind in STREAMED},
@@ -293,3 +297,10 @@ _MAKERS: dict[Kind, Callable[[Any], types_pb2.Value]] = {
     Kind.TIMESTAMP: lambda value: types_pb2.Value(timestamp_value=timestamp(value)),
     Kind.DATE: lambda value: types_pb2.Value(date_value=value),
 }
+
+
+def one_window(text: str, field: str = "window") -> WindowClause:
+    """Read the text of a window."""
+    if len(text) > _MAX_WINDOW:  # it is parsed on the loop
+        raise InvalidInput(f"{field} has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field=field)
+    return window_clause(text)

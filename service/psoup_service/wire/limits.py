@@ -56,6 +56,9 @@ class Limits:
     concurrent_calls: int = 1_024
     """Calls under way at once, over all clients."""
 
+    watchers: int = 4_096
+    """Calls that watch at once, over all clients; they are not among `concurrent_calls`."""
+
     streams_per_connection: int = 256
     """Calls under way at once on one connection; more wait at the client."""
 

@@ -1,0 +1,169 @@
+"""Copies of answers that are watched: each change comes as it becomes visible, until the program has had enough.
+
+    wants with tokens ──> Watch ──> message ──> changes, each applied as a whole ──> (copy, what has changed)
+         ^                             └ the connection is lost, the service restarts, an hour is over
+         '───── a pause, then the same call with the tokens that the copies have by then ──'
+
+A program that reads slowly gets one change for all that has happened meanwhile; nothing is queued for it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from psoup_client.copies import AnswerCopy, Synced, applied, body_of, want_of
+from psoup_client.errors import PSoupError, from_failure
+from psoup_client.patience import Patience, passes
+from psoup_client.session import Session
+from psoup_proto.v1 import sync_pb2
+
+MOST_WATCHED = 1_000
+"""Copies of one watch."""
+_CALL_S = 600.0
+"""Seconds after which a call is made anew: a connection that was lost without a word is noticed by then."""
+
+
+class WatchMessages:
+    """The messages of Watch, which go on after a lost connection. `wants` gives the wants, when a call begins.
+
+    Iterating waits for the next message; `close`, of any thread, ends that. Raises what is wrong, and Unavailable if
+    the service is away for longer than `patience` seconds.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        wants: Callable[[], Sequence[sync_pb2.Want]],
+        *,
+        progress: int = 0,
+        max_bytes: int = 0,
+        patience: float | None = None,
+    ) -> None:
+        self._session, self._wants, self._progress, self._max_bytes = session, wants, progress, max_bytes
+        retry = session.connection.retry
+        self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
+        self._call: Any = None
+        self._replies: Iterator[Any] | None = None
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[sync_pb2.SyncBody]:
+        return self
+
+    def __next__(self) -> sync_pb2.SyncBody:
+        while not self.closed:
+            try:
+                reply = self._session.reflecting(None, self._begin) if self._replies is None else next(self._replies)
+            except PSoupError as problem:
+                self.anew()
+                if not self.closed:
+                    self._wait(problem)
+            else:
+                self._patience.reset()
+                return body_of(reply)
+        raise StopIteration
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed.is_set()
+
+    def anew(self) -> None:
+        """Make the call again with the next message: the wants are other ones by now."""
+        if self._call is not None:
+            self._call.cancel()
+        self._call = self._replies = None
+
+    def close(self) -> None:
+        """End the call, and the iteration."""
+        self._closed.set()
+        if (call := self._call) is not None:
+            call.cancel()
+
+    def _wait(self, problem: PSoupError) -> None:
+        """Wait before the next attempt, some shorter than others: after a restart not all clients come at once."""
+        if not passes(problem):
+            raise problem
+        self._closed.wait(self._patience.next(problem) * random.uniform(0.5, 1.0))
+
+    def _begin(self, sequence: int) -> Any:
+        """The first message of a call that begins as of an event."""
+        request = sync_pb2.WatchRequest(
+            wants=self._wants(),
+            max_bytes=self._max_bytes,
+            min_sequence=sequence,
+            compression=sync_pb2.COMPRESSION_ZSTD,
+            progress_seconds=self._progress,
+        )
+        connection = self._session.connection
+        self._call = connection.open(connection.sync.Watch, request, _CALL_S)
+        self._replies = connection.replies(self._call)
+        if self.closed:
+            self._call.cancel()
+        return next(self._replies)
+
+
+class Watching:
+    """Changes of some copies, made by `Client.watch`: iterating waits for the next one, and gives (copy, Synced).
+
+    The copies are up to date as of what was given last. Each is given once at first; what is wrong with a query comes
+    as `error`, once, and the others go on. Use it in a `with` statement, or call `close`, which any thread may.
+    """
+
+    def __init__(self, session: Session, copies: Sequence[AnswerCopy], progress: int, patience: float | None) -> None:
+        self._copies = list(copies)
+        self._wanted = list[AnswerCopy]()
+        """The copies of the present call."""
+        self._tokens = dict[AnswerCopy, bytes]()
+        """What the service takes each of them to hold."""
+        self._new = set(self._copies)
+        self._found = deque[tuple[AnswerCopy, Synced]]()
+        self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience)
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[tuple[AnswerCopy, Synced]]:
+        return self
+
+    def __next__(self) -> tuple[AnswerCopy, Synced]:
+        if self._messages.closed:
+            raise StopIteration
+        while not self._found:
+            if not self._copies:  # nothing is left to watch
+                raise StopIteration
+            self._take(next(self._messages))
+        return self._found.popleft()
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._messages.close()
+
+    def _wants(self) -> list[sync_pb2.Want]:
+        wants = [want_of(copy) for copy in self._copies]
+        self._wanted = list(self._copies)
+        self._tokens = {copy: want.token for copy, want in zip(self._wanted, wants, strict=True)}
+        return wants
+
+    def _take(self, body: sync_pb2.SyncBody) -> None:
+        """Apply a message."""
+        for place, outcome in zip(body.places, body.outcomes, strict=True):
+            copy = self._wanted[place]
+            if outcome.HasField("failure"):
+                self._copies.remove(copy)
+                self._found.append((copy, Synced(error=from_failure(outcome.failure))))
+                continue
+            if want_of(copy).token != self._tokens[copy]:  # it was synced by itself meanwhile
+                self._messages.anew()
+                return
+            synced = applied(copy, outcome.change, body)
+            self._tokens[copy] = want_of(copy).token
+            if outcome.change.token or copy in self._new:
+                self._new.discard(copy)
+                self._found.append((copy, synced))

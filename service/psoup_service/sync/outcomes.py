@@ -1,0 +1,61 @@
+"""Outcomes of wants: a want names a query by its ID, its key or a token, and gets a change or what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psoup.errors import Internal, InvalidInput, PSoupError
+from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.changes import Copies
+from psoup_service.sync.tokens import MOST_BYTES
+from psoup_service.wire import convert
+
+_WANTS = 1_000
+
+
+def check_wants(wants: Sequence[sync_pb2.Want]) -> None:
+    """Raise InvalidInput unless a call may have these wants."""
+    if not 0 < len(wants) <= _WANTS:
+        raise InvalidInput(f"wants has {len(wants):,} queries; it must be from 1 to {_WANTS:,}", field="wants")
+    if any(len(want.token) > MOST_BYTES for want in wants):
+        raise InvalidInput("a token is longer than this service makes them", reason="TOKEN_INVALID", field="token")
+
+
+def outcome_of(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.SyncOutcome | None:
+    """The outcome of one want, in `room` bytes; None: there is no room for it, though `most` bytes would be."""
+    try:
+        change = _within(want, copies, room, most)
+    except Internal:
+        raise
+    except PSoupError as error:
+        return sync_pb2.SyncOutcome(failure=convert.failure(error))
+    return None if change is None else sync_pb2.SyncOutcome(change=change)
+
+
+def _within(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
+    """The change for one want in its own room, if it has any of it there; else in that of the reply."""
+    if want.max_bytes < 0:
+        raise InvalidInput(f"max_bytes is {want.max_bytes}; it must not be negative", field="max_bytes")
+    if 0 < want.max_bytes < room:
+        change = _change(want, copies, want.max_bytes, most)
+        if change is not None:
+            return change
+    return _change(want, copies, room, most)
+
+
+def _change(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
+    """The change for one want; errors name the query as the client did."""
+    if want.max_rows < 0:
+        raise InvalidInput(f"max_rows is {want.max_rows}; it must not be negative", field="max_rows")
+    ids, query_id = copies.ids, None
+    if want.query_id and want.key:
+        raise InvalidInput("give a query_id or a key, not both", field="key")
+    if want.key:
+        query_id = copies.snapshot.query_with(want.key, copies.tenant).query_id
+    elif want.query_id:
+        query_id = ids.read_query(want.query_id)
+    window = convert.one_window(want.window) if want.window else None
+    change = copies.change(query_id, want, window, room, most)
+    if change is not None and change.reset and want.key and query_id is not None:
+        change.query_id = ids.query(query_id)
+    return change

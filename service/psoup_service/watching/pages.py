@@ -1,0 +1,131 @@
+"""Messages to clients that watch: made on a reader thread, of one snapshot, those that are the same once.
+
+    taken places ─ wants with tokens ─> outcomes, as many as fit ─> one body, compressed ─> page
+         '── the same wants at the same tokens, in the same form ──────────────────────────> the same page
+
+What a page changes of a watcher is in `Page`; the event loop does that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psoup.answer.watched import WatchedClause, clause_of, slides_of
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+from psoup_proto.v1 import sync_pb2
+from psoup_service.ids import Ids
+from psoup_service.sync.changes import Copies, packed
+from psoup_service.sync.outcomes import outcome_of
+from psoup_service.sync.tokens import Tokens
+from psoup_service.watching.watcher import Taken, Watcher, WatchForm
+from psoup_service.wire import convert
+
+_TRANSIENT = "retry_after_ms"
+_LONGEST_S = 0.25
+"""Seconds after which no other want is looked at for a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a want is about: a query, its streams, and the clause whose matches tell of it; None: only asking does.
+
+    `slides`: the answer may change though nothing comes, as NOW goes on.
+    """
+
+    query_id: int
+    streams: tuple[int, ...]
+    clause: WatchedClause | None
+    slides: bool
+    window: bytes
+    """A digest of the window that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one want. `token`: a new one, if any; `failed`: for good; `again`: for now.
+
+    `target`: if it was to be told in any case, as it is at first; `cost`: seconds.
+    """
+
+    token: bytes
+    complete: bool
+    failed: bool
+    again: bool
+    target: Target | None
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A message, or None if there is nothing to tell, and what became of the places. `left`: had no room."""
+
+    reply: sync_pb2.WatchResponse | None
+    told: dict[int, Told]
+    left: Sequence[int]
+    sequence: int
+
+
+class Pages:
+    """The messages of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, budget: ReadBudget, tokens: Tokens, ids: Ids, now: int) -> None:
+        self._snapshot, self._budget, self._tokens, self._ids, self._now = snapshot, budget, tokens, ids, now
+        self._made: dict[tuple[object, ...], Page] = {}
+
+    def page(self, watcher: Watcher, taken: Taken) -> Page:
+        """The message to a watcher about some places, which may have been made for another one."""
+        form = watcher.form
+        wants = [watcher.wants[place] for place in taken.places]
+        # With their tokens: clients of the same query that hold something else must not get the same.
+        key = (form, taken.told, *taken.places, *[want.SerializeToString() for want in wants])
+        page = self._made.get(key)
+        if page is None:
+            page = self._made[key] = self._make(form, taken, wants)
+        return page
+
+    def _make(self, form: WatchForm, taken: Taken, wants: Sequence[sync_pb2.Want]) -> Page:
+        copies = Copies(self._snapshot, self._tokens, self._ids, form.tenant, self._now, self._budget, form.encoding)
+        outcomes, places = list[sync_pb2.SyncOutcome](), list[int]()
+        told, room, end = dict[int, Told](), form.most_bytes, time.perf_counter() + _LONGEST_S
+        for place, want in zip(taken.places, wants, strict=True):
+            began = time.perf_counter()
+            if room <= 0 or (began > end and told):
+                break
+            outcome = outcome_of(want, copies, room, form.most_bytes)
+            if outcome is None:
+                break
+            cost, tell = time.perf_counter() - began, place in taken.told
+            told[place] = self._told(want, outcome, copies, cost, tell)
+            if told[place].again:
+                continue
+            if outcome.change.token or told[place].failed or tell:
+                outcomes.append(outcome)
+                places.append(place)
+                room -= outcome.ByteSize()
+        reply = None
+        if outcomes:
+            body = packed(copies, outcomes, form.compression, places)
+            reply = sync_pb2.WatchResponse(body=body.body, compression=body.compression, size=body.size)
+        left = [place for place in taken.places if place not in told]
+        return Page(reply, told, left, self._snapshot.sequence)
+
+    def _told(
+        self, want: sync_pb2.Want, outcome: sync_pb2.SyncOutcome, copies: Copies, cost: float, tell: bool
+    ) -> Told:
+        if outcome.HasField("failure"):
+            again = _TRANSIENT in outcome.failure.facts
+            return Told(b"", False, not again, again, None, cost)
+        change = outcome.change
+        target = self._target(want, change.token or want.token, copies) if tell else None
+        return Told(change.token, change.complete, False, False, target, cost)
+
+    def _target(self, want: sync_pb2.Want, token: bytes, copies: Copies) -> Target:
+        held = self._tokens.read(token, copies.tenant, self._snapshot.sequence)
+        record = self._snapshot.query(held.query_id, copies.tenant)
+        window = convert.one_window(want.window) if want.window else None
+        streams = tuple(self._snapshot.streams_of(record))
+        clause, slides = clause_of(self._snapshot, record, window), slides_of(self._snapshot, record, window)
+        return Target(held.query_id, streams, clause, slides, held.window)

@@ -1,0 +1,255 @@
+"""Rounds: after publications, at most one in ten milliseconds, it is looked who must be told, and these are told.
+
+    writer ─ published ─> [ round: look at what is new ] ─ marks ─> watchers that wait ─> lines ─> pages on a reader
+                                                         └ marks ─> watchers whose message is on its way: later
+
+The lines are three, each with one reader thread at a time, so that who follows closely does not wait for who has far to
+go: `close` (a few wants that the client holds all of), `far` (the others), and `slow` (those that only asking tells
+about). Nothing runs here while no client watches. Of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from functools import partial
+
+from psoup.errors import PSoupError, Unavailable
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+from psoup_proto.v1 import sync_pb2
+from psoup_service.host.host import Host
+from psoup_service.ids import Ids
+from psoup_service.sync.tokens import Tokens
+from psoup_service.watching.pages import Page, Pages
+from psoup_service.watching.topics import SLOW_S, Topics
+from psoup_service.watching.watcher import Taken, Watcher
+
+ROUND_S = 0.01
+"""Seconds between two rounds."""
+_FEW = 16
+"""Wants that are looked at beside those of others."""
+_TOGETHER, _TOGETHER_S = 64, 0.01
+"""Watchers whose messages are made together, and seconds after which no other one is begun."""
+_PAUSE_S = 0.1
+"""Seconds until a line goes on after the readers had no room."""
+
+_log = logging.getLogger(__name__)
+
+Work = tuple[Watcher, Taken]
+
+
+class Rounds:
+    """All watchers of a service. `count`: rounds so far."""
+
+    def __init__(self, host: Host[Snapshot], tokens: Tokens, ids: Ids) -> None:
+        self._host, self._tokens, self._ids = host, tokens, ids
+        self.topics = Topics()
+        self._watchers = set[Watcher]()
+        self._tasks = list[asyncio.Task[None]]()
+        self._lines: dict[str, _Line] = {}
+        self._news = asyncio.Event()
+        self._said = False
+        """Whether the writer has said that there are news, which no round has looked at."""
+        self._draining = False
+        self.count = 0
+
+    async def messages(self, watcher: Watcher) -> AsyncGenerator[sync_pb2.WatchResponse]:
+        """The messages to a watcher, each made when the one before it has gone, until all its wants have failed."""
+        self._enter(watcher)
+        try:
+            told_at = asyncio.get_running_loop().time()
+            while watcher.open:
+                await self._marked(watcher, told_at + watcher.form.progress_s)
+                page = await self._lines[_line_of(watcher)].page(watcher)
+                if page.reply is not None:
+                    yield page.reply
+                    told_at = asyncio.get_running_loop().time()
+        finally:
+            self._leave(watcher)
+
+    def drain(self) -> None:
+        """End all calls, also of clients that do not read."""
+        self._draining = True
+        for watcher in list(self._watchers):
+            watcher.end(_draining())
+
+    # Watchers -------------------------------------------------------------------------------------------------
+
+    def _enter(self, watcher: Watcher) -> None:
+        if self._draining:
+            raise _draining()
+        self._watchers.add(watcher)
+        if len(self._watchers) > 1:
+            return
+        loop = asyncio.get_running_loop()
+        self._lines = {name: _Line(self) for name in ("close", "far", "slow")}
+        self._tasks = [loop.create_task(run()) for run in (self._look, self._ask)]
+        self._tasks += [loop.create_task(line.serve()) for line in self._lines.values()]
+        self._said = False
+
+        def published() -> None:
+            if not self._said:
+                self._said = True
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._news.set)
+
+        self._host.listen(published)
+
+    def _leave(self, watcher: Watcher) -> None:
+        self._watchers.discard(watcher)
+        for place in range(len(watcher.wants)):
+            self.topics.drop(watcher, place)
+        if not self._watchers:
+            self._host.listen(None)
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+
+    async def _marked(self, watcher: Watcher, end: float) -> None:
+        """Wait for a mark of a watcher; at the time `end` of the loop all its wants are marked."""
+        if not watcher.marked.is_set():
+            timer = asyncio.get_running_loop().call_at(end, watcher.mark_all)
+            try:
+                await watcher.marked.wait()
+            finally:
+                timer.cancel()
+
+    # News -----------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Round after round, while there are news."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._said = False  # before the snapshot is read: what is published from here on is said again
+            try:
+                self.topics.look(self._host.snapshot())
+            except Exception:
+                _log.exception("a round has failed")
+            self.count += 1
+            if self.topics.unchecked:
+                self._news.set()
+            await asyncio.sleep(ROUND_S)
+
+    async def _ask(self) -> None:
+        """Have topics asked that only asking tells about."""
+        while True:
+            await asyncio.sleep(SLOW_S)
+            try:
+                self.topics.ask(asyncio.get_running_loop().time(), self._host.snapshot())
+            except Exception:
+                _log.exception("topics could not be asked")
+
+    # Pages ----------------------------------------------------------------------------------------------------
+
+    async def made(self, works: Sequence[Work]) -> list[Page]:
+        """The pages of the first of some watchers, at least of one, made on a reader thread."""
+
+        def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page]:
+            pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now())
+            made, end = list[Page](), time.perf_counter() + _TOGETHER_S
+            for watcher, taken in works:
+                made.append(pages.page(watcher, taken))
+                if time.perf_counter() > end:
+                    break
+            return made
+
+        return await self._host.evaluate(make)
+
+    def apply(self, watcher: Watcher, taken: Taken, page: Page) -> None:
+        """Bring a watcher to where its client is once it has the page."""
+        snapshot, now = self._host.snapshot(), asyncio.get_running_loop().time()
+        for place in page.left:
+            watcher.mark(place, tell=place in taken.told)
+        for place, told in page.told.items():
+            if told.failed:
+                watcher.open.discard(place)
+                self.topics.drop(watcher, place)
+                continue
+            if told.again:
+                asyncio.get_running_loop().call_later(SLOW_S, partial(watcher.mark, place, tell=True))
+                continue
+            if told.token:
+                watcher.wants[place].token = told.token
+                watcher.wants[place].query_id = watcher.wants[place].key = ""
+            if told.target is not None and watcher in self._watchers:
+                self.topics.add(watcher, place, told.target, snapshot)
+            (watcher.behind.discard if told.complete else watcher.behind.add)(place)
+            self.topics.asked_for(watcher, place, told.cost, now)
+            # Who has just been noted was not told of what was published since its page was read.
+            if not told.complete or (told.target is not None and snapshot.sequence != page.sequence):
+                watcher.mark(place)
+
+
+class _Line:
+    """Watchers that wait for their pages: those of some are made together, in the order in which they came."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+        self._waiting: dict[Watcher, asyncio.Future[Page]] = {}
+        self._called = asyncio.Event()
+
+    async def page(self, watcher: Watcher) -> Page:
+        """The next page of a watcher."""
+        future: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+        self._waiting[watcher] = future
+        self._called.set()
+        try:
+            return await future
+        finally:
+            self._waiting.pop(watcher, None)
+
+    async def serve(self) -> None:
+        """Make pages, until cancelled."""
+        while True:
+            await self._called.wait()
+            waiting = [*self._waiting][:_TOGETHER]
+            if not waiting:
+                self._called.clear()
+                continue
+            works = [(watcher, watcher.take()) for watcher in waiting]
+            try:
+                pages = await self._rounds.made(works)
+            except Exception as problem:
+                await self._failed(works, problem)
+                continue
+            for (watcher, taken), page in zip(works, pages, strict=False):
+                self._rounds.apply(watcher, taken, page)
+                future = self._waiting.pop(watcher, None)
+                if future is not None and not future.done():
+                    future.set_result(page)
+            for watcher, taken in works[len(pages) :]:
+                _give_back(watcher, taken)
+
+    async def _failed(self, works: Sequence[Work], problem: Exception) -> None:
+        """Let watchers wait for a moment if the readers have no room, and end their calls if something is wrong."""
+        for watcher, taken in works:
+            _give_back(watcher, taken)
+        if isinstance(problem, PSoupError) and "retry_after_ms" in problem.facts:
+            await asyncio.sleep(_PAUSE_S)
+            return
+        for watcher, _ in works:
+            future = self._waiting.pop(watcher, None)
+            if future is not None and not future.done():
+                future.set_exception(problem)
+
+
+def _give_back(watcher: Watcher, taken: Taken) -> None:
+    for place in taken.places:
+        watcher.mark(place, tell=place in taken.told)
+
+
+def _line_of(watcher: Watcher) -> str:
+    """The line that a watcher waits in."""
+    dirty = set(watcher.dirty)
+    if dirty & watcher.slow:
+        return "slow"
+    return "far" if len(dirty) > _FEW or dirty & watcher.behind else "close"
+
+
+def _draining() -> Unavailable:
+    return Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")

@@ -1,0 +1,164 @@
+"""The topics of clients that watch: each query with a window once, with those who watch it, and the looks for news.
+
+    publication ─ new matches of watched clauses ─> topics found        at once
+                  clauses not evaluated there     ─> topics unsure  ┐
+                  joins, groups, rankings …       ─> topics slow    ┴─> at most once a second, and 20 times their cost
+
+How much a look costs depends on what is new, not on how many are watched. Of the event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.answer.watched import WatchedClauses
+from psoup.columns import Array
+from psoup.published.snapshot import Snapshot
+from psoup_service.watching.pages import Target
+from psoup_service.watching.watcher import Watcher
+
+SLOW_S = 1.0
+"""Seconds between two evaluations of a topic that only asking tells about."""
+_SHARE = 20
+"""Times the cost of an evaluation that lie between two of them."""
+_CHECKED = 1_000
+"""Queries that are looked for in one look, whether they still stand: some tenths of a millisecond."""
+
+Place = tuple[Watcher, int]
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """What some wants are about, and who watches it. `due`: the time of the loop before which it is not asked again.
+
+    `unsure`: it is to be asked when it is due; `sequence`: the event as of which it was asked last.
+    """
+
+    target: Target
+    places: set[Place] = field(default_factory=set)
+    due: float = 0.0
+    unsure: bool = False
+    sequence: int = -1
+
+    def mark(self) -> None:
+        """Tell those who watch that it may have changed."""
+        for watcher, place in self.places:
+            watcher.mark(place)
+
+
+class Topics:
+    """All topics. `found`, `asked`: how often a topic was marked by a look, and by its time."""
+
+    def __init__(self) -> None:
+        self._topics: dict[tuple[int, bytes], Topic] = {}
+        self._of_place: dict[Place, Topic] = {}
+        self._by_clause: dict[tuple[int, int], set[Topic]] = {}
+        self._streams: dict[int, WatchedClauses] = {}
+        self._slow = set[Topic]()
+        self._queries: object = None
+        self._unchecked: Array = np.zeros(0, np.int64)
+        self._numbers: Array | None = None
+        """The IDs of all queries, ascending, while they stay the same."""
+        self.found = self.asked = 0
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def add(self, watcher: Watcher, place: int, target: Target, snapshot: Snapshot) -> None:
+        """Note what a want is about: it is told of what comes after `snapshot`, if that is the present one."""
+        if (watcher, place) in self._of_place:
+            return
+        self._numbers = None
+        topic = self._topics.setdefault((target.query_id, target.window), Topic(target))
+        topic.places.add((watcher, place))
+        self._of_place[watcher, place] = topic
+        if target.clause is None:
+            self._slow.add(topic)
+            watcher.slow.add(place)
+            return
+        (stream_id,) = target.streams
+        known = self._by_clause.setdefault((stream_id, target.clause.sqc_id), set())
+        if not known:
+            if stream_id not in self._streams:
+                self._streams[stream_id] = WatchedClauses(snapshot.by_id[stream_id])
+            self._streams[stream_id].add(target.clause)
+        known.add(topic)
+
+    def drop(self, watcher: Watcher, place: int) -> None:
+        """Forget a want."""
+        topic = self._of_place.pop((watcher, place), None)
+        if topic is None:
+            return
+        topic.places.remove((watcher, place))
+        if topic.places:
+            return
+        target, self._numbers = topic.target, None
+        del self._topics[target.query_id, target.window]
+        self._slow.discard(topic)
+        if target.clause is None:
+            return
+        name = target.streams[0], target.clause.sqc_id
+        self._by_clause[name].discard(topic)
+        if not self._by_clause[name]:
+            del self._by_clause[name]
+            self._streams[name[0]].drop(name[1])
+            if not len(self._streams[name[0]]):
+                del self._streams[name[0]]
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Mark what new tuples have matched, and queries that are gone."""
+        for stream_id, clauses in self._streams.items():
+            view = snapshot.by_id.get(stream_id)
+            if view is None:  # its queries are gone
+                continue
+            looked = clauses.look(view)
+            for sqc_id in looked.found.tolist():
+                for topic in self._by_clause[stream_id, sqc_id]:
+                    topic.mark()
+                    self.found += 1
+            for sqc_id in looked.unsure.tolist():
+                for topic in self._by_clause[stream_id, sqc_id]:
+                    topic.unsure = True
+                    self._slow.add(topic)
+        self._check(snapshot)
+
+    def _check(self, snapshot: Snapshot) -> None:
+        """Mark topics whose queries are gone: some of them in each look, after queries have come or gone."""
+        if snapshot.queries is not self._queries:
+            self._queries = snapshot.queries
+            if self._numbers is None:
+                names = np.fromiter((query_id for query_id, _ in self._topics), np.int64, len(self._topics))
+                self._numbers = np.unique(names)
+            self._unchecked = self._numbers
+        if not len(self._unchecked):
+            return
+        some, self._unchecked = self._unchecked[:_CHECKED], self._unchecked[_CHECKED:]
+        gone = set(snapshot.queries.find(some).missing.tolist())
+        if gone:
+            for (query_id, _), topic in self._topics.items():
+                if query_id in gone:
+                    topic.mark()
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether another look is needed, though nothing comes."""
+        return len(self._unchecked) > 0
+
+    def ask(self, now: float, snapshot: Snapshot) -> None:
+        """Mark topics that only asking tells about, and whose time has come. `now`: the time of the loop."""
+        for topic in [topic for topic in self._slow if topic.due <= now]:
+            if topic.target.clause is not None:
+                self._slow.discard(topic)
+            elif snapshot.sequence == topic.sequence and not topic.target.slides:
+                continue
+            topic.unsure, topic.sequence, topic.due = False, snapshot.sequence, now + SLOW_S
+            topic.mark()
+            self.asked += 1
+
+    def asked_for(self, watcher: Watcher, place: int, cost: float, now: float) -> None:
+        """Note what it cost to ask, in seconds: a costly topic is asked less often."""
+        topic = self._of_place.get((watcher, place))
+        if topic is not None and place in watcher.slow:
+            topic.due = max(topic.due, now + _SHARE * cost)

@@ -1,0 +1,84 @@
+"""A client that watches: its wants with the tokens of what it was sent, and which of them may have changed.
+
+    mark(2) mark(5) mark(2)   while its last message is on the way      {2, 5}: marks, not messages
+    take()  ── before the snapshot is read ──>  places 2 and 5          a mark that comes later stays for the next time
+
+So a client that does not read costs its marks, and gets one message for all that has happened meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from psoup.errors import PSoupError
+from psoup_proto.v1 import sync_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class WatchForm:
+    """How a client is told: on whose behalf, in which form, in how many bytes of rows, after how many seconds at the
+    latest.
+    """
+
+    tenant: str
+    encoding: sync_pb2.Encoding.ValueType
+    compression: sync_pb2.Compression.ValueType
+    most_bytes: int
+    progress_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Wants to be looked at, by place; those of `told` are told also if nothing has changed."""
+
+    places: Sequence[int]
+    told: frozenset[int]
+
+
+class Watcher:
+    """One client. Of the event loop, but for the wants of places that are taken, which a reader looks at.
+
+    `end` ends its call with an error, whether it reads or not.
+    """
+
+    def __init__(self, wants: Iterable[sync_pb2.Want], form: WatchForm, end: Callable[[PSoupError], None]) -> None:
+        self.wants = list(wants)
+        self.form = form
+        self.end = end
+        self.open = set(range(len(self.wants)))
+        """Places of wants that have not failed."""
+        self.behind = set(self.open)
+        """Places of wants that the client does not hold all of."""
+        self.slow = set[int]()
+        """Places that only asking tells about."""
+        self.marked = asyncio.Event()
+        self._dirty = dict.fromkeys(sorted(self.open))
+        self._told = set(self.open)
+        self.marked.set()
+
+    @property
+    def dirty(self) -> Iterable[int]:
+        """The places that may have changed, those that were marked first before the others."""
+        return self._dirty
+
+    def mark(self, place: int, *, tell: bool = False) -> None:
+        """Note that a want may have changed; `tell`: to be told even if it has not."""
+        if place in self.open:
+            self._dirty[place] = None
+            if tell:
+                self._told.add(place)
+            self.marked.set()
+
+    def mark_all(self) -> None:
+        """Have all wants told."""
+        for place in sorted(self.open):
+            self.mark(place, tell=True)
+
+    def take(self) -> Taken:
+        """Take what is marked. To be called before the snapshot is read from which it is told."""
+        taken = Taken([*self._dirty], frozenset(self._told))
+        self._dirty, self._told = {}, set()
+        self.marked.clear()
+        return taken
