@@ -298,9 +298,9 @@ def test_positions_come_with_arrow_too(client: Client, stream: str) -> None:
     query = client.register(f"SELECT sym, count(*), max(price) FROM {stream} GROUP BY sym BEGIN (NOW - 40 ROWS)")
     held, token, draw = None, b"", random.Random(3)
     for rows in (60, 3, 0, 7):
-        client.push(stream, some(rows, draw))
+        pushed = client.push(stream, some(rows, draw)).sequence
         want = sync_pb2.Want(query_id="" if token else query.id, token=token)
-        request = sync_pb2.SyncRequest(wants=[want], encoding=sync_pb2.ENCODING_ARROW)
+        request = sync_pb2.SyncRequest(wants=[want], encoding=sync_pb2.ENCODING_ARROW, min_sequence=pushed)
         reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
         change = sync_pb2.SyncBody.FromString(reply.body).outcomes[0].change
         if change.reset:
