@@ -36,7 +36,7 @@ from psoup_proto.v1 import sync_pb2
 _WANTS = 1_000
 _REPLY_BYTES = 3 * 1024 * 1024
 _HIDDEN = 2
-"""Columns before those of the answer, at least: `_id` and `_time`, or two tuple IDs."""
+"""Columns before those of the answer of one source: `_id` and `_time`."""
 _MARK = b"psoup copy 1"
 
 REASONS = {
@@ -170,7 +170,7 @@ class AnswerCopy:
         if form.whole:
             return table
         if now is not None and form.ages and form.HasField("width"):
-            times = table.column(1).cast(pa.int64()).to_numpy()
+            times = table.column(hidden_columns(form) - 1).cast(pa.int64()).to_numpy()
             table = table.filter(pa.array(times >= to_micros(now) - form.width))
         keys = len(form.sort_keys)
         order = _order(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
@@ -352,8 +352,10 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
 
 
 def hidden_columns(form: sync_pb2.CopyForm) -> int:
-    """How many columns are before those of the answer: `_id` and `_time`, or the tuple IDs of a join."""
-    return 0 if form.whole else max(form.id_columns, _HIDDEN)
+    """How many columns are before those of the answer: tuple IDs, and `_time`, but of joins whose rows do not age."""
+    if form.whole:
+        return 0
+    return form.id_columns + form.HasField("width") if form.id_columns > 1 else _HIDDEN
 
 
 def _staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """The tables and views of copies: which columns rows have, what a view shows, in which order.
 
 rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
-         c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, c2 … columns of the answer, … keys of ORDER BY
+         c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, … columns of the answer, … keys of ORDER BY
          _id: the place in the answer, c0 … columns of the answer, if rows have no tuple IDs
 view     the columns of the answer by their names, as people read them, in the order of the answer
 """

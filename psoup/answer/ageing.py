@@ -11,10 +11,14 @@ Nothing here looks at a tuple: a window and the retention of its stream say it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from psoup.answer.since import Ranged
 from psoup.model import Anchor, StreamSpec, WindowClause
+
+if TYPE_CHECKING:
+    from psoup.answer.since import Ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +34,33 @@ class Ageing:
 
 def ageing(spec: StreamSpec, window: WindowClause, how: Ranged) -> Ageing | None:
     """Tell how the rows of a copy age; None if its rows do not tell the answer at a later NOW. O(1)."""
-    early = window.end.anchor is Anchor.NOW and window.end.offset > 0
-    if how.limit is not None or window.by_rows or early:
+    return None if how.limit is not None or not _ages(window) else Ageing(_width(spec, window), not spec.event_time)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedAgeing:
+    """A row of a join has left at NOW once one of its tuples has: a width for each source, as in Ageing."""
+
+    widths: tuple[int | None, ...]
+    by_clock: bool
+
+
+def joined_ageing(specs: Sequence[StreamSpec], windows: Sequence[WindowClause]) -> JoinedAgeing | None:
+    """Tell how the rows of a copy of a join age; None if its rows do not tell the answer at a later NOW. O(sources)."""
+    if not all(map(_ages, windows)):
         return None
+    widths = [_width(spec, window) for spec, window in zip(specs, windows, strict=True)]
+    return JoinedAgeing(tuple(widths), not specs[0].event_time)
+
+
+def _ages(window: WindowClause) -> bool:
+    """Whether tuples leave the window by their time, and none enters as NOW goes on."""
+    early = window.end.anchor is Anchor.NOW and window.end.offset > 0
+    return not (window.by_rows or early)
+
+
+def _width(spec: StreamSpec, window: WindowClause) -> int | None:
     widths = [window.begin.offset] if window.begin.anchor is Anchor.NOW else []
     if spec.retention.duration is not None:
         widths.append(spec.retention.duration)
-    return Ageing(min(widths, default=None), not spec.event_time)
+    return min(widths, default=None)

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from psoup.answer.ageing import joined_ageing
 from psoup.answer.boxes import Box, Ids, behind, check, cut, steps
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.invoke import Answer, Matched
@@ -25,9 +28,11 @@ from psoup.answer.matches import Matches
 from psoup.answer.message import Message, read
 from psoup.answer.rows import Reading
 from psoup.answer.window import Reach, WindowChoice, reaches, windows_of
+from psoup.columns import Array
 from psoup.data.windows import refuse_truncation
-from psoup.expressions.tree import ID_INDEX, AttributeRef, reads_now
-from psoup.model import BIGINT, ID_COLUMN
+from psoup.expressions.civil import LAST_MICRO
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
 from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -42,12 +47,14 @@ _SMALL = 65_536
 class Paired:
     """A join whose answer is all rows of a box of tuple IDs.
 
-    `plan` shows the tuple IDs of all `sources`, the columns of the query, and the keys of `order` (ORDER BY).
+    `plan` shows the tuple IDs of all `sources`, `_time` of those in `timed`, the columns of the query, and the keys of
+    `order` (ORDER BY).
     """
 
     plan: Project
     order: tuple[OrderKey, ...]
     sources: int
+    timed: tuple[int, ...]
 
 
 class Place(NamedTuple):
@@ -77,21 +84,24 @@ class HeldBox:
         check(self.target if self.place is None else self.kept, self.target)
 
 
-def paired(plan: Node) -> Paired | None:
-    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not. O(1) if known."""
-    known = _known.get(id(plan))
+def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
+    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not. O(1) if known.
+
+    `timed`: the places of the sources whose times travel as well.
+    """
+    known = _known.get((id(plan), timed))
     if known is None:
         if len(_known) >= _REMEMBERED:
             _known.clear()
-        known = _known[id(plan)] = plan, _paired(plan)
+        known = _known[id(plan), timed] = plan, _paired(plan, timed)
     return known[1]
 
 
-_known: dict[int, tuple[Node, Paired | None]] = {}
+_known: dict[tuple[int, tuple[int, ...]], tuple[Node, Paired | None]] = {}
 """By the identity of the plan, not used again while it is here."""
 
 
-def _paired(plan: Node) -> Paired | None:
+def _paired(plan: Node, timed: tuple[int, ...]) -> Paired | None:
     order, node = tuple[OrderKey, ...](), plan
     if isinstance(node, Sort):
         order, node = node.keys, node.input
@@ -101,8 +111,9 @@ def _paired(plan: Node) -> Paired | None:
         return None
     places = range(len(node.sources))
     ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
+    times = [Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in timed]
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
-    return Paired(Project(node.input, (*ids, *node.outputs, *hidden)), order, len(ids))
+    return Paired(Project(node.input, (*ids, *times, *node.outputs, *hidden)), order, len(ids), timed)
 
 
 class Piece(NamedTuple):
@@ -123,13 +134,19 @@ class JoinedSince:
         self,
         snapshot: Snapshot,
         record: QueryRecord,
-        how: Paired,
         held: HeldBox | None,
         seen: Sequence[Reach],
         budget: ReadBudget,
     ) -> None:
         """`held`: by the client, None if it is nothing; `seen`: the windows."""
-        self._snapshot, self._record, self._how, self._budget = snapshot, record, how, budget
+        self.ages = joined_ageing([part.view.spec for part in seen], [part.window for part in seen])
+        """How rows leave as NOW goes on, if they tell that."""
+        widths = () if self.ages is None else self.ages.widths
+        self._widths = [(place, width) for place, width in enumerate(widths) if width is not None]
+        how = paired(record.query.plan, tuple([place for place, _ in self._widths]))
+        assert how is not None, "rows of other answers have no box"
+        self.how = how
+        self._snapshot, self._record, self._budget = snapshot, record, budget
         sides = snapshot.sides_of(record)
         self._sides: list[Matched] = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
         self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])
@@ -149,10 +166,17 @@ class JoinedSince:
         """What the client holds after all pieces."""
         return HeldBox(self._windows)
 
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of all rows: the tuple IDs, `_time` if there are widths, the columns of the query, keys."""
+        fields = list(self._answer([[] for _ in self._sides], self._windows).schema)
+        ids, timed = self.how.sources, len(self._widths)
+        return pa.schema([*fields[: ids + min(timed, 1)], *fields[ids + timed :]])
+
     @property
-    def schema_message(self) -> bytes:
-        """The schema of all rows as the first message of an Arrow IPC stream."""
-        return self._answer([[] for _ in self._sides], self._windows).schema_message
+    def hidden(self) -> int:
+        """How many columns are before those of the query."""
+        return self.how.sources + min(len(self._widths), 1)
 
     @property
     def came(self) -> int:
@@ -165,12 +189,24 @@ class JoinedSince:
             answer, before = self._joined(box), self.select_errors
             for rows in _batches(answer, max_rows, max_bytes):
                 self.select_errors = before + answer.select_errors
-                yield Piece(kept, target, step, rows)
+                yield Piece(kept, target, step, self._with_one_time(rows))
 
     def held_after(self, piece: Piece, rows: int) -> HeldBox:
         """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""
-        last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self._how.sources)]
+        last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self.how.sources)]
         return HeldBox(piece.target, piece.kept, Place(piece.step, tuple(last)))
+
+    def _with_one_time(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the least instant that keeps all of their tuples as `_time`, in place of all their times."""
+        ids, timed = self.how.sources, len(self._widths)
+        if not timed:
+            return rows
+        kept: Array = np.full(rows.num_rows, LAST_MICRO)
+        for column, (_, width) in zip(rows.columns[ids : ids + timed], self._widths, strict=True):
+            times = column.view(pa.int64()).to_numpy()
+            np.minimum(kept, np.minimum(times, LAST_MICRO - width) + width, out=kept)
+        time = pa.array(kept).view(self.schema.field(ids).type)
+        return pa.RecordBatch.from_arrays([*rows.columns[:ids], time, *rows.columns[ids + timed :]], schema=self.schema)
 
     def any_leaves(self) -> bool:
         """Whether a row of the client leaves, or may: tuples that are not in memory are not looked at."""
@@ -205,13 +241,12 @@ class JoinedSince:
         limits = (config.sort_rows, config.joins, config.groups, snapshot.run, self._sides[0][0].keys)
         reading = Reading(matches, self.completeness.now, config.texts, self._budget, *limits)
         streams = [view.stream_id for view, _ in self._sides]
-        return Answer(self._record, self.completeness, reading, streams, box, self._how.plan)
+        return Answer(self._record, self.completeness, reading, streams, box, self.how.plan)
 
 
 def joined_since(
     snapshot: Snapshot,
     record: QueryRecord,
-    how: Paired,
     held: HeldBox | None,
     *,
     now: int,
@@ -219,16 +254,16 @@ def joined_since(
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
 ) -> JoinedSince:
-    """Find what a client that holds certain rows, None if it has none, is to be told of a join. `now` is the clock.
+    """Find what a client that holds some rows, None if it has none, is to be told of a join that is `paired`.
 
-    Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
+    `now` is the clock. Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
     """
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
     seen = reaches(views, windows_of(record.query, window), now)
     if not accept_truncation:
         for part in seen:
             refuse_truncation(part.view.spec.name, part.range)
-    return JoinedSince(snapshot, record, how, held, seen, budget or ReadBudget())
+    return JoinedSince(snapshot, record, held, seen, budget or ReadBudget())
 
 
 def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:

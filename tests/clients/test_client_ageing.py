@@ -140,3 +140,39 @@ def test_moments_are_told_apart() -> None:
     ):
         assert (elapsed(first, later), step(first, later)) == (waited * SECOND, stepped * SECOND)
     assert moment().wall > 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ages"),
+    [
+        ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 SECONDS)", True),
+        ("BEGIN (START)", "BEGIN (NOW - 12 SECONDS)", True),
+        ("BEGIN (START)", "BEGIN (START)", True),
+        ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 ROWS)", False),
+        ("BEGIN (NOW - 20 SECONDS) END (NOW - 2 SECONDS)", "BEGIN (START)", False),
+    ],
+)
+def test_a_joined_row_is_hidden_with_the_first_of_its_tuples(here: Here, first: str, second: str, ages: bool) -> None:
+    clock = VirtualClock(START)
+    with serving(clock=clock) as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM r (k BIGINT) RETENTION 40 SECONDS")
+        client.create_stream("CREATE STREAM s (k BIGINT)")
+        query = client.register(
+            f"SELECT r.k, s._id AS i FROM r [{first}], s [{second}] WHERE r.k = s.k ORDER BY r.k DESC"
+        )
+        for n in range(30):
+            client.push("rs"[n % 2], {"k": [n // 2 % 4, n % 3]})
+            clock.advance(seconds=1)
+            here.wait(1)
+        copy = client.copy(query)
+        copy.sync()
+        before = copy.rows()
+        assert before == query.invoke().rows() and before
+        copy = client.copy_from(copy.to_bytes())
+        for seconds in (0, 1, 4, 3, 30):
+            clock.advance(seconds=seconds)
+            here.wait(seconds)
+            assert copy.certainty == ("exact now" if ages else "as of")
+            assert shown(copy) == (query.invoke().rows() if ages else before), seconds
+        assert not ages or len(shown(copy)) < len(before)
+        assert copy.rows() == before, "rows are hidden, not deleted"

@@ -19,13 +19,14 @@ from psoup_recharge import store as store_module
 from psoup_testing.serving import serving
 
 START = 10**9 * SECOND
-WINDOWS = {
-    "sliding": "BEGIN (NOW - 100 SECONDS)",
-    "all_rows": "BEGIN (START)",
-    "early": "BEGIN (NOW - 100 SECONDS) END (NOW - 5 SECONDS)",
-    "counted": "BEGIN (NOW - 10 ROWS)",
+STATEMENTS = {
+    "sliding": "SELECT n FROM s WHERE n <> 25 BEGIN (NOW - 100 SECONDS)",
+    "all_rows": "SELECT n FROM s WHERE n <> 25 BEGIN (START)",
+    "early": "SELECT n FROM s WHERE n <> 25 BEGIN (NOW - 100 SECONDS) END (NOW - 5 SECONDS)",
+    "counted": "SELECT n FROM s WHERE n <> 25 BEGIN (NOW - 10 ROWS)",
+    "joined": "SELECT x.n FROM s AS x [BEGIN (NOW - 100 SECONDS)], s AS y [BEGIN (NOW - 70 SECONDS)] WHERE x.n = y.n",
 }
-AGEING = ("sliding", "all_rows")
+AGEING = ("sliding", "all_rows", "joined")
 
 
 @dataclass
@@ -71,8 +72,8 @@ def store(tmp_path: Path, client: Client, clock: VirtualClock, here: Here) -> It
         clock.advance(seconds=10)
         here.wait(10)
     with Store(tmp_path / "copies.db") as store:
-        for name, window in WINDOWS.items():
-            store.add(name, sql=f"SELECT n FROM s WHERE n <> 25 {window}")
+        for name, statement in STATEMENTS.items():
+            store.add(name, sql=statement)
         store.recharge(client)
         yield store
 
@@ -91,19 +92,20 @@ def asked(client: Client, store: Store, name: str) -> list[int]:
 
 
 def test_what_is_shown_is_the_answer_of_later(client: Client, clock: VirtualClock, store: Store, here: Here) -> None:
-    before = {name: seen(store, name) for name in WINDOWS}
-    rows = {name: store.entry(name).rows for name in WINDOWS}
+    before = {name: seen(store, name) for name in STATEMENTS}
+    rows = {name: store.entry(name).rows for name in STATEMENTS}
     for seconds in (0, 3, 25, 60, 1_000):
         clock.advance(seconds=seconds)
         here.wait(seconds)
-        for name in WINDOWS:
+        for name in STATEMENTS:
             assert store.entry(name).certainty == ("exact now" if name in AGEING else "as of")
             assert seen(store, name) == (asked(client, store, name) if name in AGEING else before[name]), (
                 name,
                 seconds,
             )
     assert before["sliding"] and not seen(store, "sliding")
-    assert {name: store.entry(name).rows for name in WINDOWS} == rows, "hidden, and not deleted"
+    assert before["joined"] and not seen(store, "joined")
+    assert {name: store.entry(name).rows for name in STATEMENTS} == rows, "hidden, and not deleted"
     now, stepped = store.now()
     assert now is not None and (now.timestamp() * 1_000_000, stepped) == (clock.now(), 0)
     assert all(copy.came == 0 for copy in store.recharge(client).copies if copy.name in ("sliding", "all_rows"))

@@ -56,7 +56,7 @@ class Client:
         record = snapshot.query(self.query, self.soup.tenant)
         how = paired(record.query.plan)
         assert how is not None
-        found = joined_since(snapshot, record, how, self.held, now=self.soup.clock.now(), accept_truncation=True)
+        found = joined_since(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
         stays = {
             ids for ids in self.rows if all(low <= i < high for i, (low, high) in zip(ids, found.keep, strict=True))
         }
@@ -67,9 +67,9 @@ class Client:
         for piece in found.pieces(at_once, EVERYTHING):
             taken = min(left, piece.rows.num_rows)
             for row in zip(*(column.to_pylist() for column in piece.rows.slice(0, taken).columns), strict=True):
-                ids = row[: how.sources]
+                ids = row[: found.how.sources]
                 assert ids not in self.rows, "a row was sent that the client held"
-                self.rows[ids] = row[how.sources :]
+                self.rows[ids] = row[found.hidden :]
             left -= taken
             if not left:
                 held = found.held_after(piece, taken)

@@ -479,7 +479,8 @@ class CopyForm(_message.Message):
     BY_CLOCK_FIELD_NUMBER: _builtins.int
     schema_ipc: _builtins.bytes
     """The schema of all batches, as an Arrow IPC schema message. If not `whole`, its columns are `_id` and `_time`, or of a
-    join the `id_columns`, then the columns of the answer, then the `sort_keys`, which the answer does not show.
+    join the `id_columns`, and `_time` if there is a `width`; then the columns of the answer, then the `sort_keys`, which
+    the answer does not show.
     """
     whole: _builtins.bool
     """Rows are told by their positions in the answer, and have no tuple IDs: the query groups, tells rows apart, cuts joined

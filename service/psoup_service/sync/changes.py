@@ -23,7 +23,7 @@ from psoup.answer.boxes import has_rows
 from psoup.answer.completeness import Completeness
 from psoup.answer.intervals import Interval
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_since import Paired, joined_since, paired
+from psoup.answer.joined_since import joined_since, paired
 from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, Travel, ranged, since, travel_of
 from psoup.answer.window import WindowChoice, windows_of
@@ -48,6 +48,8 @@ _LARGER, _ATTEMPTS = 2, 20
 """Attempts to send more rows than was guessed, and to find how many fit."""
 _BEHIND = 65_536
 """Tuples up to which a copy may be behind, if none of them is in the answer, before it is given a new token."""
+_BEHIND_JOINED = 4_096
+"""The same of a join, where whether a row leaves is told by joining what has left."""
 
 _CODEC = pa.Codec("zstd")
 _WORTH = 512
@@ -99,9 +101,8 @@ class Copies:
         asked = Asked(record, want, window, held, reset, room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
-            joined = paired(plan)
-            if joined is not None:
-                return self._joined(asked, joined)
+            if paired(plan) is not None:
+                return self._joined(asked)
         elif (how := ranged(plan)) is not None:
             return self._since(asked, how)
         return self._whole(asked) if travel_of(plan) is Travel.ALWAYS else self._again(asked)
@@ -162,7 +163,7 @@ class Copies:
             budget=self.budget,
         )
 
-    def _joined(self, asked: Asked, how: Paired) -> sync_pb2.Change | None:
+    def _joined(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of a box."""
         want, held, reset = asked.want, asked.held, asked.reset
         if held.box is None and not reset:
@@ -170,22 +171,25 @@ class Copies:
         found = joined_since(
             self.snapshot,
             asked.record,
-            how,
             held.box,
             now=self.now,
             window=asked.window,
             accept_truncation=want.accept_truncation,
             budget=self.budget,
         )
-        page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=how.sources))
+        page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=found.hidden))
         if page.rows and page.written.size > asked.room and asked.room < asked.most_bytes:
             return None
         change = sync_pb2.Change(reset=reset, rows=page.rows, complete=not page.left, rows_left=page.left)
         self._tell(change, asked.record, found.completeness, found.select_errors)
         if reset:
-            _describe(change.form, found.schema_message, how.sources, how.order)
+            _describe(change.form, found.schema.serialize().to_pybytes(), found.how.sources, found.how.order)
+            if found.ages is not None:
+                change.form.ages, change.form.by_clock = True, found.ages.by_clock
+                if found.hidden > found.how.sources:
+                    change.form.width = 0
         was_partial = held.box is not None and held.box.place is not None
-        if reset or page.rows or was_partial or found.came > _BEHIND or found.any_leaves():
+        if reset or page.rows or was_partial or found.came > _BEHIND_JOINED or found.any_leaves():
             page.written.put(change)
             change.keep.extend(_differences(found.keep if has_rows(found.keep) else ()))
             change.token = self._token(Held(held.query_id, held.window, box=page.held))
