@@ -25,7 +25,6 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: tuple[int, int] | None = None
         with self.explained():
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(_BUSY_MS)
@@ -83,24 +82,12 @@ class File:
         with self.explained():
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._check_place()
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-
-    def _check_place(self) -> None:
-        """Refuse to write to a file that has no name any more: SQLite would, and all of it would be lost."""
-        try:
-            of = self.path.stat()
-            found = of.st_dev, of.st_ino
-        except OSError:
-            found = None
-        self._file = self._file or found
-        if found is None or found != self._file:
-            raise StoreError(f"{self.path} was removed, or is another file by now; nothing was changed: open it again")
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -113,6 +100,8 @@ class File:
 
 def _why(problem: apsw.Error) -> str:
     said = str(problem)
+    if getattr(problem, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+        return "it was removed, or is another file by now; nothing was changed: open it again"
     advice = {
         apsw.NotADBError: "it is no SQLite file; choose another place for the store",
         apsw.CorruptError: "the file is damaged; delete it, and the next recharge brings all rows again",
