@@ -26,7 +26,7 @@ from psoup.sql import window_clause
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_testing.gate import rows
@@ -272,8 +272,8 @@ def test_a_damaged_archived_chunk_is_found_when_it_is_read(soup: RestartingPSoup
         soup.restart()  # the others can be read
 
 
-@pytest.mark.parametrize("places", [{}, {"x": 0}], ids=["by the library", "by pages"])
-def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup, places: dict[str, int]) -> None:
+@pytest.mark.parametrize("places", [{}, None], ids=["by the library", "by pages"])
+def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup, places: Places | None) -> None:
     """Parquet's checksums are of what is in a page; how many values that is stands before it."""
     make_archive(soup)
     entry = soup.engine.snapshot().by_id[1].chunks[4].data

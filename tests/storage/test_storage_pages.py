@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from psoup.columns import Array, Column, columns_from_arrow
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
-from psoup.model import Kind, StreamSpec
+from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
-from psoup_storage.durable.chunks.folder import ChunkFolder
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
+from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts
 
 CREATE = (
     "CREATE STREAM s (a BIGINT, n BIGINT, d DECIMAL(9, 2), e DECIMAL(18, 0), t TIMESTAMP NOT NULL, y DATE, w TEXT,"
@@ -24,6 +28,7 @@ CREATE = (
     " RETENTION 20 ROWS ARCHIVE 1000000 ROWS"
 )
 ROWS = 40_000
+TIMES = pa.timestamp("us", "UTC")
 WIDE = {"a": 2**62, "d": 10**9 - 1, "e": 10**17, "y": 10**6}
 
 
@@ -116,3 +121,33 @@ def test_rows_of_a_range_are_those_of_the_values(
                 assert rows is not None
                 assert np.array_equal(rows, np.flatnonzero((keys >= low) & (keys <= last)))
     assert cache.bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("order", "nullable", "by_pages"), [("abt", True, "ab"), ("tba", True, "ab"), ("abt", False, "")]
+)
+def test_columns_in_the_file_of_a_job_are_read_where_it_says_that_they_are(
+    tmp_path: Path, order: str, nullable: bool, by_pages: str
+) -> None:
+    spec = create_stream("CREATE STREAM s (a BIGINT, b BIGINT) RETENTION 20 ROWS ARCHIVE 1000000 ROWS")
+    values = {name: np.random.default_rng(place).integers(0, 900, ROWS) for place, name in enumerate("ab")}
+    times = np.arange(ROWS)
+    arrays = {name: pa.array(own) for name, own in values.items()} | {"t": pa.array(times).cast(TIMES)}
+    fields = [pa.field(TIME_COLUMN if n == "t" else n, arrays[n].type, nullable and n != "t") for n in order]
+    table = pa.Table.from_arrays([arrays[name] for name in order], schema=pa.schema(fields))
+    form = dict.fromkeys(table.column_names, "DELTA_BINARY_PACKED")
+    more: dict[str, Any] = {"use_dictionary": False, "column_encoding": form, "write_page_checksum": True}
+    file = tmp_path / "chunks" / "1-a-0.parquet"
+    folder = ChunkFolder(tmp_path, cache := ColumnCache(1 << 30), Covers(tmp_path), SidecarFolder(tmp_path))
+    pq.write_table(table, file, compression="zstd", row_group_size=GROUP_ROWS, **more)
+    content = pa.py_buffer(file.read_bytes())
+    own = tuple(Column(BIGINT, column) for column in values.values())
+    facts = archive_facts(ChunkView(0, 0, times, own, 24 * ROWS), content)
+    row = ChunkRow(1, 0, 0, ROWS, file.name, content.size, zlib.crc32(content), ROWS - 1, 0, *facts)
+    assert row.attached
+    source = folder.archived(spec, row).source
+    assert isinstance(source, StoredColumns)
+    read = [a.name for a in spec.schema.attributes if source._numbers(a, None) is not None]
+    assert (read, cache.reads) == (list(by_pages), len(by_pages))
+    for attribute in spec.schema.attributes:
+        assert np.array_equal(source.column(attribute).values, values[attribute.name])

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -51,6 +52,9 @@ _ENTRY = 200
 _FEW = 8
 """One in so many rows of a chunk at most: their values are kept, not the column."""
 _Key = tuple[str | int, ...]
+
+Places = Mapping[tuple[str, bool], int]
+"""The places of columns in a file, by their names and whether they may be NULL."""
 
 
 class ColumnCache:
@@ -134,8 +138,9 @@ class StoredColumns:
 
     `nbytes`: of the file; `footer`: the number of bytes at its end that describe it, and their checksum. `ranges`:
     uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `places`: of
-    columns that are surely in the form of `psoup_storage.formats.pages`, by name. `crc`: of all bytes. `attached`: the
-    file may have matches beside it. `covers`: they may have more matches. `sidecars`: of all chunks.
+    columns in a file of the service; None: a job wrote it, and the file says where they are. `crc`: of all bytes.
+    `attached`: there may be matches beside it, of the job that wrote it. `covers`: they may have more matches.
+    `sidecars`: of all chunks.
     """
 
     def __init__(
@@ -145,7 +150,7 @@ class StoredColumns:
         nbytes: int,
         footer: tuple[int, int],
         ranges: Array,
-        places: Mapping[str, int],
+        places: Places | None,
         cache: ColumnCache,
         crc: int,
         attached: bool,
@@ -297,17 +302,17 @@ class StoredColumns:
 
         None if they are not such, or cannot be read like that: damage is for `_read` to report.
         """
-        place = self._places.get(attribute.name, -1)
-        if place < 0 or not has_pages(attribute.type):
+        if not len(self._ranges) or not has_pages(attribute.type):
             return None
-        ranges, rows = self._ranges[place], self._rows
+        rows = self._rows
         if groups is not None:
-            ranges, rows = ranges[groups], sum(min(GROUP_ROWS, rows - GROUP_ROWS * g) for g in groups.tolist())
-        with suppress(OSError):
+            rows = sum(min(GROUP_ROWS, rows - GROUP_ROWS * g) for g in groups.tolist())
+        with suppress(OSError, pa.ArrowException):
             handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                size, checksum = self._footer
-                if zlib.crc32(os.pread(handle, size, self.nbytes - size)) == checksum:
+                place = self._place(attribute, handle)
+                if place >= 0:
+                    ranges = self._ranges[place] if groups is None else self._ranges[place][groups]
                     nullable = attribute.nullable
                     values = self._cache.pages.numbers(handle, ranges.tolist(), rows, attribute.type, nullable)
                     self._cache.reads += values is not None
@@ -315,6 +320,21 @@ class StoredColumns:
             finally:
                 os.close(handle)
         return None
+
+    def _place(self, attribute: Attribute, handle: int) -> int:
+        """The place of a column in the file, if its footer is as it was written and says nothing else; -1: not known.
+
+        A job may put `_time` anywhere, and write a column that is never NULL without saying where it is valid.
+        """
+        size, checksum = self._footer
+        footer = os.pread(handle, size, self.nbytes - size)
+        if zlib.crc32(footer) != checksum:
+            return -1
+        if self._places is None:
+            schema = pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).schema
+            columns = [schema.column(place) for place in range(len(schema))]
+            self._places = _placed(tuple([(column.path, column.max_definition_level > 0) for column in columns]))
+        return self._places.get((attribute.name, attribute.nullable), -1)
 
     def _read(self, attributes: Sequence[Attribute], groups: list[int] | None) -> list[Column]:
         self._cache.reads += len(attributes)
@@ -351,6 +371,12 @@ class StoredColumns:
         if zlib.crc32(footer) != checksum:
             raise damaged(self.path, "its footer is not as it was written")
         return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
+
+
+@lru_cache(1_024)
+def _placed(columns: tuple[tuple[str, bool], ...]) -> Places:
+    """The places of columns; the same object for the files of one form."""
+    return {column: place for place, column in enumerate(columns)}
 
 
 def _within(query_id: int, ranges: Array) -> bool:

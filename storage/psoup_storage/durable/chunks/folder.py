@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,7 @@ from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.wording import counted
-from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
@@ -133,7 +133,7 @@ class ChunkFolder:
             row.bytes,
             footer,
             ranges,
-            {} if row.attached else _places(spec, len(ranges)),
+            None if row.attached else _places(spec, len(ranges)),
             self.cache,
             row.crc,
             row.attached,
@@ -187,11 +187,11 @@ class ChunkFolder:
 
 
 @lru_cache(1_024)
-def _places(spec: StreamSpec, columns: int) -> Mapping[str, int]:
+def _places(spec: StreamSpec, columns: int) -> Places:
     """The places of the columns of a file that the service wrote, of which there are some: see `encode_chunk`."""
-    own = columns if spec.event_time else columns - 1
-    named = {attribute.name: place for place, attribute in enumerate(spec.schema.attributes[: max(own, 0)])}
-    return named if spec.event_time or own < 0 else named | {TIME_COLUMN: own}
+    own = max(columns if spec.event_time else columns - 1, 0)
+    places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:own])}
+    return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): own}
 
 
 def _ties(times: Array, before: ChunkRow | None) -> int:
