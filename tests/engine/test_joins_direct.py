@@ -257,6 +257,24 @@ def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:
             assert reader.read_all().equals(whole)
 
 
+@pytest.mark.parametrize("key", ["", "r.k = s.k AND "])
+@pytest.mark.parametrize("end", [2**63 - 1, -(2**63)])
+def test_a_bound_beyond_the_range_of_keys_is_not_wrapped(key: str, end: int) -> None:
+    """The constant is on the side of `s`, where no sum leaves the range; about the key of `r` it would."""
+    soup = LocalPSoup()
+    for stream, values in (("r", [end, 0]), ("s", [-20, 20])):
+        soup.execute(f"CREATE STREAM {stream} (k BIGINT, t BIGINT)")
+        soup.push(stream, pa.table({"k": [1, 1], "t": values}))
+    above, below = (
+        f"SELECT r.t AS a, s.t AS b FROM r, s WHERE {key}s.t {band}" for band in ("- 5 >= r.t", "+ 5 <= r.t")
+    )
+    expected = [
+        [(a, b) for a in (end, 0) for b in (-20, 20) if b - 5 >= a],
+        [(a, b) for a in (end, 0) for b in (-20, 20) if b + 5 <= a],
+    ]
+    assert [[tuple(row.values()) for row in soup.ask(sql).to_table().to_pylist()] for sql in (above, below)] == expected
+
+
 def test_expressions_and_texts_are_computed() -> None:
     soup = _soup("near", 0.1)
     both = soup.ask("SELECT r._id, s._id AS j, r.n + s.n AS c FROM r, s WHERE r.k = s.k").to_table()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from psoup.columns import Column
 from psoup.config import JoinLimits
-from psoup.joins.builds import Builds, all_rows, hashed
+from psoup.joins.builds import Buckets, Builds, all_rows, hashed
 from psoup.joins.eddy import Routes
 from psoup.joins.joined import joined
 from psoup.joins.keys import Edge
@@ -20,12 +20,13 @@ from psoup.joins.policies import Fixed, Greedy, Learned, Lottery, Policy
 from psoup.joins.room import Room
 from psoup.joins.steps import Step
 from psoup.joins.thinned import thinned
+from psoup.kernels.joined import probe_buckets, probe_ranges
 from psoup.kernels.pairs import emit_pairs
 from psoup.model import BIGINT
 from psoup.reading import UNBOUNDED
 from psoup_testing.joined_sides import Side, factor, node_of, ref, tuples_of
 
-NONE = np.zeros(0, np.int64)
+NONE, NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32)
 ROOM = Room(JoinLimits(), UNBOUNDED)
 
 
@@ -73,6 +74,26 @@ def test_pairs_are_read_and_written_within_their_arrays(room: int) -> None:
         at, inside, pairs, _ = emit_pairs.py_func(begin, end, NONE, NONE, rows, at, inside, 99, left, right)
         found += zip(left[:pairs].tolist(), right[:pairs].tolist(), strict=True)
     assert found == [(0, 0), (0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("way", ["all", "equal", "near"])
+def test_kernels_write_nothing_behind_their_room(way: str) -> None:
+    """What lies behind would be another's: here it is looked at, for every room and as many partners as rows have."""
+    keys = np.repeat(np.arange(12), np.arange(12)) * (1 if way == "all" else 2**40)
+    rows, expected = all_rows(len(keys)), [(a, b) for a, b in itertools.product(range(len(keys)), repeat=2)]
+    expected = [pair for pair in expected if keys[pair[0]] == keys[pair[1]]]
+    build = Buckets(keys, rows, ROOM)
+    assert build.exact == (way == "all")
+    kernel, ask = (probe_ranges, (keys, rows, True, 0, True, 0)) if way == "near" else (probe_buckets, build.places)
+    for room in range(1, 40):
+        found, at, inside = list[tuple[int, int]](), 0, 0
+        while at < len(keys):
+            left, right = np.full((2, room + 64), -1, np.int32)
+            at, inside, pairs, _ = kernel(keys, NO_ROWS, *ask, at, inside, 99, left[:room], right[:room])
+            assert (left[room:] == -1).all()
+            assert (right[room:] == -1).all()
+            found += zip(left[:pairs].tolist(), right[:pairs].tolist(), strict=True)
+        assert found == expected
 
 
 def test_a_hash_of_several_keys_tells_their_order() -> None:
