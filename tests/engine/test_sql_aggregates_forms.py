@@ -16,6 +16,7 @@ from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal
 from psoup.plan.nodes import plan_text
 from psoup.plan.standing import Parameter
 from psoup.sql import prepare
+from psoup.sql.templates import template as template_module
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
@@ -97,6 +98,21 @@ def test_a_query_with_parameters_in_having_is_that_of_its_text(
     assert template.block(tuple(pa.array([value] * 5_000) for value in values)) is None
     with pytest.raises(InvalidInput, match=r"parameter .* of query 3 is"):
         template.bind(tuple(b"x" for _ in values), 3)  # type: ignore[arg-type]
+
+
+def test_parameters_in_having_are_bound_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for those that cannot be bound: their errors point into the text with the values."""
+    text = (
+        "SELECT sym, max(qty) + 1 FROM trades WHERE qty > ? OR rate < ? GROUP BY sym HAVING sum(qty) IN (?, 7) LIMIT 3"
+    )
+    template = prepare(text, lookup)
+    expected = bind(text.replace("?", "3", 1).replace("?", "-2.5e0", 1).replace("?", "4"))
+    with monkeypatch.context() as patched:
+        patched.setattr(template_module, "selected", None)
+        assert template.bind((3, -2.5, 4)) == expected
+    wrong = prepare("SELECT sym FROM trades GROUP BY sym HAVING max(sym) ~ ?", lookup)
+    with pytest.raises(InvalidInput, match=r"query 2: (?s:.)*~ '\[a'"):
+        wrong.bind(("[a",), 2)
 
 
 def test_parameters_of_where_and_having_are_told_apart(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ join has a template for each side (`psoup.sql.templates.joins`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -135,12 +137,31 @@ def template_of(
     binder = Binder(source, origin.names, samples)
     texts = None if shape.having else side_texts(source, select, origin, binder, holes)
     if texts is None:
-        return WholeTemplate(frame, holes, expected, lambda text: selected(StatementText(text), lookup))
+        whole = partial(_whole, lookup)
+        tree = None if origin.joined else partial(_of_tree, source, select, lookup, names)
+        return WholeTemplate(frame, holes, expected, whole, tree)
     sides = [
         side if text is None else prepared(StatementText(text), lookup)
         for side, text in zip(frame.sides, texts, strict=True)
     ]
     return JoinTemplate(frame, holes, expected, sides)
+
+
+def _whole(lookup: Lookup, text: str) -> StandingQuery:
+    """The query of a text."""
+    return selected(StatementText(text), lookup)
+
+
+def _of_tree(
+    source: StatementText,
+    select: exp.Select,
+    lookup: Lookup,
+    names: Sequence[str],
+    parameters: Mapping[int, Literal],
+    text: str,
+) -> StandingQuery:
+    """The query of a parsed SELECT with constants in place of its parameters."""
+    return replace(bind_select(source, select, lookup, names, parameters), text=text)
 
 
 def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
