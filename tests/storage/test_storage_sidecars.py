@@ -284,6 +284,7 @@ def test_sidecars_go_with_their_chunks_and_their_stream_and_are_not_in_a_copy(
     assert min(place.first for place in map(place_of, files(soup)) if place) >= oldest - 3 > 0
     assert all(place is not None and place.stream == 1 for place in places)
     wanted = answer(soup, query)
+    assert _counted(soup) == _sizes(soup) > 0
     soup.store.close()
     (soup.path / FOLDER / "1.99999.99999.folds").write_bytes(b"")
     (soup.path / FOLDER / "1.0.folds").write_bytes(b"")
@@ -293,9 +294,21 @@ def test_sidecars_go_with_their_chunks_and_their_stream_and_are_not_in_a_copy(
     assert answer(soup, query) == wanted
     assert min(place.first for place in map(place_of, files(soup)) if place) >= oldest
     assert not {"1.99999.99999.folds", "1.0.folds"} & set(files(soup))
+    assert _counted(soup) == _sizes(soup) > 0
     soup.unregister(query)
     soup.execute("DROP STREAM t")
     assert not files(soup)
+    assert _counted(soup) == 0
+
+
+def _counted(soup: RestartingPSoup) -> int:
+    """The bytes of sidecars that the store counts among its own."""
+    return soup.store.bytes - soup.store._database.bytes - soup.store._chunk_bytes
+
+
+def _sizes(soup: RestartingPSoup) -> int:
+    """The bytes of all sidecars."""
+    return sum((soup.path / FOLDER / name).stat().st_size for name in files(soup))
 
 
 def test_history_that_was_attached_is_folded_under_negative_numbers(tmp_path: Path) -> None:

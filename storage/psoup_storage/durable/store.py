@@ -136,8 +136,8 @@ class DurableStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the database and of all chunks."""
-        return self._database.bytes + self._chunk_bytes
+        """Bytes of the database, of all chunks, and of what was folded of them."""
+        return self._database.bytes + self._chunk_bytes + self._chunks.sidecars.nbytes
 
     @property
     def archive_reads(self) -> int:

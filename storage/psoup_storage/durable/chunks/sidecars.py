@@ -7,7 +7,7 @@
 
 A sidecar takes a tenth of the bytes of its chunks, or a block: the newest names stay. It is not an event, nothing
 depends on it, and it is written without waiting for the disk: one that is lost, damaged or of other chunks is computed
-again. Backups do without. A start reads the names of the files alone.
+again. Backups do without. A start reads the names and sizes of the files alone.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class SidecarFolder:
     def __init__(self, directory: Path, check_room: Callable[[int], None] = lambda size: None) -> None:
         self._path = directory / FOLDER
         self._check_room = check_room
-        self._places: set[Place] = set()
+        self._places: dict[Place, int] = {}
+        """The bytes of each sidecar."""
         self._lock = threading.Lock()
         self._refused = False
 
@@ -106,13 +107,18 @@ class SidecarFolder:
 
         What is of other chunks is removed. O(files), by their names.
         """
-        for file in os.listdir(self._path) if self._path.is_dir() else ():
-            place = place_of(file)
-            if place is not None and is_of(place, chunks):
-                self._places.add(place)
-            else:
-                with suppress(OSError):
-                    (self._path / file).unlink()
+        for file in list(os.scandir(self._path)) if self._path.is_dir() else ():
+            place = place_of(file.name)
+            with suppress(OSError):
+                if place is not None and is_of(place, chunks):
+                    self._places[place] = file.stat().st_size
+                else:
+                    os.unlink(file)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all sidecars. O(sidecars). Any thread."""
+        return sum(list(self._places.values()))
 
     def has(self, stream: int, first: int, stop: int) -> bool:
         """See `Sidecars`."""
@@ -148,8 +154,8 @@ class SidecarFolder:
         """Remove what is of chunks with a number below `oldest`, or of a stream that is gone. O(sidecars)."""
         with self._lock:
             gone = [p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)]
-            self._places.difference_update(gone)
             for place in gone:
+                del self._places[place]
                 with suppress(OSError):
                     (self._path / place.file).unlink()
 
@@ -175,7 +181,7 @@ class SidecarFolder:
         except OSError:
             new.unlink(missing_ok=True)
             raise
-        self._places.add(place)
+        self._places[place] = len(content)
 
 
 def numbers_of(chunks: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
