@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,15 +18,16 @@ import pytest
 
 from psoup.answer import boxes
 from psoup.answer import joined_since as module
-from psoup.answer.invoke import invoke
-from psoup.answer.joined_since import HeldBox, joined_since, paired
+from psoup.answer.joined_since import HeldBox, paired
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_service.sync.held_boxes import from_bytes, to_bytes
 from psoup_testing.budget import SCALE, Budget
+from psoup_testing.join_copies import EVERYTHING, Client
+from psoup_testing.join_duel import JoinDuel
+from psoup_testing.join_statements import JoinQuery
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 HISTORIES = Budget("joins since: histories", round(10 / min(SCALE, 1)))
@@ -39,75 +41,6 @@ FROMS = [
     ("r AS x, s AS y, r AS z", "x.k = y.k AND y.w = z.v AND x.v + z.k > 3"),
     ("r AS x, s AS y, r AS z, s AS u", "x.k = y.k AND y.k = z.k AND z.v = u.w AND u.w > 4"),
 ]
-EVERYTHING = 10**9
-
-
-class Client:
-    """The rows that a client holds of a join, by their tuple IDs, and what it was told that it holds."""
-
-    def __init__(self, soup: LocalPSoup, query: int) -> None:
-        self.soup, self.query = soup, query
-        self.held: HeldBox | None = None
-        self.rows: dict[tuple[int, ...], tuple[Any, ...]] = {}
-
-    def ask(self, most: int, at_once: int, met: Counter[str]) -> bool:
-        """Ask what has changed, take at most so many rows, and apply them; returns whether that was all."""
-        snapshot = self.soup.engine.snapshot()
-        record = snapshot.query(self.query, self.soup.tenant)
-        how = paired(record.query.plan)
-        assert how is not None
-        found = joined_since(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
-        stays = {
-            ids for ids in self.rows if all(low <= i < high for i, (low, high) in zip(ids, found.keep, strict=True))
-        }
-        met["rows leave"] += (leave := len(stays) < len(self.rows))
-        assert not leave or self.held is None or self.held.place or found.any_leaves(), "the client is not told"
-        self.rows = {ids: self.rows[ids] for ids in stays}
-        left, held = most, found.all_held
-        for piece in found.pieces(at_once, EVERYTHING):
-            taken = min(left, piece.rows.num_rows)
-            for row in zip(*(column.to_pylist() for column in piece.rows.slice(0, taken).columns), strict=True):
-                ids = row[: found.how.sources]
-                assert ids not in self.rows, "a row was sent that the client held"
-                self.rows[ids] = row[found.hidden :]
-            left -= taken
-            if not left:
-                held = found.held_after(piece, taken)
-                break
-        self._count(held, met)
-        held.check()
-        self.held = from_bytes(to_bytes(held))
-        assert self.held == held, "a box has other bytes"
-        return held.place is None
-
-    def _count(self, held: HeldBox, met: Counter[str]) -> None:
-        """Count what happened to the box."""
-        if self.held is not None:
-            met["a page goes on"] += (resumed := self.held.place is not None)
-            met["it ends in another step"] += bool(resumed and held.place and held.place.step != self.held.place.step)
-            pairs = list(zip(self.held.target, held.target, strict=True))
-            met["new below"] += any(new[0] < old[0] for old, new in pairs)
-            met["an end steps back"] += any(new[1] < old[1] for old, new in pairs)
-
-    def shown(self) -> list[tuple[Any, ...]]:
-        """The rows in FROM order, sorted by the keys of ORDER BY, if there are any."""
-        how = paired(self.soup.engine.snapshot().query(self.query, self.soup.tenant).query.plan)
-        assert how is not None
-        rows = [self.rows[ids] for ids in sorted(self.rows)]
-        for place, key in reversed(list(enumerate(how.order))):
-            at = place - len(how.order)
-            rows.sort(key=lambda row, at=at: (row[at] is not None, row[at] or 0), reverse=key.descending)
-            rows.sort(key=lambda row, at=at: row[at] is None)
-        return [row[: len(row) - len(how.order)] for row in rows]
-
-
-def answer(client: Client) -> list[tuple[Any, ...]]:
-    """What an invocation says."""
-    soup = client.soup
-    told = invoke(
-        soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
-    )
-    return list(zip(*(column.to_pylist() for column in told.to_table().columns), strict=True))
 
 
 class History:
@@ -177,13 +110,48 @@ class History:
         """Let a client ask, and compare what it holds with the answer."""
         draw = self.random
         complete = client.ask(draw.choice([1, 5, 40, EVERYTHING]), draw.choice([1, 7, 1_000]), self.met)
-        whole = answer(client)
         self.met["complete" if complete else "a part"] += 1
-        self.met["rows"] += len(whole) > 3
-        if complete:
-            assert client.shown() == whole, "the answer has other rows"
-        else:
-            assert not Counter(client.shown()) - Counter(whole), "a row that is not in the answer"
+        self.met["rows"] += len(client.rows) > 3
+        client.compare(complete)
+
+
+class CopyDuel(JoinDuel):
+    """Histories of joins, with restarts, chunks on disk, attached history, idle streams: copies instead of DuckDB."""
+
+    def __init__(self, seed: int, path: Path, met: Counter[str], **kind: bool) -> None:
+        self.copies, self.met = dict[int, Client](), met
+        super().__init__(seed, path, **kind)
+
+    def _load(self, number: int) -> None:
+        """DuckDB is not asked."""
+
+    def _compare(self, query_id: int, query: JoinQuery) -> None:
+        """Let the client of a query ask, and compare what it holds with the answer."""
+        if paired(self.soup.engine.snapshot().query(query_id, self.soup.tenant).query.plan) is None:
+            return
+        client = self.copies.setdefault(query_id, Client(self.soup, query_id))
+        below = client.held is not None and any(low < 0 for low, _ in client.held.target)
+        complete = client.ask(self.make.pick((3, 30, EVERYTHING)), self.make.pick((1, 1_000)), self.met)
+        self.compared += 1
+        self.met["attached"] += not below and client.held is not None and any(low < 0 for low, _ in client.held.target)
+        self.met["on disk"] += any(view.archived for view in self.soup.engine.snapshot().by_id.values())
+        client.compare(complete)
+
+
+@pytest.mark.parametrize("kind", [{"jobs": True}, {"idle": True}], ids=["jobs", "idle"])
+def test_a_copy_outlives_restarts_disk_and_attached_history(tmp_path: Path, kind: dict[str, bool]) -> None:
+    met = Counter[str]()
+    for seed in range(4):
+        duel = CopyDuel(seed, tmp_path / str(seed), met, **kind)
+        try:
+            for _ in range(3):
+                duel.run(events=8)
+            duel.work()
+            duel.wake()
+        finally:
+            duel.close()
+    wanted = ["a page goes on", "new below", "attached", "on disk"] if "jobs" in kind else ["a page goes on"]
+    assert not [case for case in wanted if not met[case]], met
 
 
 def window(draw: random.Random) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from psoup.answer.intervals import Interval
 from psoup.answer.joined_since import HeldBox, Place
 from psoup.plan.sides import MOST_SOURCES
 
 _NUMBER = 10
 """Bytes of the longest number."""
+_LEAST, _MOST = -(2**63), 2**63 - 1
 MOST_BOX_BYTES = 2 + MOST_SOURCES * 5 * _NUMBER
 
 
@@ -30,16 +32,23 @@ def to_bytes(held: HeldBox) -> bytes:
 
 
 def from_bytes(data: bytes) -> HeldBox:
-    """The box of some bytes that `to_bytes` made."""
+    """The box of some bytes that `to_bytes` made. Raises ValueError for others."""
     sources, step = data[:2]
-    numbers = _numbers(data[2:])
-    target, kept, row = list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
-    for _ in range(sources):
-        low = next(numbers)
-        target.append((low, low + next(numbers)))
+    numbers = list(_numbers(data[2:]))
+    each = 5 if step else 2
+    if not 0 < sources <= MOST_SOURCES or step > 2 * sources or len(numbers) != sources * each:
+        raise ValueError("a box of other numbers")
+    target, kept, row = list[Interval](), list[Interval](), list[int]()
+    for start in range(0, len(numbers), each):
+        low, size, *rest = numbers[start : start + each]
+        target.append((low, low + size))
         if step:
-            kept.append((low + next(numbers), low + next(numbers)))
-            row.append(low + next(numbers))
+            first, end, at = rest
+            kept.append((low + first, low + end))
+            row.append(low + at)
+    for (first, end), (low, high) in zip(kept or target, target, strict=True):
+        if not _LEAST <= low <= first <= end <= high <= _MOST:
+            raise ValueError("a box with an end outside of it")
     return HeldBox(tuple(target), tuple(kept), Place(step - 1, tuple(row)) if step else None)
 
 
@@ -60,3 +69,5 @@ def _numbers(data: bytes) -> Iterator[int]:
         if byte < 128:
             yield ~(left >> 1) if left & 1 else left >> 1
             shift = left = 0
+    if shift:
+        raise ValueError("a number is cut off")
