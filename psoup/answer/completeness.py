@@ -61,29 +61,18 @@ class Completeness(NamedTuple):
 def part_of(reach: Reach) -> Part:
     """The part for one source of an answer."""
     view, extent = reach.view, reach.range
-    watermark = view.watermark if view.spec.event_time else view.last_time
-    late, ahead, pending = view.late, view.ahead, view.pending
+    watermark = view.last_time if view.spec.time_attribute is None else view.watermark
+    late, ahead, pending = view.late, view.ahead, view.pending if view.waiting else 0
     inside: tuple[int | None, int | None, int] = (0, 0, 0)
     if late.count or ahead.count or pending:
         begin = _begin(reach)
         end = _end(view, reach.window, extent)
         waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
         inside = (late.within(begin, end), ahead.within(begin, end), waiting)
-    return Part(
-        watermark=watermark,
-        begin=extent.begin,
-        end=extent.end,
-        final=extent.end is not None and watermark is not None and extent.end < watermark and not reach.idle,
-        late=late.count,
-        ahead=ahead.count,
-        pending=pending,
-        truncated=extent.truncated,
-        window_kind=reach.window.kind,
-        late_inside=inside[0],
-        ahead_inside=inside[1],
-        pending_inside=inside[2],
-        idle=reach.idle,
-    )
+    final = extent.end is not None and watermark is not None and extent.end < watermark and not reach.idle
+    counts = late.count, ahead.count, pending
+    told = extent.truncated, reach.window.kind
+    return Part(watermark, extent.begin, extent.end, final, *counts, *told, *inside, reach.idle)
 
 
 def _begin(reach: Reach) -> int | None:

@@ -5,17 +5,20 @@
     as others   chunk by chunk, for code that reads no other form: `psoup.answer.matches`
 
 Nearly all sides are so. To look a chunk up and to make an object of what it has takes 15 us, and a window has many.
+Where the chunks of a window lie is known as long as nothing comes, to all queries.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import overload
 
 import numpy as np
 
 from psoup.answer.matches import Known, Matches, Side, sides_of_join
+from psoup.answer.message import tabled
 from psoup.columns import Array
 from psoup.config import TextLimits
 from psoup.data.archived import Chunk
@@ -29,37 +32,66 @@ from psoup.runner import Runner
 
 _MOST = 4_096
 """Chunks of a side that are located: a longer call would not see that its caller has gone."""
+_REMEMBERED = 64
+"""Runs of chunks that are remembered of a stream while nothing comes."""
+_FIRST_ID = attrgetter("data.first_id")
+
+
+class ChunkRun:
+    """Chunks that lie side by side, all of them in memory, as kernels ask for them; `asked`: as `locate` does."""
+
+    __slots__ = ("_table", "asked", "chunks")
+
+    def __init__(self, chunks: list[ChunkView], asked: Array) -> None:
+        self.chunks, self.asked = chunks, asked
+        self._table: tuple[Array, int] | None = None
+
+    @property
+    def table(self) -> tuple[Array, int]:
+        """Sources and stride of `psoup.kernels.gather`. O(chunks * columns), once."""
+        if self._table is None:
+            self._table = tabled(self.chunks)
+        return self._table
 
 
 class Located(Sequence[Known]):
     """The matches of a side, `size` of them, in `chunks`; as a sequence, as `psoup.answer.matches` has them."""
 
-    __slots__ = ("_found", "_known", "_rows", "_side", "chunks", "size")
+    __slots__ = ("_known", "_places", "_rows", "_run", "_side", "size")
 
-    def __init__(self, side: Side, chunks: list[ChunkView], size: int, found: tuple[Array, Array]) -> None:
-        """`found`: what the kernel was asked, and what it located."""
-        self._side, self.chunks, self.size, self._found = side, chunks, size, found
+    def __init__(self, side: Side, run: ChunkRun, size: int, places: Array) -> None:
+        """`places`: what the kernel located in the run."""
+        self._side, self._run, self.size, self._places = side, run, size, places
         self._rows: Array | None = None
         self._known: list[Known] | None = None
 
     @property
     def found(self) -> tuple[Array, Array, int, int]:
         """What kernels ask of a side: what was located, of which chunks, for which slot, and how many rows."""
-        asked, places = self._found
-        return places, asked, self._side[1].slot, self.size
+        return self._places, self._run.asked, self._side[1].slot, self.size
+
+    @property
+    def chunks(self) -> list[ChunkView]:
+        """The chunks of the window."""
+        return self._run.chunks
+
+    @property
+    def table(self) -> tuple[Array, int]:
+        """The chunks as kernels want them: see `ChunkRun`."""
+        return self._run.table
 
     @property
     def stops(self) -> Array:
         """Where the rows of each chunk end, int64."""
-        ends: Array = self._found[1][:, 4].cumsum()
+        ends: Array = self._places[:, 4].cumsum()
         return ends
 
     @property
     def rows(self) -> Array:
         """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
         if self._rows is None:
-            (asked, located), rows = self._found, np.empty(self.size, np.int32)
-            written = write_rows(located, asked, self._side[1].slot, rows)
+            rows = np.empty(self.size, np.int32)
+            written = write_rows(self._places, self._run.asked, self._side[1].slot, rows)
             ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
             self._rows = rows
         return self._rows
@@ -91,10 +123,27 @@ class Located(Sequence[Known]):
 def located(side: Side) -> Located | None:
     """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
     view, clause, low, high = side
-    entries = _entries(view.chunks, low, high)
-    if not entries or len(entries) > _MOST:
+    chunks = view.chunks
+    first = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0)
+    of = first, bisect_right(chunks, high - 1, first, key=_FIRST_ID), bool(clause.factors)
+    try:
+        run = view.runs[of]
+    except KeyError:
+        if len(view.runs) >= _REMEMBERED:
+            view.runs.clear()
+        run = view.runs[of] = _run(chunks[first : of[1]], searched=of[2])
+    if run is None:
         return None
-    searched, numbers, chunks = bool(clause.factors), list[int](), list[ChunkView]()
+    found = np.empty((len(run.asked), 5), np.int64)
+    count = locate(run.asked, low, high, clause.sqc_id, clause.slot, found)
+    return None if count < 0 else Located(side, run, count, found)
+
+
+def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
+    """The chunks, as they are asked for a clause with conditions (`searched`), or without; None as of `located`."""
+    if not 0 < len(entries) <= _MOST:
+        return None
+    numbers, chunks = list[int](), list[ChunkView]()
     for entry in entries:
         data, results = entry.data, entry.results
         if not isinstance(data, ChunkView):
@@ -106,20 +155,7 @@ def located(side: Side) -> Located | None:
             _, address, size = results.places
         numbers += (address, size, data.first_id, len(data.times))
         chunks.append(data)
-    asked = np.array(numbers, np.int64).reshape(-1, 4)
-    found = np.empty((len(chunks), 5), np.int64)
-    count = locate(asked, low, high, clause.sqc_id, clause.slot, found)
-    return None if count < 0 else Located(side, chunks, count, (asked, found))
-
-
-def _entries(chunks: Sequence[ChunkEntry], low: int, high: int) -> Sequence[ChunkEntry]:
-    """The chunks with tuples in [low, high)."""
-    first = max(bisect_right(chunks, low, key=_first_id) - 1, 0)
-    return chunks[first : bisect_right(chunks, high - 1, first, key=_first_id)]
-
-
-def _first_id(entry: ChunkEntry) -> int:
-    return entry.data.first_id
+    return ChunkRun(chunks, np.array(numbers, np.int64).reshape(-1, 4))
 
 
 def found_sides(

@@ -17,7 +17,7 @@ import numpy as np
 from psoup.answer.direct import DirectJoin, direct_join
 from psoup.answer.joined_message import JoinedForm, joined_form
 from psoup.answer.located import Located
-from psoup.answer.message import Message, tabled
+from psoup.answer.message import Message
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
@@ -115,7 +115,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
         room.hold(_ROW_BYTES * rows + 8 * expected, "the keys of its sides")
     except ResourceExhausted:  # others give out what they have found before they hold more
         return None
-    tables = tabled(one.chunks), tabled(other.chunks)
+    tables = one.table, other.table
     left, right = np.empty(expected, np.int32), np.empty(expected, np.int32)
     sides = (*one.found, *tables[0]), (*other.found, *tables[1])
     pairs = pair_located(*sides, known.kinds, known.columns, known.band, known.fitting, _LOOKED, left, right)

@@ -43,17 +43,17 @@ def left_out(views: Sequence[StreamView], clock: int) -> list[bool]:
     return [False] * len(views) if all(idle) else idle
 
 
-def joint_now(views: Sequence[StreamView], out: Sequence[bool], clock: int) -> int | None:
+def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]) -> int | None:
     """NOW of a join of streams of one time domain, some of which are left `out`; None while another has no time yet.
 
-    In event time the least watermark: it steps back when a stream that was idle wakes behind the others. In system
-    time the clock, or the greatest time of a tuple.
+    `times`: NOW of each. In event time the least watermark: it steps back when a stream that was idle wakes behind the
+    others. In system time the clock, or the greatest time of a tuple.
     """
-    times = [view.now(clock) for view, idle in zip(views, out, strict=True) if not idle]
-    known = [time for time in times if time is not None]
-    if len(known) < len(times):
+    counted = [time for time, idle in zip(times, out, strict=True) if not idle] if any(out) else times
+    known = [time for time in counted if time is not None]
+    if len(known) < len(counted):
         return None
-    return min(known) if views[0].spec.event_time else max(known)
+    return min(known) if event_time else max(known)
 
 
 def instant(now: int | None, as_of: int | None = None) -> int | None:
@@ -91,9 +91,9 @@ def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[Window
 
     Raises InvalidInput for a name that is not of a source, and for two of one source.
     """
-    sources = query.sources
     if asked is None:
-        return tuple([source.window for source in sources])
+        return tuple([selection.source.window for selection in query.selections])
+    sources = query.sources
     if isinstance(asked, WindowClause):
         return (asked,) * len(sources)
     names = [(source.alias or source.spec.name).lower() for source in sources]
@@ -131,10 +131,10 @@ def reaches(
     """
     if ranges is not None and len(ranges) != len(views):
         raise InvalidInput(f"tuples of {len(ranges)} sources, and the query has {len(views)}", reason="PAGE_TOKEN")
-    out = left_out(views, clock)
-    now = as_of if ranges is not None else instant(joint_now(views, out, clock), as_of)
-    sources = zip(views, windows, out, strict=True)
-    seen = [reach(view, window, view.now(clock), now, as_of, idle) for view, window, idle in sources]
+    out, times = left_out(views, clock), [view.now(clock) for view in views]
+    now = as_of if ranges is not None else instant(joint_now(views[0].spec.event_time, times, out), as_of)
+    sources = zip(views, windows, times, out, strict=True)
+    seen = [reach(view, window, current, now, as_of, idle) for view, window, current, idle in sources]
     return seen if ranges is None else [_again(part, *of) for part, of in zip(seen, ranges, strict=True)]
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -107,6 +107,8 @@ class StreamView:
     """The room of what is folded of many clauses at once, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
+    runs: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What readers know of some of the chunks, while the view is published: see `psoup.answer.located`."""
 
     @property
     def first_id(self) -> int:
@@ -130,7 +132,7 @@ class StreamView:
 
     def now(self, clock: int) -> int | None:
         """NOW of the stream's time domain; None while an event-time stream has no watermark."""
-        if self.spec.event_time:
+        if self.spec.time_attribute is not None:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
 
@@ -142,8 +144,8 @@ class StreamView:
     def timeline(self) -> Timeline:
         """The places of times among the tuple IDs."""
         return Timeline(
-            self.first_id,
-            self.next_id,
+            self.chunks[0].data.first_id,
+            self.chunks[-1].data.end_id,
             self.dropped_time,
             self.first_time,
             self._before,
