@@ -70,9 +70,21 @@ def part_of(reach: Reach) -> Part:
         waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
         inside = (late.within(begin, end), ahead.within(begin, end), waiting)
     final = extent.end is not None and watermark is not None and extent.end < watermark and not reach.idle
-    counts = late.count, ahead.count, pending
-    told = extent.truncated, reach.window.kind
-    return Part(watermark, extent.begin, extent.end, final, *counts, *told, *inside, reach.idle)
+    return Part(
+        watermark,
+        extent.begin,
+        extent.end,
+        final,
+        late.count,
+        ahead.count,
+        pending,
+        extent.truncated,
+        reach.window.kind,
+        inside[0],
+        inside[1],
+        inside[2],
+        reach.idle,
+    )
 
 
 def _begin(reach: Reach) -> int | None:

@@ -26,7 +26,7 @@ from psoup.columns import Array, Column
 from psoup.expressions.tree import Expr
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.room import Room
-from psoup.kernels.pairs import pairs_of_sets
+from psoup.kernels.paired_sets import pairs_of_sets
 from psoup.kernels.sets import place_rows
 from psoup.plan.nodes import Join, Node, Project
 from psoup.plan.sides import side_id

@@ -43,16 +43,21 @@ def choose_buckets(least, greatest, count):
 
 
 @inner
-def _by_key(keys, driving, other, others, least, heads, following, left, right):
-    """As `_by_hash`, where a key has a place of its own in `heads`: int32[keys]. following: int32[others + 1].
-
-    Most rows have a partner or two, or none, at random: to ask took a wrong guess for each second row.
-    """
+def _place_keys(other, others, least, heads, following):
+    """Chain the rows with one key, which has a place of its own: heads: int32[keys], following: int32[others + 1]."""
     heads[:], following[0], base = 0, 0, np.uint64(least)
     for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
         at = np.uint64(other[np.uint64(others[np.uint64(i)])]) - base
         following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
-    n, room, size = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0])
+
+
+@inner
+def _meet_keys(keys, driving, others, least, heads, following, left, right):
+    """Write the pairs of rows with equal keys, by what `_place_keys` made; returns how many, -1 if there is no room.
+
+    Most rows have a partner or two, or none, at random: to ask took a wrong guess for each second row.
+    """
+    n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
     for i in range(driving.shape[0]):
         row = driving[np.uint64(i)]
         at = np.uint64(keys[np.uint64(row)]) - base
@@ -94,15 +99,17 @@ def _mark(keys, rows, shift, marks):
 
 
 @inner
-def _by_hash(keys, driving, other, others, heads, following, shift, most, left, right):
-    """Write the pairs of rows with equal keys by chains of those of one hash; returns how many, or -1.
-
-    heads: int32[2**(64 - shift)], following: int32[others], scratch.
-    """
+def _place_hashes(other, others, heads, following, shift):
+    """Chain the rows whose keys have one hash: heads: int32[2**(64 - shift)], following: int32[others]."""
     heads[:] = -1
     for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
         bucket = (np.uint64(other[np.uint64(others[np.uint64(i)])]) * SPREADING) >> shift
         following[np.uint64(i)], heads[bucket] = heads[bucket], i
+
+
+@inner
+def _meet_hashes(keys, driving, other, others, heads, following, shift, most, left, right):
+    """As `_meet_keys`, by what `_place_hashes` made; -1 also if more than `most` places were to be looked at."""
     n, room, looked = _U0, np.uint64(left.shape[0]), 0
     for i in range(driving.shape[0]):
         row = driving[np.uint64(i)]
@@ -136,7 +143,8 @@ def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
     following = np.empty(others.shape[0] + 1, np.int32)
     if np.uint64(greatest) - np.uint64(least) <= np.uint64(2 * others.shape[0]):
         heads = np.empty(greatest - least + 1, np.int32)
-        return _by_key(keys, driving, other, others, least, heads, following, left, right)
+        _place_keys(other, others, least, heads, following)
+        return _meet_keys(keys, driving, others, least, heads, following, left, right)
     bits = 6
     while (_MARKS * max(others.shape[0], 1)) >> bits:
         bits += 1
@@ -150,8 +158,9 @@ def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
     bits = 4
     while others.shape[0] >> bits:
         bits += 1
-    heads = np.empty(1 << bits, np.int32)
-    return _by_hash(keys, driving, other, others, heads, following, np.uint64(64 - bits), most, left, right)
+    heads, shift = np.empty(1 << bits, np.int32), np.uint64(64 - bits)
+    _place_hashes(other, others, heads, following, shift)
+    return _meet_hashes(keys, driving, other, others, heads, following, shift, most, left, right)
 
 
 @njit(cache=True, nogil=True)

@@ -10,15 +10,12 @@ A call that stops for want of room says where; the next one goes on from there. 
 # mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from psoup.kernels.inner import inner
 
 AT_LEAST, ABOVE, AT_MOST, BELOW = range(4)
 """What `narrow_ranges` keeps: places whose key is so beside the row's."""
-
-_SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 EQ, LT, LE, GT, GE = range(5)
 """What `keep_pairs` keeps: pairs whose left key is so beside the right one."""
@@ -134,47 +131,3 @@ def keep_pairs(left_keys, right_keys, operator, left, right, pairs):
         left[kept], right[kept] = left[i], right[i]
         kept += true
     return kept
-
-
-@njit(cache=True, nogil=True)
-def pairs_of_sets(left_of, right_of, left_starts, left_rows, right_starts, right_rows, left_keys, right_keys, out):
-    """Write the pairs with equal keys of many pairs of sets: number of the pair of sets, row on the left, on the right.
-
-    left_of, right_of: int64[n], the sets of each number; set i has rows (int64) starts[i] to starts[i + 1] of its side;
-    keys: int64, by row; read. out: int32[3, room], written: in the order of numbers, of left rows, and of right rows as
-    they stand in their set. Returns how many, or -1 if there is no room. What is made of a right set serves the numbers
-    that follow one another. O(rows of the sets + candidates), expected.
-    """
-    largest = 0
-    for i in range(right_starts.shape[0] - 1):
-        largest = max(largest, right_starts[i + 1] - right_starts[i])
-    bits = 4
-    while (np.int64(1) << bits) < 2 * largest:
-        bits += 1
-    heads, following = np.empty(np.int64(1) << bits, np.int32), np.empty(largest, np.int32)
-    known, shift, built, at = np.empty(largest, np.int64), np.uint64(64), -1, 0
-    for number in range(left_of.shape[0]):
-        first = right_starts[right_of[number]]
-        count = right_starts[right_of[number] + 1] - first
-        if built != right_of[number]:
-            built, bits = right_of[number], 4
-            while (np.int64(1) << bits) < 2 * count:
-                bits += 1
-            shift = np.uint64(64 - bits)
-            heads[: np.int64(1) << bits] = -1
-            for i in range(count - 1, -1, -1):
-                known[i] = right_keys[right_rows[first + i]]
-                bucket = (np.uint64(known[i]) * _SPREADING) >> shift
-                following[i], heads[bucket] = heads[bucket], i
-        for i in range(left_starts[left_of[number]], left_starts[left_of[number] + 1]):
-            row = left_rows[i]
-            key = left_keys[row]
-            partner = heads[(np.uint64(key) * _SPREADING) >> shift]
-            while partner >= 0:
-                if known[partner] == key:
-                    if at == out.shape[1]:
-                        return -1
-                    out[0, at], out[1, at], out[2, at] = number, row, right_rows[first + partner]
-                    at += 1
-                partner = following[partner]
-    return at

@@ -58,6 +58,7 @@ SCRATCH = {
     "paired.pair_keys": (1, 3, 7, 8),
     "paired.pair_small": (2, 6, 11, 12),
     "paired.pair_located": (0, 1, 7, 8),
+    "paired_sets.pairs_of_sets": (8,),
     "coded.may_be_null": (0, 1),
     "coded.gather_coded": (0, 1),
     "joined.gather_keys": (2, 7),
@@ -138,6 +139,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [own[: returned[2]] for own in arguments[11:]]
     if name == "located.locate":
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
+    if name == "paired_sets.pairs_of_sets":
+        return arguments[8][:, : max(returned, 0)]
     if name == "kept.meet_kept":
         return [own[arguments[12] : returned] for own in arguments[10:12]]
     if name in KEPT_PAIRS:

@@ -390,7 +390,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "pairs.narrow_ranges": pairing.narrow_ranges,
     "pairs.emit_pairs": pairing.emit_pairs,
     "pairs.keep_pairs": pairing.keep_pairs,
-    "pairs.pairs_of_sets": pairing.pairs_of_sets,
+    "paired_sets.pairs_of_sets": pairing.pairs_of_sets,
     **pairing.KEPT,
     "named.count_offsets": grouping.count_offsets,
     "named.place_by_offset": grouping.place_by_offset,

@@ -57,28 +57,3 @@ def keep_pairs(left_keys: Array, right_keys: Array, operator: int, left: Array, 
     places = np.flatnonzero(_COMPARED[operator](left_keys[left[:pairs]], right_keys[right[:pairs]]))
     left[: len(places)], right[: len(places)] = left[places], right[places]
     return len(places)
-
-
-def pairs_of_sets(
-    left_of: Array,
-    right_of: Array,
-    left_starts: Array,
-    left_rows: Array,
-    right_starts: Array,
-    right_rows: Array,
-    left_keys: Array,
-    right_keys: Array,
-    out: Array,
-) -> int:
-    """See the kernel."""
-    at = 0
-    for number, (left, right) in enumerate(zip(left_of.tolist(), right_of.tolist(), strict=True)):
-        firsts = left_rows[left_starts[left] : left_starts[left + 1]]
-        seconds = right_rows[right_starts[right] : right_starts[right + 1]]
-        own, other = np.nonzero(left_keys[firsts][:, None] == right_keys[seconds][None, :])
-        room = min(len(own), out.shape[1] - at)
-        out[:, at : at + room] = np.full(room, number), firsts[own[:room]], seconds[other[:room]]
-        if room < len(own):
-            return -1
-        at += room
-    return at
