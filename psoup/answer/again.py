@@ -13,22 +13,26 @@ it cannot be computed again, as tuples are gone or the digest differs, the clien
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.intervals import Intervals, without
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
-from psoup.answer.window import Ranges, Reach, WindowChoice, reach, windows_of
+from psoup.answer.since import Search
+from psoup.answer.window import Ranges, Reach, WindowChoice, reaches, windows_of
 from psoup.columns import Array
 from psoup.data.windows import WindowRange, refuse_truncation
 from psoup.errors import ResourceExhausted
+from psoup.expressions.tree import reads_now
 from psoup.kernels.rising import longest_rising
+from psoup.plan.nodes import Having, Node
 from psoup.published.records import NO_CLAUSE, QueryRecord
-from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -41,12 +45,16 @@ _WHAT = "a copy whose answer of before is computed again"
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a client holds: the first `rows` rows of the answer that the tuples of `ranges` had at `now`."""
+    """What a client holds: the first `rows` rows of the answer that the tuples of `ranges` had at `now`.
+
+    `whole`: these are all of its rows.
+    """
 
     ranges: Ranges
     now: int | None
     rows: int
     digest: bytes
+    whole: bool = False
 
 
 NOTHING = Earlier((), None, 0, b"")
@@ -56,7 +64,7 @@ NOTHING = Earlier((), None, 0, b"")
 class Page:
     """A part of a change: afterwards the client holds the first `held` rows of the answer of now.
 
-    `left`: rows that are to come after it.
+    `left`: rows that are to come after it; `dropped`: those of them that the client had.
     """
 
     removed: Intervals
@@ -64,6 +72,19 @@ class Page:
     rows: pa.Table
     held: Earlier
     left: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A client holds all of the answer of now, and nothing else. `held`: the newest of the answers that were equal.
+
+    `behind`: the client is to be told, as what it holds cannot be computed much longer.
+    """
+
+    completeness: Completeness
+    held: Earlier
+    behind: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +92,7 @@ class Compared:
     """The answer of now beside what a client holds. `table`: all of its rows; `ranges`: the tuples that it was made of.
 
     The rows at the positions `stay` of what is held are those at the positions `at` of the answer; both ascend. `anew`:
-    what is held cannot be computed, and nothing of it stays. `behind`: it will not be possible much longer.
+    what is held cannot be computed, and nothing of it stays.
     """
 
     answer: Answer
@@ -81,12 +102,6 @@ class Compared:
     stay: Array
     at: Array
     anew: bool
-    behind: bool
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether the client holds all of the answer, and nothing else."""
-        return not self.anew and len(self.at) == self.held.rows == self.table.num_rows
 
     @property
     def came(self) -> int:
@@ -109,9 +124,15 @@ class Compared:
             without(0, 0 if self.anew else self.held.rows, _runs(self.stay[:kept])),
             without(0, end, _runs(self.at[:kept])),
             self.table.slice(0, end).filter(pa.array(new[:end])),
-            Earlier(self.ranges, self.answer.completeness.now, end, digest_of(self.table.slice(0, end))),
-            len(places) - (end - kept),
+            self._first(end),
+            len(new) - end,
+            len(self.at) - kept,
         )
+
+    def _first(self, rows: int) -> Earlier:
+        """The first rows of the answer, as what a client holds."""
+        digest = digest_of(self.table.slice(0, rows))
+        return Earlier(self.ranges, self.answer.completeness.now, rows, digest, rows == self.table.num_rows)
 
 
 def again(
@@ -123,32 +144,45 @@ def again(
     window: WindowChoice | None = None,
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
-) -> Compared:
+) -> Compared | Unchanged:
     """Compare the answer of now with what a client holds. `now` is the clock.
 
     Raises as `psoup.answer.invoke.invoke`; ResourceExhausted (ANSWER_TOO_LARGE) if the answer has more than MOST_BYTES.
+    Where no tuple that has come or left satisfies WHERE, nothing else is looked at.
     """
-    budget = budget or ReadBudget()
-    answer, ranges = _present(snapshot, record, now, window, budget, accept_truncation=accept_truncation)
-    table = _gathered(answer, budget)
-    rows, anew = held.rows, False
-    stay = at = np.arange(rows)
-    if rows and (rows > table.num_rows or digest_of(table.slice(0, rows)) != held.digest):
+    budget, sides = budget or ReadBudget(), _sides(snapshot, record)
+    seen = reaches([view for view, _ in sides], windows_of(record.query, window), now)
+    if not accept_truncation:
+        for part in seen:
+            refuse_truncation(part.view.spec.name, part.range)
+    ranges = [(part.range.low, part.range.high) for part in seen]
+    if (
+        held.whole
+        and not _reads_now(record.query.plan)
+        and not _any_moved(snapshot, sides, held.ranges, ranges, budget)
+    ):
+        told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        return Unchanged(told, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges))
+    if record.sqc_id == NO_CLAUSE:
+        answer = join_answer(
+            snapshot, record, sides, now=now, as_of=None, window=window, accept_truncation=True, budget=budget
+        )
+    else:
+        answer = answer_over(snapshot, record, sides[0][1], seen[0], budget)
+    table, rows, anew = _gathered(answer, budget), held.rows, False
+    if not rows or (rows <= table.num_rows and digest_of(table.slice(0, rows)) == held.digest):
+        stay = at = np.arange(rows)
+        if held.whole and rows == table.num_rows:
+            now_held = replace(held, ranges=ranges, now=seen[0].now)
+            return Unchanged(answer.completeness, now_held, _is_behind(sides, held.ranges, ranges))
+    else:
         stay = at = np.arange(0)
         if max(rows, table.num_rows) > 1:  # one row for another needs no comparison
-            before = _computed(snapshot, record, held, now, budget)
+            before = _computed(snapshot, record, sides, held, now, budget)
             anew = before is None
             if before is not None:
                 stay, at = _worth(*common(before, table, budget.check), table)
-    views = _views(snapshot, record)
-    pairs = zip(held.ranges, ranges, views, strict=False)
-    behind = any(2 * of[0] < view.first_id + present[0] for of, present, view in pairs)
-    return Compared(answer, table, ranges, held, stay, at, anew, behind)
-
-
-def _views(snapshot: Snapshot, record: QueryRecord) -> list[StreamView]:
-    """The stream of each source."""
-    return [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    return Compared(answer, table, ranges, held, stay, at, anew)
 
 
 def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
@@ -157,49 +191,40 @@ def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
     return [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
 
 
-def _present(
-    snapshot: Snapshot,
-    record: QueryRecord,
-    now: int,
-    window: WindowChoice | None,
-    budget: ReadBudget,
-    *,
-    accept_truncation: bool,
-) -> tuple[Answer, Ranges]:
-    """The answer of now, and the tuples that it is made of."""
-    if record.sqc_id == NO_CLAUSE:
-        answer = join_answer(
-            snapshot,
-            record,
-            _sides(snapshot, record),
-            now=now,
-            as_of=None,
-            window=window,
-            accept_truncation=accept_truncation,
-            budget=budget,
-        )
-        return answer, tuple(answer.ranges)
-    (view,), (own,) = _views(snapshot, record), windows_of(record.query, window)
-    current = view.now(now)
-    seen = reach(view, own, current, current)
-    if not accept_truncation:
-        refuse_truncation(view.spec.name, seen.range)
-    answer = answer_over(snapshot, record, snapshot.clause(record.sqc_id), seen, budget)
-    return answer, ((seen.range.low, seen.range.high),)
+def _reads_now(plan: Node) -> bool:
+    """Whether other rows may be in an answer because NOW goes on. The plan does not show NOW."""
+    here = isinstance(plan, Having) and reads_now(plan.condition)
+    return here or any(map(_reads_now, plan.inputs))
 
 
-def _computed(snapshot: Snapshot, record: QueryRecord, held: Earlier, now: int, budget: ReadBudget) -> pa.Table | None:
+def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
+    """Whether a tuple that has come to a source or left it may satisfy WHERE."""
+    for (view, clause), old, new in zip(sides, before, after, strict=True):
+        search = Search(snapshot, view, clause, budget)
+        if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
+            return True
+    return False
+
+
+def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
+    """Whether a window has gone on so far that the tuples of before may soon be gone: half of the way to the oldest."""
+    parts = zip(sides, before, after, strict=True)
+    return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
+
+
+def _computed(
+    snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], held: Earlier, now: int, budget: ReadBudget
+) -> pa.Table | None:
     """The rows that a client holds; None if they cannot be computed any more, or are others."""
-    views = _views(snapshot, record)
-    parts = list(zip(views, held.ranges, strict=False))
-    if len(held.ranges) != len(views) or any(low < min(view.first_id, high) for view, (low, high) in parts):
+    parts = list(zip(sides, held.ranges, strict=False))
+    if len(held.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
         return None
     try:
         if record.sqc_id == NO_CLAUSE:
             answer = join_answer(
                 snapshot,
                 record,
-                _sides(snapshot, record),
+                sides,
                 now=now,
                 as_of=held.now,
                 window=None,
@@ -208,10 +233,10 @@ def _computed(snapshot: Snapshot, record: QueryRecord, held: Earlier, now: int, 
                 ranges=held.ranges,
             )
         else:
-            ((view, (low, high)),) = parts
+            (((view, clause), (low, high)),) = parts
             extent = WindowRange(low, high, held.now, held.now, False)
             seen = Reach(view, record.query.window, extent, view.now(now), held.now)
-            answer = answer_over(snapshot, record, snapshot.clause(record.sqc_id), seen, budget)
+            answer = answer_over(snapshot, record, clause, seen, budget)
         table = _gathered(answer, budget, held.rows)
     except ResourceExhausted:  # the answer of now could be had: it comes whole
         return None

@@ -173,7 +173,7 @@ def since(
     seen = reach(view, own, current, current)
     if not accept_truncation:
         refuse_truncation(view.spec.name, seen.range)
-    search = _Search(snapshot, view, clause, budget or ReadBudget())
+    search = Search(snapshot, view, clause, budget or ReadBudget())
     low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)
     search.budget.window = high - low
     search.budget.check()
@@ -199,7 +199,7 @@ def since(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """A clause that is looked for in ranges of its stream."""
 
     snapshot: Snapshot

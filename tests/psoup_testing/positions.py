@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from psoup.answer.again import NOTHING, Compared, again
+from psoup.answer.again import NOTHING, Compared, Unchanged, again
 from psoup.answer.intervals import Interval, check
 from psoup.answer.invoke import invoke
 from psoup.local import LocalPSoup
@@ -20,11 +20,15 @@ class PositionClient:
         self.held = NOTHING
         self.rows: list[str] = []
 
-    def ask(self, most: int) -> Compared:
+    def ask(self, most: int) -> Compared | Unchanged:
         """Ask what has changed, and apply the first `most` new rows."""
         snapshot = self.soup.engine.snapshot()
         record = snapshot.query(self.query, self.soup.tenant)
         change = again(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
+        if isinstance(change, Unchanged):
+            assert self.held.whole
+            self.held = change.held if change.behind else self.held
+            return change
         page = change.page(most)
         check(page.removed)
         check(page.places)
@@ -37,6 +41,7 @@ class PositionClient:
         self.rows = [next(comes if within(place, page.places) else left) for place in range(count)]
         self.held = page.held
         assert self.held.rows == count
+        assert self.held.whole == (page.left == 0)
         return change
 
 

@@ -16,7 +16,7 @@ RANGES = Held(7, bytes(4), ((-9, 3), (5, 2**62), (2**62 + 5, 2**63 - 1)))
 WHOLE = Held(2**40 + 3, digest_of_window("BEGIN (START)", True), digest=digest(b"rows"))
 
 EIGHT = tuple((-place, 2**62 + place) for place in range(8))
-AGAIN = Held(9, bytes(4), earlier=Earlier(EIGHT, -5, 2**40, digest(b"rows")))
+AGAIN = Held(9, bytes(4), earlier=Earlier(EIGHT, -5, 2**40, digest(b"rows"), True))
 UNSEEN = Held(9, bytes(4), earlier=Earlier(((0, 0),), None, 0, digest(b"")))
 
 

@@ -179,7 +179,7 @@ class Want(_message.Message):
     """
     max_bytes: _builtins.int
     """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`; 0: as many as that allows. An
-    answer that is sent whole may have more.
+    answer that shows NOW may have more, as may a change of a copy that is `whole` and would lose rows otherwise.
     """
     def __init__(
         self,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from psoup.answer.again import NOTHING, again
+from psoup.answer.again import NOTHING, Unchanged, again
 from psoup.answer.ageing import ageing
 from psoup.answer.boxes import has_rows
 from psoup.answer.completeness import Completeness
@@ -209,15 +209,19 @@ class Copies:
             accept_truncation=want.accept_truncation,
             budget=self.budget,
         )
+        change = sync_pb2.Change(complete=True)
+        if isinstance(found, Unchanged):
+            self._tell(change, asked.record, found.completeness, 0)
+            if found.behind:
+                change.token = self._token(Held(held.query_id, held.window, earlier=found.held))
+            return change
         if found.anew:
             reset = reset or sync_pb2.RESET_WHOLE
-        change = sync_pb2.Change(reset=reset, complete=True)
-        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
-        if found.unchanged and not reset and not found.behind:
-            return change
         page = compared_page(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=0))
-        if (page.left or page.written.size > asked.room) and asked.room < asked.most_bytes:
+        if (page.dropped or page.written.size > asked.room) and asked.room < asked.most_bytes:
             return None
+        change.reset = reset
+        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
         page.written.put(change)
         change.rows, change.rows_left, change.complete = page.rows, page.left, not page.left
         if reset:

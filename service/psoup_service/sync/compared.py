@@ -25,7 +25,7 @@ _LARGER, _ATTEMPTS = 2, 20
 class ComparedPage:
     """The rows of a page, as they are `written`, and the positions of rows that leave and come.
 
-    `left`: new rows that had no room; `held`: what the client holds afterwards.
+    `left`: new rows that had no room, `dropped` of which the client had; `held`: what the client holds afterwards.
     """
 
     written: Written
@@ -33,6 +33,7 @@ class ComparedPage:
     removed: Intervals
     places: Intervals
     left: int
+    dropped: int
     held: Earlier
 
 
@@ -49,4 +50,4 @@ def compared_page(
         if fits and (rows == most or 2 * written.size > room or attempt >= _LARGER):
             break
         rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), most)
-    return ComparedPage(written, page.rows.num_rows, page.removed, page.places, page.left, page.held)
+    return ComparedPage(written, page.rows.num_rows, page.removed, page.places, page.left, page.dropped, page.held)

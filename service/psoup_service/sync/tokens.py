@@ -32,7 +32,7 @@ from psoup_storage.contract import Store
 _FORMAT = 1
 _HEAD = struct.Struct(f"<BB4s{LIFE_BYTES}sqq4sB")
 _INTERVAL = struct.Struct("<qq")
-_EARLIER = struct.Struct("<qq16s")
+_EARLIER = struct.Struct("<qq16s?")
 _RANGED, _WHOLE, _AGAIN, _JOINED = range(4)
 _DIGEST = _SIGNATURE = 16
 MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
@@ -99,7 +99,7 @@ class Tokens:
         intervals: Sequence[Interval] = held.intervals
         if (earlier := held.earlier) is not None:
             now = _NO_TIME if earlier.now is None else earlier.now
-            body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest), earlier.ranges
+            body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest, earlier.whole), earlier.ranges
         body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
         body += b"" if held.box is None else to_bytes(held.box)
         return body + _signature(self._keys[self._present], tenant, body)
@@ -132,9 +132,9 @@ class Tokens:
         if kind == _JOINED:
             return Held(query_id, window, box=from_bytes(rest))
         if kind == _AGAIN:
-            at, rows, seen = _EARLIER.unpack_from(rest)
+            at, *of_rows = _EARLIER.unpack_from(rest)
             ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
-            return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, rows, seen))
+            return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
         return Held(query_id, window, tuple(_INTERVAL.iter_unpack(rest)))
 
 
