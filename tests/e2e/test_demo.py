@@ -139,6 +139,17 @@ def test_answers_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
         assert expected, f"{shown.question.name} has nothing to show"
 
 
+def test_the_traveller_has_the_answers_of_july(story: Story, flights: pa.Table) -> None:
+    july = {shown.question.name: shown.answer for shown in story.shown[9:17]}
+    assert list(story.carried) == ["hour_late", *july] and len(july) == 8
+    for name, answer in july.items():
+        assert repr(story.carried[name].to_pylist()) == repr(answer.to_arrow().to_pylist()), name
+    late = duckdb.from_arrow(flights.filter(pc.less(flights["departure"], pa.scalar(JULY)))).filter("dep_delay > 60")
+    expected = late.select("departure, airline, flight, origin, dest, dep_delay").fetchall()
+    rows = [tuple(row.values()) for row in story.carried["hour_late"].to_pylist()]
+    assert len(rows) > 10_000 and Counter(rows) == Counter(expected)
+
+
 def test_ordered_answers_are_in_order(story: Story) -> None:
     for shown in story.shown:
         if "ORDER BY dep_delay DESC" in shown.question.sql:
@@ -200,6 +211,13 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
     for question in QUESTIONS:
         assert question.title in output
     for text in ("336,776 of 336,776 flights", "flights/s", "as of Thu 4 Jul 2013", "What to type next", "comes back"):
+        assert text in output
+    for text in (
+        "A traveller takes 9 answers along",
+        "without a network",
+        "bytes anew",
+        "for a file that knew nothing",
+    ):
         assert text in output
     for text in ("100,000 travellers", "100,000 rows of 100,000 queries", "over an hour late ten times"):
         assert text in output

@@ -61,10 +61,10 @@ def demo(
       psoup demo --address 127.0.0.1:7433
 
     Replay all 336,776 departures from New York in 2013 and the weather of each hour into a service, and ask a dozen
-    standing queries about them, two joins and two that count by groups: before, while and after they are replayed, and
-    after going away and coming back. In the end 100,000 travellers have a counter each, answered as one table. With
-    --spark, January to June is history that Spark attaches, and July to December is fed by Spark, without the weather
-    and the counts; that needs the extra and Java.
+    standing queries about them, two joins and two that count by groups: before, while and after they are replayed,
+    and after going away and coming back. A traveller carries copies of the answers in a file. In the end 100,000
+    travellers have a counter each, answered as one table. With --spark, January to June is history that Spark
+    attaches, and July to December is fed by Spark, without the weather and the counts; that needs the extra and Java.
     """
     if serve and address:
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")

@@ -124,6 +124,14 @@ COUNTS = (
 )
 """Registered in March: aggregates of groups."""
 
+HOUR_LATE = Question(
+    "hour_late",
+    "carried",
+    "Over an hour late since January, all of them",
+    f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 BEGIN TIMESTAMP '2013-01-01 05:00:00'",
+)
+"""Carried by the traveller only: thousands of rows, of which most were there before."""
+
 TRAVELLER = (
     "SELECT count(*) AS flights, count_if(cancelled) AS cancelled, count_if(dep_delay > 60) AS late,"
     " max(dep_delay) AS worst FROM {flights} WHERE carrier = ? AND flight = ? BEGIN (NOW - 90 DAYS)"

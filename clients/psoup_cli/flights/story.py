@@ -3,8 +3,9 @@
     before      five queries wait for flights
     March       three more are registered, over what has already flown, two joins: with the weather, and of flights
                 with flights; and two that count
+                a traveller takes copies of their answers along, in a file
     April       the client goes away; flights go on
-    10 July     a new client comes back with nothing but the keys of its queries
+    10 July     a new client comes back with nothing but the keys of its queries; the traveller recharges the file
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
                 held against all queries: which it matched, and why an answer lacks it; and 100,000 travellers each
                 have a counter of their flight, all asked for as one table
@@ -15,9 +16,12 @@ Everything goes through the public SDK. Two clients: one is the airports' (it pu
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
@@ -29,6 +33,7 @@ from psoup_cli.flights.questions import (
     BEFORE,
     COUNTS,
     DURING,
+    HOUR_LATE,
     JOINS,
     TRAVELLER,
     TRAVELLERS,
@@ -36,12 +41,18 @@ from psoup_cli.flights.questions import (
 )
 from psoup_cli.flights.replay import Replay, Stations
 from psoup_cli.flights.show import clock, print_answer, say
+from psoup_cli.flights.traveller import Traveller
 from psoup_cli.picture import Room, picture
 from psoup_client import Answer, AnswerTable, Client, Query
 
 MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
 APRIL = dt.datetime(2013, 4, 10, 16, 0, tzinfo=dt.UTC)
 JULY = dt.datetime(2013, 7, 10, 23, 0, tzinfo=dt.UTC)
+EVENING = JULY + dt.timedelta(days=1)
+AGAIN = (*BEFORE, JOINS[1], *COUNTS)
+"""Asked again in July."""
+CARRIED = (HOUR_LATE, *AGAIN)
+"""Carried by the traveller."""
 INDEPENDENCE_DAY = dt.datetime(2013, 7, 4, 16, 0, tzinfo=dt.UTC)
 
 
@@ -74,13 +85,20 @@ class Story:
         """The carrier and flight number of each traveller, and the key of the counter."""
         self.counters: AnswerTable
         """The answers of all travellers' counters."""
+        self.traveller: Traveller
+        self.carried: dict[str, pa.Table] = {}
+        """The copies that the traveller has after coming back."""
 
     def run(self) -> None:
         """Run the whole story; raises PSoupError when the service fails."""
-        with Client(self._address) as airports:
+        with ExitStack() as stack:
+            airports = stack.enter_context(Client(self._address))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-"))
             self.stream = self._create(airports)
             self.weather = self._create_weather(airports)
             self._stations = Stations(airports, self.weather, load_weather())
+            self.traveller = Traveller(self._console, Path(folder), CARRIED, self.key)
+            stack.enter_context(closing(self.traveller))
             asking = Client(self._address)
             try:
                 self._register(asking, BEFORE, "Five standing queries are registered before the first flight.")
@@ -89,6 +107,8 @@ class Story:
                     self._until_july(asking, replay)
                     asking.close()
                     asking = self._come_back(replay)
+                    self._replay(replay, EVENING, f"A day later, {clock(EVENING)}.")
+                    self.traveller.come_back(asking, self._sequence)
                     self._replay(replay, None, "The rest of the year.")
                 airports.heartbeat(self.stream, LAST_HEARTBEAT)
                 self._sequence = airports.last_sequence
@@ -126,18 +146,24 @@ class Story:
         self._register(client, COUNTS, "Two count by groups: delays by airline and hour, and the busiest airports.")
         for question in COUNTS:
             self._ask(client, question)
+        self._register(client, [HOUR_LATE], "And one that a traveller wants.")
+        self.traveller.leave(client, self._sequence)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
 
     def _come_back(self, replay: Replay) -> Client:
         """The asking client is gone; what it had registered goes on without it."""
         say(self._console, "\nThe client goes away: its connection is closed. The flights go on.", "yellow")
+        self.traveller.on_the_way()
         self._replay(replay, JULY, f"Until {clock(JULY)}, while no client asks.")
         say(
             self._console, "\nA new client comes back, with nothing but the keys that it gave to its queries.", "yellow"
         )
         client = Client(self._address)
-        for question in (*BEFORE, JOINS[1], *COUNTS):
+        for question in AGAIN:
             self._ask(client, question)
+        say(self._console, "\nThe traveller is back as well.", "yellow")
+        self.traveller.come_back(client, self._sequence)
+        self.carried = {question.name: self.traveller.store.read(question.name) for question in CARRIED}
         return client
 
     def _end_of_year(self, client: Client, replay: Replay) -> None:
