@@ -253,8 +253,7 @@ def want_of(copy: AnswerCopy) -> sync_pb2.Want:
 
 def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
     """Bring a copy up to date by a change, all or nothing."""
-    streams = [body.streams[at] for at in change.streams]
-    now = min([from_proto(stream.now) for stream in streams if stream.HasField("now")], default=None)
+    now = now_of(change, body.streams)
     told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
     state = replace(told, clock=body.clock, moment=moment())
     before = len(copy)
@@ -349,6 +348,14 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
     if not form.whole:
         new = _in_order(new, max(form.id_columns, 1))
     return replace(state, table=new, token=change.token, schema=schema, form=form)
+
+
+def now_of(change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime]) -> dt.datetime | None:
+    """NOW of an answer: the least of its streams, if the change says nothing else; None while one has seen nothing."""
+    if change.HasField("now"):
+        return from_proto(change.now)
+    of = [streams[at] for at in change.streams]
+    return min([from_proto(stream.now) for stream in of]) if all(stream.HasField("now") for stream in of) else None
 
 
 def hidden_columns(form: sync_pb2.CopyForm) -> int:

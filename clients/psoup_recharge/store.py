@@ -22,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import Client
-from psoup_client.copies import hidden_columns
+from psoup_client.copies import hidden_columns, now_of
 from psoup_client.errors import NotFound
 from psoup_client.json_columns import from_json
 from psoup_client.moments import moment
 from psoup_client.places import positions
-from psoup_client.times import from_micros, from_proto
+from psoup_client.times import from_micros
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import ledger
 from psoup_recharge.clock import look, set_clock
@@ -232,8 +232,7 @@ class Store:
 
         `streams` and `clock` are those of the reply. None: nothing was done, as the copy has another token by now.
         """
-        times = [from_proto(streams[at].now) for at in change.streams if streams[at].HasField("now")]
-        now = min(times).isoformat() if times else None
+        now = now_of(change, streams)
         with self._file.changing():
             found = self._file.run("SELECT number, token, form FROM queries WHERE name = ?", entry.name)
             if not found or found[0][1] != asked.token:
@@ -252,7 +251,7 @@ class Store:
                 update = "UPDATE queries SET token = ?, form = ? WHERE number = ?"
                 self._file.run(update, change.token, form.SerializeToString(), number)
             update = "UPDATE queries SET complete = ?, now = ?, synced = ?, error = '' WHERE number = ?"
-            self._file.run(update, int(change.complete), now, time.time(), number)
+            self._file.run(update, int(change.complete), now and now.isoformat(), time.time(), number)
             if clock:
                 set_clock(self._file, clock, moment())
         return gone

@@ -168,6 +168,24 @@ def test_a_join_whose_rows_all_leave_is_empty(client: Client, make_stream: MakeS
     assert (copy.sync().came, copy.rows()) == (1, [(2,)])
 
 
+def test_now_of_a_join_leaves_out_idle_streams() -> None:
+    clock = VirtualClock(10**9 * SECOND)
+    with serving(clock=clock) as service, Client(service.address) as client:
+        for name in "rs":
+            client.create_stream(
+                f"CREATE STREAM {name} (at TIMESTAMP NOT NULL, k BIGINT) TIMESTAMP BY at IDLE AFTER 5 SECONDS"
+            )
+        query = client.register("SELECT r.k FROM r, s WHERE r.k = s.k BEGIN (NOW - 1 MINUTE)")
+        copy = client.copy(query)
+        for name, waited in (("r", 0), ("s", 3), ("s", 9)):
+            clock.advance(seconds=waited)
+            client.push(name, {"at": pa.array([clock.now()], pa.timestamp("us", "UTC")), "k": [1]})
+            copy.sync()
+            answer = query.invoke()
+            assert (copy.now, copy.rows()) == (answer.completeness.now, answer.rows()), (name, waited)
+        assert copy.now is not None and len(copy) == 2
+
+
 def test_replies_have_room_for_some_copies(client: Client, stream: str) -> None:
     client.push(stream, {"n": range(3_000)})
     queries = [client.register(f"SELECT n, n + {k} AS m FROM {stream} BEGIN (START)") for k in range(8)]

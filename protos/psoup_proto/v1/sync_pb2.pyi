@@ -380,6 +380,7 @@ class Change(_message.Message):
     COLUMNS_JSON_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
     reset: Global___Reset.ValueType
     """Whether, and why, the client forgets what it has."""
     token: _builtins.bytes
@@ -437,6 +438,10 @@ class Change(_message.Message):
         reset the new rows are the first.
         """
 
+    @_builtins.property
+    def now(self) -> _timestamp_pb2.Timestamp:
+        """NOW of the answer, if it is not the least NOW of its streams: of a join that leaves out streams that are idle, say."""
+
     def __init__(
         self,
         *,
@@ -455,10 +460,11 @@ class Change(_message.Message):
         columns_json: _builtins.bytes = ...,
         removed: _abc.Iterable[_builtins.int] | None = ...,
         places: _abc.Iterable[_builtins.int] | None = ...,
+        now: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["form", b"form"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["form", b"form", "now", b"now"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "places", b"places", "query_id", b"query_id", "removed", b"removed", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "now", b"now", "places", b"places", "query_id", b"query_id", "removed", b"removed", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

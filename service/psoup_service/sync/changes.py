@@ -288,6 +288,11 @@ class Copies:
         sides = self.snapshot.sides_of(record) if record.sqc_id == NO_CLAUSE else [record]
         for stream_id in dict.fromkeys(side.stream_id for side in sides):
             change.streams.append(self._place(stream_id))
+        if len(change.streams) > 1 and completeness.now is not None:
+            times = [self.snapshot.by_id[side.stream_id].now(self.now) for side in sides]
+            known = [time for time in times if time is not None]
+            if len(known) < len(times) or completeness.now != min(known):
+                change.MergeFrom(sync_pb2.Change(now=convert.timestamp(completeness.now)))
 
     def _tell_ageing(self, form: sync_pb2.CopyForm, asked: Asked, how: Ranged) -> None:
         """Put in how the rows leave as NOW goes on."""
