@@ -10,6 +10,7 @@ looked at but counted by their code. `benchmarks.attacked` measures what a neigh
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -241,6 +242,30 @@ def _questions(client: Client) -> Callable[[], Step]:
     return lambda: step
 
 
+def _joins(client: Client) -> Callable[[], Step]:
+    """Joins of everything with everything: by a key, by a band, counted, sorted, sent, and given up meanwhile."""
+    for name in ("one", "other"):
+        client.create_stream(f"CREATE STREAM {name} (k BIGINT, n BIGINT)")
+        for start in range(0, 200_000, 50_000):
+            client.push(name, pa.table({"k": np.zeros(50_000, np.int64), "n": np.arange(start, start + 50_000)}))
+    rows, count = "SELECT one.n AS a, other.n AS b", "SELECT count(*) AS c"
+    asked = itertools.cycle(
+        [
+            (f"{count} FROM one, other WHERE one.k = other.k", 30.0),
+            (f"{count} FROM one, other WHERE one.n <= other.n", 30.0),
+            (f"{rows} FROM one, other WHERE one.k = other.k ORDER BY a + b LIMIT 10", 30.0),
+            (f"{rows} FROM one, other WHERE one.k = other.k AND one.n + other.n < 0", 0.2),
+            (f"{rows} FROM one, other WHERE one.k = other.k", 0.2),
+        ]
+    )
+
+    def step() -> None:
+        sql, seconds = next(asked)
+        client.ask(sql, timeout=seconds)
+
+    return lambda: step
+
+
 def _empty_parts(client: Client) -> Callable[[], Step]:
     """Parts of no rows, of 100 columns, to one stage."""
     columns = ", ".join(f"c{number} BIGINT" for number in range(100))
@@ -301,6 +326,7 @@ ATTACKS = {
     "many_statements": Attack(_many_statements),
     "long_statement": Attack(_long_statement),
     "questions": Attack(_questions, threads=4),
+    "joins": Attack(_joins, threads=4),
     "empty_parts": Attack(_empty_parts, threads=4),
     "churn": Attack(_churn),
     "backups": Attack(_backups),
