@@ -62,7 +62,7 @@ NOTHING = Earlier((), None, 0, b"")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a change: afterwards the client holds the first `held` rows of the answer of now.
+    """A part of a change: afterwards the client holds the rows of the answer of now up to `end`.
 
     `left`: rows that are to come after it; `dropped`: those of them that the client had.
     """
@@ -70,7 +70,7 @@ class Page:
     removed: Intervals
     places: Intervals
     rows: pa.Table
-    held: Earlier
+    end: int
     left: int
     dropped: int
 
@@ -124,13 +124,13 @@ class Compared:
             without(0, 0 if self.anew else self.held.rows, _runs(self.stay[:kept])),
             without(0, end, _runs(self.at[:kept])),
             self.table.slice(0, end).filter(pa.array(new[:end])),
-            self._first(end),
+            end,
             len(new) - end,
             len(self.at) - kept,
         )
 
-    def _first(self, rows: int) -> Earlier:
-        """The first rows of the answer, as what a client holds."""
+    def first(self, rows: int) -> Earlier:
+        """The first rows of the answer, as what a client holds. O(their bytes)."""
         digest = digest_of(self.table.slice(0, rows))
         return Earlier(self.ranges, self.answer.completeness.now, rows, digest, rows == self.table.num_rows)
 
@@ -268,10 +268,12 @@ def common(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> tupl
     As many as there are, if rows do not come twice. Rows are equal that look the same: NULL as NULL and NaN as NaN, but
     0.0 is not -0.0. O(n log n).
     """
-    first, second = _numbered(before, after, check)
-    _, stay, at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    order = np.argsort(at)
-    stay, at = stay[order], at[order]
+    numbers = _numbered(before, after, check)
+    place = np.full(len(numbers), -1)
+    place[numbers[: before.num_rows]] = np.arange(before.num_rows)
+    stay = place[numbers[before.num_rows :]]
+    at = np.flatnonzero(stay >= 0)
+    stay = stay[at]
     if len(stay) > 1 and not bool((stay[1:] > stay[:-1]).all()):
         out = np.empty(len(stay), np.int64)
         rising = out[: longest_rising(stay, np.empty_like(out), np.empty_like(out), out)]
@@ -285,32 +287,38 @@ def compile_kernels() -> None:
     common(rows, rows.take([1, 0]), lambda: None)
 
 
-def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> tuple[Array, Array]:
-    """A number for each row of two tables: equal rows have equal numbers, but in one table the first, the second … of
-    them have different ones."""
-    numbers, span = np.zeros(before.num_rows + after.num_rows, np.int64), 1
+def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
+    """A number for each row of two tables, from 0 on: equal rows have equal numbers, but in one table the first, the
+    second … of them have different ones."""
+    numbers, span, middle = np.zeros(before.num_rows + after.num_rows, np.int64), 1, before.num_rows
     for one, other in zip(before.columns, after.columns, strict=True):
         check()
         both = pa.chunked_array([*one.chunks, *other.chunks], one.type).combine_chunks()
-        coded = both.dictionary_encode(null_encoding="encode")
-        size = max(len(coded.dictionary), 1)
+        codes, size = _coded(both)
         if span > 2**62 // size:
-            numbers, span = np.unique(numbers, return_inverse=True)[1], len(numbers)
-        numbers, span = numbers * size + coded.indices.to_numpy(), span * size
-    check()
-    numbers = np.unique(numbers, return_inverse=True)[1]
-    first, second = numbers[: before.num_rows], numbers[before.num_rows :]
-    which = _which(first), _which(second)
-    most = 1 + max([int(of.max()) for of in which if len(of)], default=0)
-    return first * most + which[0], second * most + which[1]
+            numbers, span = _coded(pa.array(numbers))
+        numbers, span = numbers * size + codes, span * size
+    numbers, _ = _coded(pa.array(numbers))
+    which = np.concatenate([_which(numbers[:middle]), _which(numbers[middle:])])
+    if which.any():
+        numbers, _ = _coded(pa.array(numbers * (int(which.max()) + 1) + which))
+    return numbers
+
+
+def _coded(values: pa.Array) -> tuple[Array, int]:
+    """A number from 0 on for each of some values, and how many different ones there are, at least 1."""
+    coded = values.dictionary_encode(null_encoding="encode")
+    return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
 
 
 def _which(numbers: Array) -> Array:
     """Of each number how often it has come before."""
-    order = np.argsort(numbers, kind="stable")
-    places, starts = np.arange(len(numbers)), np.flatnonzero(np.diff(numbers[order], prepend=-1))
-    out = np.empty_like(places)
-    out[order] = places - np.repeat(starts, np.diff(starts, append=len(numbers)))
+    out: Array = np.zeros(len(numbers), np.int64)
+    counts = np.bincount(numbers)
+    if counts.max(initial=0) > 1:
+        order = np.argsort(numbers, kind="stable")
+        counts = counts[counts > 0]
+        out[order] = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
     return out
 
 
@@ -324,9 +332,11 @@ def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
 
 def _runs(positions: Array) -> Intervals:
     """Ascending positions as intervals."""
-    ends = np.flatnonzero(np.diff(positions, prepend=-2, append=-2) != 1)
-    pairs = zip(positions[ends[:-1]].tolist(), positions[ends[1:] - 1].tolist(), strict=True)
-    return tuple((low, last + 1) for low, last in pairs)
+    if not len(positions):
+        return ()
+    cuts = np.flatnonzero(positions[1:] != positions[:-1] + 1)
+    lows = [int(positions[0]), *positions[cuts + 1].tolist()]
+    return tuple(zip(lows, [*(positions[cuts] + 1).tolist(), int(positions[-1]) + 1], strict=True))
 
 
 def digest_of(table: pa.Table) -> bytes:

@@ -39,7 +39,7 @@ class PositionClient:
         count = len(stay) + len(new)
         left, comes = iter(stay), iter(new)
         self.rows = [next(comes if within(place, page.places) else left) for place in range(count)]
-        self.held = page.held
+        self.held = change.first(page.end)
         assert self.held.rows == count
         assert self.held.whole == (page.left == 0)
         return change

@@ -50,4 +50,6 @@ def compared_page(
         if fits and (rows == most or 2 * written.size > room or attempt >= _LARGER):
             break
         rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), most)
-    return ComparedPage(written, page.rows.num_rows, page.removed, page.places, page.left, page.dropped, page.held)
+    return ComparedPage(
+        written, page.rows.num_rows, page.removed, page.places, page.left, page.dropped, found.first(page.end)
+    )
