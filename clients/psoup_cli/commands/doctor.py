@@ -39,6 +39,9 @@ def doctor(
         list[str] | None,
         typer.Option("--functions", metavar="MODULE", help="Functions of your own, for --replay; repeatable."),
     ] = None,
+    rotate: Annotated[
+        bool, typer.Option("--rotate-key", help="Make a new key for the tokens of clients' copies; examines nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """\b
@@ -48,6 +51,7 @@ def doctor(
       psoup doctor psoup-data --replay --functions fraud.py
       psoup doctor psoup-data --repair
       psoup doctor psoup-data --set-aside
+      psoup doctor psoup-data --rotate-key
       psoup doctor psoup-data --json
 
     Examine a data directory that no service runs on: every file, every row, every checksum, and whether all of it fits
@@ -60,6 +64,9 @@ def doctor(
     to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
     Queries that call functions of your own are tried only with --functions, as psoup serve has them.
 
+    With --rotate-key, the key that signs the tokens of copies is replaced. Tokens of the key until now stay valid until
+    it is replaced again; clients that have not asked in between begin anew. Nothing else is done.
+
     Leftovers of a crash are named, and nothing is wrong with them: the next start removes them, as --repair does.
 
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
@@ -68,6 +75,9 @@ def doctor(
     from psoup.errors import PSoupError
     from psoup_storage.durable.tools.doctor import examine
 
+    if rotate:
+        _rotate(directory, bool(repair or aside or replay or memory or functions or as_json))
+        return
     if functions and not replay:
         raise typer.BadParameter("--functions is for --replay")
     try:
@@ -85,6 +95,25 @@ def doctor(
     else:
         _print(report)
     raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
+
+
+def _rotate(directory: Path, more: bool) -> None:
+    """Make a new key."""
+    from psoup.errors import PSoupError
+    from psoup_service.sync.keys import rotate
+
+    if more:
+        raise typer.BadParameter("--rotate-key takes no other option: examine the directory before or afterwards")
+    try:
+        known = rotate(directory)
+    except PSoupError as problem:
+        message(f"psoup: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
+    print(
+        "Tokens of copies have a new key; those of the key until now stay valid until the next time."
+        if known
+        else "Tokens of copies have a key; there was none before."
+    )
 
 
 def _replay(directory: Path, memory: int | None, functions: list[str], report: Report) -> None:

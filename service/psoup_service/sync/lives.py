@@ -11,7 +11,6 @@ What a client was told in a life that is not in the list, or of an event that it
 from __future__ import annotations
 
 import secrets
-from itertools import pairwise
 
 from psoup_storage.contract import Store
 
@@ -31,9 +30,15 @@ class Lives:
         """The last event of each life before."""
         self.present = secrets.token_bytes(LIFE_BYTES)
         known = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
-        for (life, _), (_, end) in pairwise(known):
+        end = self._first
+        for life, first in reversed(known[:-1]):
             self._ended[life] = end
+            end = min(end, first)  # the database alone may have been put back, and the note tell of more
         store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in known), sync=True)
+
+    def knows(self, life: bytes) -> bool:
+        """Whether a life is one of this data, at least in its beginning."""
+        return life == self.present or life in self._ended
 
     def has(self, life: bytes, sequence: int, newest: int) -> bool:
         """Whether an event of a life has happened in this data. `newest`: the last event of now."""

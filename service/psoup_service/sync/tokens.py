@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.answer.again import Earlier
-from psoup.answer.intervals import Interval, Intervals
+from psoup.answer.intervals import Interval, Intervals, check
 from psoup.answer.joined_since import HeldBox
 from psoup.answer.since import MOST_INTERVALS
-from psoup.errors import InvalidInput
+from psoup.errors import Corrupt, InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes
+from psoup_service.sync.keys import keys_of
 from psoup_service.sync.lives import LIFE_BYTES, Lives
 from psoup_storage.contract import Store
 
@@ -38,9 +38,6 @@ _DIGEST = _SIGNATURE = 16
 MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
 _NO_TIME = -(2**63)
 """Instead of a NOW, while a stream has seen nothing."""
-_NOTE = "sync-keys"
-_KEY_BYTES = 32
-_NUMBERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,7 @@ class Tokens:
         """Make the key, if there is none yet, and begin a life. Waits for the disk."""
         self._incarnation = bytes.fromhex(incarnation)
         self._lives = Lives(store)
-        self._keys = _read_keys(store.noted(_NOTE))
-        if not self._keys:
-            self._keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_KEY_BYTES)}
-            (number,) = self._keys
-            store.note(_NOTE, f"{number}:{self._keys[number].hex()}", sync=True)
+        self._keys = keys_of(store)
         self._present = next(iter(self._keys))
 
     def write(self, held: Held, tenant: str, sequence: int) -> bytes:
@@ -119,6 +112,8 @@ class Tokens:
         _, number, incarnation, life, sequence, query_id, window, kind = _HEAD.unpack_from(body)
         if incarnation != self._incarnation:
             raise Again(sync_pb2.RESET_INCARNATION)
+        if not self._lives.knows(life):  # its key's number may have been given to another key, so it is not looked at
+            raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
         key = self._keys.get(number)
         if key is None:
             raise Again(sync_pb2.RESET_KEY, query_id)
@@ -126,16 +121,27 @@ class Tokens:
             raise _damaged()
         if not self._lives.has(life, sequence, newest):
             raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
-        rest = body[_HEAD.size :]
-        if kind == _WHOLE:
-            return Held(query_id, window, digest=rest)
-        if kind == _JOINED:
-            return Held(query_id, window, box=from_bytes(rest))
-        if kind == _AGAIN:
-            at, *of_rows = _EARLIER.unpack_from(rest)
-            ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
-            return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
-        return Held(query_id, window, tuple(_INTERVAL.iter_unpack(rest)))
+        try:
+            return _held(query_id, window, kind, body[_HEAD.size :])
+        except (struct.error, ValueError, StopIteration, Corrupt):
+            raise _damaged() from None
+
+
+def _held(query_id: int, window: bytes, kind: int, rest: bytes) -> Held:
+    """What a token of a kind says. Raises ValueError and the like for what no service has written."""
+    if kind == _WHOLE:
+        return Held(query_id, window, digest=rest)
+    if kind == _JOINED:
+        return Held(query_id, window, box=from_bytes(rest))
+    if kind == _AGAIN:
+        at, *of_rows = _EARLIER.unpack_from(rest)
+        ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
+        return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
+    if kind != _RANGED or len(rest) > MOST_INTERVALS * _INTERVAL.size:
+        raise ValueError
+    intervals = tuple(_INTERVAL.iter_unpack(rest))
+    check(intervals)
+    return Held(query_id, window, intervals)
 
 
 def digest(content: bytes) -> bytes:
@@ -161,13 +167,3 @@ def _damaged() -> InvalidInput:
         reason="TOKEN_INVALID",
         field="token",
     )
-
-
-def _read_keys(note: str) -> dict[int, bytes]:
-    """The keys of a note by number, the present one first; none if it cannot be read."""
-    try:
-        pairs = [entry.split(":") for entry in note.split(",")] if note else []
-        keys = {int(number) % _NUMBERS: bytes.fromhex(key) for number, key in pairs}
-    except ValueError:
-        return {}
-    return keys if all(len(key) == _KEY_BYTES for key in keys.values()) else {}

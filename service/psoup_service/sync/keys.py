@@ -1,0 +1,66 @@
+"""The keys that sign tokens of copies: a note in the data directory, which `psoup doctor --rotate-key` changes.
+
+first start     7:…                made, if there is none
+rotated         8:…, 7:…           new tokens are signed with the first; those of the one before are valid, too
+rotated again   9:…, 8:…           copies with tokens of key 7, which were not brought up to date since, begin anew
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import closing
+from pathlib import Path
+
+from psoup.errors import InvalidInput
+from psoup_storage.contract import Store
+from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
+
+Keys = dict[int, bytes]
+"""Keys by their numbers, of one byte: the present one first."""
+
+_NOTE = "sync-keys"
+_VALID = 2
+"""Keys whose tokens are valid."""
+_BYTES, _NUMBERS = 32, 256
+
+
+def keys_of(store: Store) -> Keys:
+    """The keys of a store's data; one is made, if there is none yet. Waits for the disk."""
+    keys = _read(store.noted(_NOTE))
+    if not keys:
+        keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
+        store.note(_NOTE, _text(keys), sync=True)
+    return keys
+
+
+def rotate(path: Path | str) -> bool:
+    """Make a new key in the data directory `path`, on which no service runs; returns whether there was one before.
+
+    Tokens of the key until now stay valid until the next time. Raises InvalidInput if it is not a data directory, if a
+    service runs on it, or if it takes no note.
+    """
+    path = Path(path)
+    if not (path / DATABASE).is_file():
+        raise InvalidInput(f"{path} is not a data directory: there is no {DATABASE} in it", reason="DATA_DIR")
+    with closing(DataDirectory(path, to_look=True)), closing(Notes(path)) as notes:
+        known = _read(notes.read(_NOTE))
+        number = (next(iter(known)) + 1) % _NUMBERS if known else secrets.randbelow(_NUMBERS)
+        keys = {number: secrets.token_bytes(_BYTES), **dict([*known.items()][: _VALID - 1])}
+        notes.write(_NOTE, _text(keys), sync=True)
+        if _read(notes.read(_NOTE)) != keys:
+            raise InvalidInput(f"no new key can be written to {path}: see what room is left", reason="DATA_DIR")
+    return bool(known)
+
+
+def _text(keys: Keys) -> str:
+    return ",".join(f"{number}:{key.hex()}" for number, key in keys.items())
+
+
+def _read(note: str) -> Keys:
+    """The keys of a note; none if it cannot be read."""
+    try:
+        pairs = [entry.split(":") for entry in note.split(",")] if note else []
+        keys = {int(number) % _NUMBERS: bytes.fromhex(key) for number, key in pairs}
+    except ValueError:
+        return {}
+    return keys if all(len(key) == _BYTES for key in keys.values()) else {}

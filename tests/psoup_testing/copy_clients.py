@@ -1,0 +1,247 @@
+"""Clients with copies of answers of all patterns: each asks, and every reply is looked at from all sides.
+
+    Client: an AnswerCopy, and where its token is from     Clients.ask ── one reply ──> the validators, and counts
+
+`MET` counts what was met: pairs of a step (or of what a client does) and a pattern, and the cases of `WANTED`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.answer.invoke import invoke
+from psoup.clock import VirtualClock
+from psoup.errors import PSoupError
+from psoup.sql import window_clause
+from psoup_client import errors
+from psoup_client.answer import rows_of
+from psoup_client.copies import AnswerCopy, Synced
+from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.tokens import Held
+from psoup_testing import copy_validators as validators
+from psoup_testing.copying import Desk, Line, Manner, Start
+from psoup_testing.restarting import RestartingPSoup
+
+PATTERNS: dict[str, str] = {
+    "range": "SELECT _id, a, b, x, w FROM s WHERE a > 2",
+    "computed": "SELECT _id, a / b AS q FROM s",
+    "order by": "SELECT _id, a FROM s WHERE b < 7 ORDER BY x DESC, w",
+    "limit": "SELECT _id, b FROM s WHERE a IS NOT NULL LIMIT 7",
+    "first rows": "SELECT a, b FROM s ORDER BY b, a LIMIT 5",
+    "offset": "SELECT a, w FROM s LIMIT 4 OFFSET 3",
+    "distinct": "SELECT DISTINCT a, w FROM s",
+    "groups": "SELECT a, count(*) AS n, max(x) AS m FROM s GROUP BY a",
+    "having": "SELECT w, sum(b) AS t FROM s GROUP BY w HAVING count(*) > 3",
+    "one row": "SELECT count(*) AS n, min(b) AS m FROM s",
+    "join": "SELECT p.b, q.x FROM s AS p, r AS q WHERE p.a = q.a AND p.b > q.b",
+    "self join": "SELECT p._id, q.w FROM s AS p, s AS q WHERE p.b = q.a AND p.x < q.x",
+    "joined groups": "SELECT q.w, count(*) AS n FROM s AS p, r AS q WHERE p.a = q.b GROUP BY q.w",
+    "now": "SELECT a, now() AS t FROM s WHERE a > 5",
+}
+RANGED = ("range", "computed", "order by", "limit")
+_RESETS = ("FIRST", "INCARNATION", "ROLLED_BACK", "KEY", "WINDOW", "WHOLE")
+CLIENT = (
+    "asks",
+    "asks for all",
+    "few bytes",
+    "few rows",
+    "oldest first",
+    "is cut",
+    "goes back",
+    "is shared",
+    "other window",
+)
+WANTED = (
+    *(f"reset {name}" for name in _RESETS),
+    *(f"{count} intervals" for count in range(5)),
+    *("an end moves back", "a beginning moves back", "a range below", "rows leave", "complete", "a part", "failure"),
+)
+MET: Counter[str] = Counter()
+
+
+@dataclass(slots=True)
+class Client:
+    """A copy, and what the client knows without the service: where its token is from, and what has happened since."""
+
+    copy: AnswerCopy
+    line: Line
+    key: str
+    pattern: str
+    given: tuple[Start, int, str] | None = None
+    """Start, sequence and window of the token."""
+    since: set[str] = field(default_factory=set)
+
+
+class Clients:
+    """The clients of a desk."""
+
+    desk: Desk
+    soup: RestartingPSoup
+    clock: VirtualClock
+    clients: list[Client]
+    sound = True
+    """No reply has been found wrong."""
+
+    def stands(self, client: Client) -> bool:
+        """Whether a client's query is there."""
+        try:
+            self.soup.query(client.key)
+        except PSoupError:
+            return False
+        return True
+
+    def client_met(self, what: str, client: Client) -> None:
+        """Note what a client does."""
+        MET[f"{what} / {client.pattern}"] += 1
+        MET[what] += 1
+
+    def ask(self, clients: Sequence[Client], manner: Manner) -> None:
+        """One reply for some clients, looked at from all sides."""
+        first, desk, self.sound = clients[0], self.desk, False
+        line = first.line
+        foreign = first.given is not None and first.given[0].incarnation != desk.start.incarnation
+        line.manner = Manner(*(getattr(manner, name) for name in Manner.__slots__))
+        line.manner.key = first.key if foreign else ""
+        asked = [("asks for all", len(clients) > 1), ("few bytes", manner.max_bytes), ("few rows", manner.max_rows)]
+        asked += [("oldest first", manner.oldest_first), ("is cut", manner.cut), ("asks", True)]
+        for client in clients:
+            for what, so in asked:
+                if so:
+                    self.client_met(what, client)
+        before = [(client.copy._state, _shown(client.copy)) for client in clients]
+        try:
+            told = line.ask([client.copy for client in clients])
+        except errors.Unavailable:
+            for client, (state, _) in zip(clients, before, strict=True):
+                validators.unchanged(state, client.copy._state)
+            self.sound = True
+            return
+        body, arrow = _body(line.reply), self.again(line)
+        of = zip(clients, before, told, line.asked.wants, body.outcomes, strict=False)
+        for place, (client, was, synced, want, outcome) in enumerate(of):
+            if synced.error is not None:
+                validators.unchanged(was[0], client.copy._state)
+                self.failed(client, synced, want)
+                continue
+            other = arrow.outcomes[place].change if place < len(arrow.outcomes) else None
+            self.look(client, was, want, outcome.change, body, other, manner.max_bytes)
+        self.sound = True
+
+    def again(self, line: Line) -> sync_pb2.SyncBody:
+        """The reply to the same request, which is the same, or to one that wants Arrow."""
+        self.number += 1
+        if self.number % 2:
+            validators.same_again(line.reply, self.desk.serve(line.asked))
+            return sync_pb2.SyncBody()
+        asked = sync_pb2.SyncRequest()
+        asked.CopyFrom(line.asked)
+        asked.encoding = sync_pb2.ENCODING_ARROW
+        return _body(self.desk.serve(asked))
+
+    def failed(self, client: Client, synced: Synced, want: sync_pb2.Want) -> None:
+        """A query that is gone; or an answer that comes whole and has no room."""
+        MET["failure"] += 1
+        if getattr(synced.error, "reason", "") == "ANSWER_TOO_LARGE":
+            assert client.pattern not in RANGED
+            return
+        assert not self.stands(client) or (client.given is not None and not self.named(client)), str(synced.error)
+        self.clients.remove(client)
+
+    def named(self, client: Client) -> bool:
+        """Whether the ID that a client has is that of its key's query."""
+        return client.copy.query_id == self.desk.servicer._backend.ids.query(self.soup.query(client.key))
+
+    def look(self, client: Client, was: Any, want: Any, change: Any, body: Any, arrow: Any, room: int) -> None:
+        """Let the validators look at a change."""
+        desk, copy, snapshot = self.desk, client.copy, self.soup.engine.snapshot()
+        number = desk.servicer._backend.ids.read_query(copy.query_id)
+        window = window_clause(want.window) if want.window else None
+        answer = invoke(
+            snapshot, number, tenant=self.soup.tenant, now=self.clock.now(), window=window, accept_truncation=True
+        )
+        ranged, held = client.pattern in RANGED, _read(desk, copy)
+        meant, window_before = self.meant(client), None if client.given is None else client.given[2]
+        state = copy._state
+        assert state.schema is not None
+        numbers = was[0].table.column(0).to_pylist() if ranged and was[0].table is not None else []
+        told = validators.Told(
+            want=want,
+            change=change,
+            sequence=(0 if client.given is None else client.given[1], body.sequence),
+            before=was[1],
+            after=_shown(copy),
+            truth=list(rows_of(answer.to_table())),
+            schema=state.schema,
+            held=held,
+            ranged=ranged,
+            volatile=client.pattern == "now",
+            numbers=frozenset(numbers),
+            meant=meant,
+            room=room or 2**20,
+        )
+        validators.check(told)
+        if arrow is not None and ranged and change.complete and arrow.complete:
+            validators.same_rows(told, arrow)
+        self.count(told, None if window_before is None else _read_bytes(desk, want.token))
+        if change.token:
+            client.given = desk.start, snapshot.sequence, want.window
+        for step in client.since:
+            MET[f"{step} / {client.pattern}"] += 1
+        client.since.clear()
+        if change.complete and client.pattern != "now":
+            again = sync_pb2.SyncRequest(wants=[sync_pb2.Want(token=copy._state.token, window=want.window)])
+            again.wants[0].accept_truncation = True
+            validators.nothing_new(_body(desk.serve(again)).outcomes[0].change)
+
+    def meant(self, client: Client) -> sync_pb2.Reset.ValueType:
+        """The reset that a client's token calls for, told from what has happened to the data."""
+        if client.given is None:
+            return sync_pb2.RESET_FIRST
+        (start, sequence, window), desk = client.given, self.desk
+        if start.incarnation != desk.start.incarnation:
+            return sync_pb2.RESET_INCARNATION
+        if not desk.shares(start, 0):
+            return sync_pb2.RESET_ROLLED_BACK
+        if not desk.start.key - 1 <= start.key <= desk.start.key:
+            return sync_pb2.RESET_KEY
+        if not desk.shares(start, sequence):
+            return sync_pb2.RESET_ROLLED_BACK
+        return sync_pb2.RESET_WINDOW if window != client.copy._window else sync_pb2.RESET_UNSPECIFIED
+
+    def count(self, told: validators.Told, before: Held | None) -> None:
+        """Count what a reply had in it."""
+        MET[f"reset {sync_pb2.Reset.Name(told.change.reset).removeprefix('RESET_')}"] += 1
+        MET["complete" if told.change.complete else "a part"] += 1
+        MET["rows leave"] += len(told.after) < len(told.before) + told.change.rows and not told.change.reset
+        if told.ranged and told.held is not None:
+            now = told.held.intervals
+            MET[f"{len(now)} intervals"] += 1
+            if before is not None and before.intervals and now and not told.change.reset:
+                MET["an end moves back"] += now[-1][1] < before.intervals[-1][1]
+                MET["a beginning moves back"] += now[0][0] < before.intervals[0][0]
+                MET["a range below"] += now[0][0] < 0 <= before.intervals[0][0]
+
+
+def _shown(copy: AnswerCopy) -> validators.Rows:
+    return [] if copy._state.table is None else list(copy.rows())
+
+
+def _body(reply: sync_pb2.SyncResponse) -> sync_pb2.SyncBody:
+    raw = pa.decompress(reply.body, reply.size, "zstd", asbytes=True) if reply.compression else reply.body
+    return sync_pb2.SyncBody.FromString(raw)
+
+
+def _read(desk: Desk, copy: AnswerCopy) -> Held | None:
+    return _read_bytes(desk, copy._state.token)
+
+
+def _read_bytes(desk: Desk, token: bytes) -> Held | None:
+    try:
+        return desk.servicer._tokens.read(token, desk.soup.tenant, desk.sequence)
+    except Exception:  # it means nothing here
+        return None
