@@ -13,18 +13,15 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import accumulate
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from psoup_client import html
 from psoup_client.answer import rows_of
 from psoup_client.errors import InvalidData, PSoupError, from_failure
+from psoup_client.held_rows import hidden_columns, in_order, order_of, staying
 from psoup_client.json_columns import from_json
 from psoup_client.moments import Moment, elapsed, moment
 from psoup_client.places import placed
@@ -35,8 +32,6 @@ from psoup_proto.v1 import sync_pb2
 
 _WANTS = 1_000
 _REPLY_BYTES = 3 * 1024 * 1024
-_HIDDEN = 2
-"""Columns before those of the answer of one source: `_id` and `_time`."""
 _MARK = b"psoup copy 1"
 
 REASONS = {
@@ -173,7 +168,7 @@ class AnswerCopy:
             times = table.column(hidden_columns(form) - 1).cast(pa.int64()).to_numpy()
             table = table.filter(pa.array(times >= to_micros(now) - form.width))
         keys = len(form.sort_keys)
-        order = _order(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
+        order = order_of(table.columns[table.num_columns - keys :], form.sort_keys) if keys else None
         shown = table.select(range(hidden_columns(form), table.num_columns - keys))
         return shown if order is None else shown.take(order)
 
@@ -343,10 +338,10 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
     if kept is not None and form.whole:
         new = placed(kept, new, change)
     elif kept is not None:
-        kept = kept.filter(pa.array(_staying(kept, form, change.keep)))
+        kept = kept.filter(pa.array(staying(kept, form, change.keep)))
         new = pa.concat_tables([kept, new]).combine_chunks()
     if not form.whole:
-        new = _in_order(new, max(form.id_columns, 1))
+        new = in_order(new, max(form.id_columns, 1))
     return replace(state, table=new, token=change.token, schema=schema, form=form)
 
 
@@ -356,44 +351,3 @@ def now_of(change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime]) -> d
         return from_proto(change.now)
     of = [streams[at] for at in change.streams]
     return min([from_proto(stream.now) for stream in of]) if all(stream.HasField("now") for stream in of) else None
-
-
-def hidden_columns(form: sync_pb2.CopyForm) -> int:
-    """How many columns are before those of the answer: tuple IDs, and `_time`, but of joins whose rows do not age."""
-    if form.whole:
-        return 0
-    return form.id_columns + form.HasField("width") if form.id_columns > 1 else _HIDDEN
-
-
-def _staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Whether each row stays: its tuple ID is in an interval, or all those of a joined row in that of their column."""
-    ends = np.fromiter(accumulate(keep), np.int64, len(keep))
-    if form.id_columns <= 1:
-        inside: npt.NDArray[np.bool_] = np.searchsorted(ends, table.column(0).to_numpy(), "right") % 2 == 1
-        return inside
-    stays = np.full(table.num_rows, len(ends) > 0)
-    for column, (low, high) in zip(table.columns, ends.reshape(-1, 2), strict=False):
-        stays &= (column.to_numpy() >= low) & (column.to_numpy() < high)
-    return stays
-
-
-def _in_order(table: pa.Table, id_columns: int) -> pa.Table:
-    """The rows ascending by their tuple IDs, which are the first columns."""
-    ids = [column.to_numpy() for column in table.columns[:id_columns]]
-    if id_columns == 1 and bool((ids[0][1:] > ids[0][:-1]).all()):
-        return table
-    return table.take(pa.array(np.lexsort(ids[::-1])))
-
-
-def _order(columns: Sequence[pa.ChunkedArray], keys: Sequence[sync_pb2.SortKey]) -> pa.Array:
-    """The order of rows by some keys; NaN is the greatest number, and rows with equal keys stay as they are."""
-    order = pa.array(np.arange(len(columns[0])))
-    for column, key in reversed(list(zip(columns, keys, strict=True))):
-        direction = "descending" if key.descending else "ascending"
-        passes = [(column, direction)]
-        if pa.types.is_floating(column.type):
-            passes.append((pc.fill_null(pc.is_nan(column), False).cast(pa.int8()), direction))
-        passes.append((pc.is_null(column).cast(pa.int8()), "descending" if key.nulls_first else "ascending"))
-        for values, way in passes:
-            order = order.take(pc.sort_indices(values.take(order), sort_keys=[("", way)]))
-    return order

@@ -22,8 +22,9 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import Client
-from psoup_client.copies import hidden_columns, now_of
+from psoup_client.copies import now_of
 from psoup_client.errors import NotFound
+from psoup_client.held_rows import hidden_columns
 from psoup_client.json_columns import from_json
 from psoup_client.moments import moment
 from psoup_client.places import positions

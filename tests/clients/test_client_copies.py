@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,6 +18,7 @@ from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client, InvalidData, InvalidRequest, NotFound, Query, ResourceExhausted
 from psoup_client import copies as copies_module
+from psoup_client.held_rows import in_order
 from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.servicers import sync as servicer
@@ -370,3 +372,16 @@ def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) ->
         synced = copy.sync()
         assert (synced.reset, synced.came) == ("data put back", 160)
         same(copy, client.query(query))
+
+
+def test_rows_are_ordered_by_all_tuple_ids_however_far_apart() -> None:
+    draw = np.random.default_rng(3)
+    near, far = 5, 2**62
+    for ends in ([near, near], [far, near], [near, far], [far, far], [near, far, near]):
+        ids = [pa.array(draw.integers(-end, end, 500)) for end in ends]
+        table = pa.table([*ids, pa.array(range(500))], names=[*"abcd"[: len(ends)], "n"])
+        table = table.group_by(table.schema.names[: len(ends)], use_threads=False).aggregate([("n", "min")])
+        ordered = in_order(table, len(ends))
+        rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        assert list(zip(*(column.to_pylist() for column in ordered.columns), strict=True)) == sorted(rows)
+    assert in_order(table.slice(0, 0), 3).num_rows == 0
