@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS, changes
-from psoup_client.errors import DeadlineExceeded, InvalidRequest, NotFound, PSoupError, from_failure
+from psoup_client.errors import DeadlineExceeded, InvalidRequest, NotFound, PSoupError, Unavailable, from_failure
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.budget import Budget
 from psoup_recharge.entry import Entry
@@ -79,11 +79,26 @@ class Round:
 
     def run(self) -> str:
         """Bring the copies up to date; returns what was spent before all of them were."""
-        self._budget.share_out(self._due)
-        later = self._pass(self._due)
+        due = [entry for entry in self._due if self._stands(entry)]
+        self._budget.share_out(due)
+        later = self._pass(due)
         self._budget.share_in()
         self._pass(later)
         return self._budget.why_spent if any(self._is_open(copy) for copy in self.done.values()) else ""
+
+    def _stands(self, entry: Entry) -> bool:
+        """Register a statement that was never asked for, in the place of another one that may have its key."""
+        if not entry.sql or entry.synced is not None or self._budget.why_spent:
+            return True
+        try:
+            self._client.register(entry.sql, key=self._store.key_of(entry), replace=True)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except PSoupError as problem:
+            self.done[entry.name] = Recharged(entry.name, asked=True, error=problem)
+            return False
+        self._registered.add(entry.name)
+        return True
 
     def _pass(self, entries: Sequence[Entry]) -> list[Entry]:
         """Ask for copies until they are complete, or their parts of the bytes are spent; returns those that are not."""
@@ -163,7 +178,7 @@ def _applied(
     body: sync_pb2.SyncBody,
     registered: set[str],
 ) -> Recharged:
-    """Apply one outcome. A statement whose query is gone, or was never there, is registered, once, and asked again."""
+    """Apply one outcome. A statement whose query is gone is registered, once, and asked again."""
     if outcome.WhichOneof("outcome") == "failure":
         error = from_failure(outcome.failure)
         if want.token and isinstance(error, NotFound | InvalidRequest):  # as after a restore: ask by the key, or the ID

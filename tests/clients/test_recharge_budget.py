@@ -12,6 +12,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Entry, Store, read_profile
 from psoup_recharge.budget import Budget
 from psoup_recharge.quantities import read_bytes, read_seconds
+from psoup_testing.serving import serving
 
 MakeStream = Callable[[str], str]
 
@@ -50,10 +51,11 @@ def test_a_share_is_kept_for_its_copy(client: Client, stream: str, store: Store)
     assert (line["left_out"], line["why"], line["received"]) == ("greedy modest", "bytes", told.received)
     assert line["sent"] > 0 and line["came"] == greedy.came + modest.came
     store.recharge(client)
-    store.add("modest", sql=sql(stream, 2), priority=1, share=0.5)
-    client.push(stream, {"n": range(4_000)})
-    greedy, modest = store.recharge(client, max_bytes=1_000_000).copies
-    assert greedy.complete and modest.complete, "what shares leave is for all"
+    store.add("modest", sql=f"SELECT n FROM {stream} WHERE n = 7 BEGIN (START)", priority=1, share=0.9)
+    client.push(stream, {"n": range(6_000, 10_000)})
+    greedy, modest = store.recharge(client, max_bytes=20_000).copies
+    assert modest.complete and modest.size < 200
+    assert greedy.complete and greedy.size > 4_000, "what a share leaves is for all"
     assert [line["why"] for line in store.recharges()] == ["", "", "bytes"]
 
 
@@ -103,6 +105,30 @@ def test_orders_and_windows(client: Client, stream: str, store: Store) -> None:
     assert copy.error is not None and rows(store, "new") == [5_997, 5_998, 5_999], "it keeps what it has"
     store.add("new", sql=sql(stream, 1))
     assert store.recharge(client, only=["new"]).copies[0].came == 5_999
+
+
+def test_another_statement_of_a_name_takes_the_place_of_the_first(client: Client, stream: str, store: Store) -> None:
+    store.add("q", sql=f"SELECT n FROM {stream} WHERE n < 5 BEGIN (START)")
+    store.recharge(client)
+    store.add("q", sql=f"SELECT n FROM {stream} WHERE n < 2 BEGIN (START)")
+    store.recharge(client)
+    assert rows(store, "q") == [0, 1]
+    store.forget("q")
+    store.add("q", sql=f"SELECT n FROM {stream} WHERE n < 3 BEGIN (START)")
+    store.recharge(client)
+    assert rows(store, "q") == [0, 1, 2] and len(client.queries(stream)) == 1
+
+
+def test_a_service_that_has_lost_all_is_told_the_statements(client: Client, stream: str, store: Store) -> None:
+    store.add("q", sql=sql(stream, 1))
+    store.recharge(client)
+    with serving() as other, Client(other.address) as elsewhere:
+        elsewhere.create_stream(f"CREATE STREAM {stream} (n BIGINT)")
+        elsewhere.push(stream, {"n": [1, 2, 3]})
+        (copy,) = store.recharge(elsewhere).copies
+        assert (copy.came, copy.gone, copy.complete, rows(store, "q")) == (2, 5_999, True, [2, 3])
+        (copy,) = store.recharge(elsewhere).copies
+        assert (copy.came, copy.reset) == (0, "")
 
 
 def test_what_is_overdue_comes_first(client: Client, stream: str, store: Store) -> None:
