@@ -117,12 +117,16 @@ def _paired(plan: Node, timed: tuple[int, ...]) -> Paired | None:
 
 
 class Piece(NamedTuple):
-    """Some rows of a step that the client lacks, in FROM order; `kept`, `target`: the boxes whose step it is."""
+    """Some rows of a step that the client lacks, in FROM order; `kept`, `target`: the boxes whose step it is.
+
+    `size`: bytes of the rows as Arrow, about.
+    """
 
     kept: Box
     target: Box
     step: int
     rows: pa.RecordBatch
+    size: int
 
 
 class JoinedSince:
@@ -187,9 +191,9 @@ class JoinedSince:
         """Yield the rows that the client lacks, at most so many and about so many bytes at a time."""
         for kept, target, step, box in self._steps():
             answer, before = self._joined(box), self.select_errors
-            for rows in _batches(answer, max_rows, max_bytes):
+            for rows, size in _batches(answer, max_rows, max_bytes):
                 self.select_errors = before + answer.select_errors
-                yield Piece(kept, target, step, self._with_one_time(rows))
+                yield Piece(kept, target, step, self._with_one_time(rows), size)
 
     def held_after(self, piece: Piece, rows: int) -> HeldBox:
         """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""
@@ -266,9 +270,12 @@ def joined_since(
     return JoinedSince(snapshot, record, held, seen, budget or ReadBudget())
 
 
-def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     for part in answer.messages(max_rows, max_bytes):
-        yield read(part.gathered(), answer.schema) if isinstance(part, Message) else part
+        if isinstance(part, Message):
+            yield read(part.gathered(), answer.schema), part.size
+        else:
+            yield part, part.nbytes
 
 
 def _size(box: Box) -> int:

@@ -39,7 +39,7 @@ def page_of(
     with closing(found.pieces(most_rows, room)) as stream:
         for piece in stream:
             pieces.append(piece)
-            size, rows = size + piece.rows.nbytes, rows + piece.rows.num_rows
+            size, rows = size + piece.size, rows + piece.rows.num_rows
             if size >= _MORE * room or rows >= most_rows:
                 break
         all_rows, rows = rows, min(rows, most_rows)

@@ -24,7 +24,7 @@ _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def to_json(batches: Sequence[pa.RecordBatch], differences: int) -> bytes:
     """The rows of some batches, at least one; the first columns, `differences` of them, as differences. O(values)."""
-    batch = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     columns = batch.columns
     parts = [orjson.dumps(_differences(column)) for column in columns[:differences]]
     parts += map(_column, columns[differences:])  # one by one: each holds all other threads up
