@@ -28,13 +28,15 @@ from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.model import Kind
 from psoup.plan.nodes import Aggregate
 
 _MAX_ROWS = 65_536
 """Rows that are folded at once."""
 
-_ALONE = 4_096
-"""Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied."""
+_ALONE, _TEXTS_ALONE = 4_096, 1_024
+"""Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied, and
+what is known as numbers is not told apart. Of texts fewer: to hash one takes as long as to count several."""
 
 Part = tuple[int, Sequence[Column | Coded]]
 """How many rows, and the expressions over them."""
@@ -198,9 +200,10 @@ def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[Attr
     if not wanted:
         yield rows.count, []
         return
-    for group in _groups(rows):
+    alone = _TEXTS_ALONE if any(ref.type.kind is Kind.TEXT for ref in coded) else _ALONE
+    for group in _groups(rows, alone):
         rows.reading.budget.check()
-        known = _coded(group, coded)
+        known = _coded(group, coded, alone)
         rest = [expr for expr in wanted if expr not in known]
         start, parts = 0, rows.reading.computed(rest, group) if rest else iter([[]])
         for columns in parts:
@@ -210,10 +213,10 @@ def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[Attr
             start += count
 
 
-def _coded(group: Group, wanted: Sequence[AttributeRef]) -> dict[Expr, Coded]:
+def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Expr, Coded]:
     """The columns that are known as numbers of their values, of the only chunk of a group."""
     data, offsets = group[0]
-    if len(group) > 1 or len(offsets) < _ALONE or not isinstance(data, ChunkView):
+    if len(group) > 1 or len(offsets) < alone or not isinstance(data, ChunkView):
         return {}
     found = {ref: coded_column(data, ref.index) for ref in wanted}
     known: dict[Expr, Coded] = {ref: column for ref, column in found.items() if column is not None}
@@ -223,19 +226,19 @@ def _coded(group: Group, wanted: Sequence[AttributeRef]) -> dict[Expr, Coded]:
     return {ref: column.take(offsets) for ref, column in known.items()}
 
 
-def _groups(rows: Arrivals) -> Iterator[Group]:
-    """The matches in their order: those of a chunk by themselves if they are many, else of several chunks together."""
+def _groups(rows: Arrivals, alone: int) -> Iterator[Group]:
+    """The matches in their order: those of a chunk by themselves from `alone` on, else of several chunks together."""
     group: Group = []
     room = _MAX_ROWS
     for match in rows.matches:
         count = match.count
-        if group and (count >= _ALONE or count > room):
+        if group and (count >= alone or count > room):
             yield group
             group, room = [], _MAX_ROWS
         if count:
             group.append((match.data, match.offsets))
             room -= count
-        if count >= _ALONE:
+        if count >= alone:
             yield group
             group, room = [], _MAX_ROWS
     if group:

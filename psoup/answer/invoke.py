@@ -18,8 +18,9 @@ from psoup.answer.joined_message import joined_form
 from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
 from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
+from psoup.answer.middles import Found
 from psoup.answer.paired import paired
-from psoup.answer.reused import Found, between_ends
+from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Column

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,11 @@ from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
 from psoup.answer import together
-from psoup.answer.end_bits import EndBits, end_bits
+from psoup.answer.end_bits import end_bits
 from psoup.answer.folder import Folder
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
-from psoup.answer.middles import folded, middle_of, tails_of
+from psoup.answer.middles import Found, folded, middle_of, tails_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.config import EngineConfig
 from psoup.invariants import ensure
@@ -36,8 +37,6 @@ from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
-
-Found = ChunkMatches | EndBits
 
 
 class Inner(NamedTuple):
@@ -86,18 +85,21 @@ def between_ends(
     recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures, node.keys)
     if node is None or recipe is None:
         return None
-    side, middle = (view, clause, low, high), middle_of(recipe, low, high, snapshot.config.chunk_rows)
+    side, middle = (view, clause, low, high), middle_of(low, high, snapshot.config.chunk_rows)
     if middle is None or clause.sqc_id >= ALL:
         return _read(side, node, recipe, snapshot, budget)
     known = view.folds.middle(clause.sqc_id, recipe, middle)
-    tails = None if known is None else tails_of(view, clause, low, high, middle)
+    tails = None if known is None else tails_of(view, clause, recipe, low, high, middle)
     if tails is not None:
         return Ends(tails, Between(recipe, (low, high), known, middle.low))
     ends = _read(side, node, recipe, snapshot, budget)
     if known is not None or (ends.between.fold is None and _only_counts(recipe)):  # bits are counted quickly as it is
         return ends
     folds = view.folds.known(clause.sqc_id, recipe)
-    return ends if folds is None else Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches) or ends))
+    if folds is None:
+        return ends
+    fold = partial(fold_of, node, snapshot=snapshot, budget=budget)
+    return Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches, fold) or ends))
 
 
 def _read(side: Side, node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget) -> Ends:

@@ -31,15 +31,6 @@ MOST_MATCHES = 4
 
 def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | None:
     """The value of each measure, by its place; None: not this way. O(matches)."""
-    states, recipe = states_of(between, matches), between.recipe
-    if states is None:
-        return None
-    measures = zip(recipe.measures, recipe.places, strict=True)
-    return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
-
-
-def states_of(between: Between, matches: Sequence[Matches]) -> list[State] | None:
-    """The states of a window, from those between its ends and the matches of these; None: not this way. O(matches)."""
     recipe, fold = between.recipe, between.fold
     if recipe.keys or recipe.plain is None or len(matches) > MOST_MATCHES:
         return None
@@ -56,7 +47,10 @@ def states_of(between: Between, matches: Sequence[Matches]) -> list[State] | Non
         if fold is not None and first_of(match) >= between.begins:
             states, fold = recipe.combined(states, fold), None
         states = _added(recipe, states, match, data)
-    return states if fold is None else recipe.combined(states, fold)
+    if fold is not None:
+        states = recipe.combined(states, fold)
+    measures = zip(recipe.measures, recipe.places, strict=True)
+    return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
 
 
 def first_of(match: Matches) -> int:

@@ -6,17 +6,12 @@ import pyarrow as pa
 import pytest
 
 from psoup.aggregates.folds import Folds
-from psoup.aggregates.recipes import recipe_of
 from psoup.answer import reused
 from psoup.answer.middles import Middle, middle_of
 from psoup.errors import Corrupt
-from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
-from psoup.model import BIGINT
-from psoup.plan.nodes import Measure
 from psoup_testing.reusing import folding
 
-SUM = Measure("sum", (AttributeRef(BIGINT, 0, "n"),), BIGINT)
 ORDERED = "first(n) AS f, last(n) AS l, sum(n) AS s, count(*) AS c, min(x) AS z"
 
 
@@ -44,11 +39,9 @@ def _expected(low: int, high: int) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize(("low", "high"), [(0, 8), (1, 7), (4, 8), (5, 8), (-9, -3), (-8, -4), (3, 4), (5, 7)])
 def test_a_middle_is_within_its_window(low: int, high: int) -> None:
-    recipe = recipe_of((SUM,))
-    assert recipe is not None
     steps = [at for at in range(-12, 13, 4) if low <= at <= high]
     expected = Middle(steps[0], steps[-1]) if len(steps) > 1 else None
-    assert middle_of(recipe, low, high, 64) == expected
+    assert middle_of(low, high, 64) == expected
 
 
 @pytest.mark.parametrize("size", [10, 50, 130, 500])
@@ -63,6 +56,46 @@ def test_windows_that_move_by_a_tuple_have_the_rows_they_should(size: int) -> No
         _push(soup, range(rows, rows + 1))
     assert len(kept) >= 25
     soup.check()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "n % 2 AS k, count(*) AS c, first(n) AS f, last(n) AS l, sum(x) AS s {} GROUP BY k HAVING count(*) > 3",
+        "s AS k, count(*) AS c, max(n) AS f {} GROUP BY s",
+        "count(*) FILTER (WHERE n % 3 = 0) AS c, sum(n * 2) AS s, first(x + 1) AS f {}",
+    ],
+)
+def test_groups_and_expressions_have_middles_too(shown: str) -> None:
+    """They are what they are without folds; matches are offsets, also of what matches rarely."""
+    sides = [folding(2), folding(1)]
+    wheres = ("n >= 0", "n % 7 = 0", "n < 650")
+    texts = [f"SELECT {shown.format(f'FROM t WHERE {where}')} BEGIN (NOW - 301 ROWS)" for where in wheres]
+    for soup in sides:
+        for text in texts:
+            soup.register(text)
+        _push(soup, range(600))
+        soup.maintain()
+    kept = 0
+    for rows in range(600, 640):
+        for query in range(1, len(texts) + 1):
+            whole, *parts = [soup.invoke(query).to_table().to_pylist() for soup in (sides[1], *[sides[0]] * 3)]
+            assert parts == [whole] * 3, (rows, texts[query - 1])
+        for soup in sides:
+            _push(soup, range(rows, rows + 1))
+        every = sides[0].engine.snapshot().stream("t", "default").folds.kept()
+        kept += sum(fold is not None for *_, folds in every for fold in folds.middles.values())
+    assert kept > 60
+    sides[0].check()
+
+
+def test_ends_with_few_rows_for_each_group_are_read() -> None:
+    soup = folding(2)
+    query = soup.register("SELECT n % 30 AS k, count(*) AS c FROM t GROUP BY k BEGIN (NOW - 601 ROWS)")
+    _push(soup, range(690))
+    for _ in range(5):
+        assert len(soup.invoke(query).to_table()) == 30
+    assert list(_folds(soup).middles.values()) == [None]
 
 
 def test_the_tails_alone_are_read_of_a_middle_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ def test_a_window_that_comes_again_is_one_pack_between_its_ends() -> None:
 
 def test_one_query_takes_what_it_lacks_from_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all kinds of states, with matches in a span or without; but not of a clause that no pack has."""
-    monkeypatch.setattr(reused, "fold_of", None)  # folding a chunk anew would fail
+    monkeypatch.setattr(reused._Leaves, "folded", None)  # folding a chunk anew would fail
     rng = np.random.default_rng(3)
     for form in SHOWN[:4]:
         soup = made(2)
