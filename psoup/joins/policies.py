@@ -21,8 +21,8 @@ _EXPLORE = 32
 """One hybrid in so many takes the step that was not taken for longest."""
 _FEW = 1_024
 """Tuples of a hybrid that may try a step of which nothing is known."""
-_NEAR = 0.1
-"""How much worse the step in the order of FROM may be: what it makes need not be sorted."""
+_NEAR, _SORTED = 0.1, 0.05
+"""How much worse the step in the order of FROM may be, of the best or of all: what it makes need not be sorted."""
 _FADE = 0.75
 """The weight that what was seen has after one more piece."""
 _MOST = 1_024
@@ -133,7 +133,7 @@ class Greedy:
         ranks = [self._rank(step) for step in steps]
         best = min(ranks)
         first = min(range(len(steps)), key=lambda place: steps[place].source)
-        near = ranks[first] <= best + _NEAR * abs(best)
+        near = ranks[first] <= best + max(_NEAR * abs(best), _SORTED)
         return steps[first if near else ranks.index(best)]
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:

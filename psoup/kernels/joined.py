@@ -114,16 +114,25 @@ def _probe_all(keys, rows, base, factor, shift, starts, place_rows, at, most, le
     """As `probe_buckets`, to the first row that is near the end of an array; all places of a bucket are partners."""
     room, places, looked = np.uint64(left.shape[0]), np.uint64(place_rows.shape[0]), _U0
     every, count = rows.shape[0] == 0, np.uint64(max(rows.shape[0], keys.shape[0] if rows.shape[0] == 0 else 0))
+    few = places < _U3 * np.uint64(starts.shape[0])  # most buckets have two rows, or fewer
     while at < count and looked < most:
         row = np.int32(at) if every else rows[at]
         first, size = _bucket(keys[np.uint64(row)], base, factor, shift, starts)
         if n + size + _U8 > room or first + size + _U8 > places:
             break
-        _emit_eight(row, place_rows, first, left, right, n)
-        p = _U8
-        while p < size:
-            _emit_eight(row, place_rows, first + p, left, right, n + p)
-            p += _U8
+        if few:
+            left[n], left[n + _U1] = row, row
+            right[n], right[n + _U1] = place_rows[first], place_rows[first + _U1]
+            p = _U2
+            while p < size:
+                left[n + p], right[n + p] = row, place_rows[first + p]
+                p += _U1
+        else:
+            _emit_eight(row, place_rows, first, left, right, n)
+            p = _U8
+            while p < size:
+                _emit_eight(row, place_rows, first + p, left, right, n + p)
+                p += _U8
         n += size
         looked += size
         at += _U1
