@@ -204,3 +204,19 @@ def test_what_is_no_store_is_refused(tmp_path: Path, store: Store) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.entries()
+
+
+def test_pages_of_an_answer_without_tuple_ids_are_its_first_rows(client: Client, stream: str, store: Store) -> None:
+    store.add("groups", sql=f"SELECT n, count(*), max(t) FROM {stream} WHERE n < 3000 GROUP BY n BEGIN (START)")
+    client.push(stream, {"n": range(3_000), "t": [f"text {k}" for k in range(3_000)]})
+    sizes, key = list[int](), store.key_of(store.entry("groups"))
+    for draw in (1, 2_999, 2, 7, 5):
+        told = store.recharge(client, max_bytes=1_000)
+        held, whole = store.read("groups").to_pylist(), client.invoke(key=key).to_arrow().to_pylist()
+        assert held == whole[: len(held)]
+        assert told.copies[0].complete == (len(held) == len(whole))
+        sizes.append(len(held))
+        client.push(stream, {"n": [draw], "t": ["z"]})
+    assert 0 < sizes[0] < sizes[1] < 3_000
+    store.recharge(client)
+    check(store, client, "groups")
