@@ -1,4 +1,4 @@
-"""Rows of a copy without tuple IDs, which are told by their positions in the answer: some leave, others come between.
+"""Rows of a copy without tuple IDs, which are told by their positions in the answer: some leave, move, or come between.
 
 rows     a b c d e      removed 1 3      places 2 4      new x f
 after    a c x e f      a, c, e stay, at the positions 0, 1, 3 that no new row takes
@@ -19,12 +19,18 @@ Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions, Positions]:
-    """Where rows go in a copy of `rows` rows: the positions, before and after a change, of those that stay, and of the
-    new ones. All ascend.
+    """Where rows go in a copy of `rows` rows: positions of those that stay, ascending; those that they take; those of
+    the new rows, ascending.
     """
-    stay = np.flatnonzero(~_inside(change.removed, rows))
+    stays, pairs = ~_inside(change.removed, rows), np.array(change.moved, np.int64).reshape(-1, 2).cumsum(axis=0)
+    stay = np.flatnonzero(stays)
     comes = _inside(change.places, len(stay) + change.rows)
-    return stay, np.flatnonzero(~comes), np.flatnonzero(comes)
+    places, free = np.flatnonzero(comes), ~comes
+    stays[pairs[:, 0]] = free[pairs[:, 1]] = False
+    after = np.zeros(rows, np.int64)
+    after[stays] = np.flatnonzero(free)
+    after[pairs[:, 0]] = pairs[:, 1]
+    return stay, after[stay], places
 
 
 def placed(kept: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:

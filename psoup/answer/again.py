@@ -4,6 +4,7 @@
     now      a c x e f
     removed  1 3           positions in what is held
     places   2 4           positions, in the answer of now, of the rows that come: x and f
+    moved                  of rows that stay, but not in the order that they had: both positions
 
 Tuples never change, so the answer of some tuple IDs at one NOW is the same whenever it is computed, and nothing need be
 kept of a client. This works for every answer, at the cost of two: DISTINCT, groups, ORDER BY with LIMIT, joins. Where
@@ -39,7 +40,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Bytes of an answer, as Arrow, that is compared with the one before."""
 DIGEST_BYTES = 16
 _INTERVAL_BYTES = 4
-"""What the ends of an interval of positions take on the wire, about."""
+"""What two positions take on the wire, about: the ends of an interval, or where a row was and is."""
 _WHAT = "a copy whose answer of before is computed again"
 
 
@@ -68,6 +69,7 @@ class Page:
     """
 
     removed: Intervals
+    moved: Sequence[tuple[int, int]]
     places: Intervals
     rows: pa.Table
     end: int
@@ -91,8 +93,8 @@ class Unchanged:
 class Compared:
     """The answer of now beside what a client holds. `table`: all of its rows; `ranges`: the tuples that it was made of.
 
-    The rows at the positions `stay` of what is held are those at the positions `at` of the answer; both ascend. `anew`:
-    what is held cannot be computed, and nothing of it stays.
+    The rows at the positions `stay` of what is held are those at the positions `at` of the answer, which ascend.
+    `anew`: what is held cannot be computed, and nothing of it stays.
     """
 
     answer: Answer
@@ -120,9 +122,11 @@ class Compared:
         places = np.flatnonzero(new)
         end = len(new) if len(places) <= rows else int(places[rows])
         kept = int(np.searchsorted(self.at, end))
+        stay, at, moves = self.stay[:kept], self.at[:kept], _moves(self.stay[:kept])
         return Page(
-            without(0, 0 if self.anew else self.held.rows, _runs(self.stay[:kept])),
-            without(0, end, _runs(self.at[:kept])),
+            without(0, 0 if self.anew else self.held.rows, _runs(np.sort(stay))),
+            list(zip(stay[moves].tolist(), at[moves].tolist(), strict=True)),
+            without(0, end, _runs(at)),
             self.table.slice(0, end).filter(pa.array(new[:end])),
             end,
             len(new) - end,
@@ -263,28 +267,32 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
 
 
 def common(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> tuple[Array, Array]:
-    """The positions of rows that two tables have in common, in the same order: in the first, and in the second.
+    """The positions of rows that two tables have in common: in the first, and, ascending, in the second.
 
-    As many as there are, if rows do not come twice. Rows are equal that look the same: NULL as NULL and NaN as NaN, but
-    0.0 is not -0.0. O(n log n).
+    Rows are equal that look the same: NULL as NULL and NaN as NaN, but 0.0 is not -0.0. O(n log n).
     """
     numbers = _numbered(before, after, check)
     place = np.full(len(numbers), -1)
     place[numbers[: before.num_rows]] = np.arange(before.num_rows)
     stay = place[numbers[before.num_rows :]]
     at = np.flatnonzero(stay >= 0)
-    stay = stay[at]
+    return stay[at], at
+
+
+def _moves(stay: Array) -> Array:
+    """Which of some rows, in the order of now, are to be moved so that the others are in the order that they had."""
+    moves = np.zeros(len(stay), bool)
     if len(stay) > 1 and not bool((stay[1:] > stay[:-1]).all()):
         out = np.empty(len(stay), np.int64)
-        rising = out[: longest_rising(stay, np.empty_like(out), np.empty_like(out), out)]
-        stay, at = stay[rising], at[rising]
-    return stay, at
+        moves[:] = True
+        moves[out[: longest_rising(stay, np.empty_like(out), np.empty_like(out), out)]] = False
+    return moves
 
 
 def compile_kernels() -> None:
     """Compile what finds the rows that stay, so that the first client does not wait."""
     rows = pa.table({"row": [1, 2]})
-    common(rows, rows.take([1, 0]), lambda: None)
+    _moves(common(rows, rows.take([1, 0]), lambda: None)[0])
 
 
 def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
@@ -324,7 +332,7 @@ def _which(numbers: Array) -> Array:
 
 def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
     """The rows that stay: none if to say where they are takes more than they do."""
-    told = _INTERVAL_BYTES * (len(_runs(stay)) + len(_runs(at)))
+    told = _INTERVAL_BYTES * (len(_runs(np.sort(stay))) + len(_runs(at)) + int(_moves(stay).sum()))
     if told * max(after.num_rows, 1) > after.nbytes * len(stay):
         return stay[:0], at[:0]
     return stay, at

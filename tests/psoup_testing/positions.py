@@ -35,10 +35,14 @@ class PositionClient:
         new = rows_of(page.rows)
         assert len(new) <= most
         before = [] if change.anew else self.rows
-        stay = [row for place, row in enumerate(before) if not within(place, page.removed)]
-        count = len(stay) + len(new)
-        left, comes = iter(stay), iter(new)
-        self.rows = [next(comes if within(place, page.places) else left) for place in range(count)]
+        stay = [place for place in range(len(before)) if not within(place, page.removed)]
+        count, moved = len(stay) + len(new), {to: before[place] for place, to in page.moved}
+        here = {place for place, _ in page.moved}
+        left, comes = iter([before[place] for place in stay if place not in here]), iter(new)
+        self.rows = [
+            moved[place] if place in moved else next(comes if within(place, page.places) else left)
+            for place in range(count)
+        ]
         self.held = change.first(page.end)
         assert self.held.rows == count
         assert self.held.whole == (page.left == 0)

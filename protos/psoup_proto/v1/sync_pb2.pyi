@@ -380,6 +380,7 @@ class Change(_message.Message):
     COLUMNS_JSON_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
+    MOVED_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     reset: Global___Reset.ValueType
     """Whether, and why, the client forgets what it has."""
@@ -434,8 +435,15 @@ class Change(_message.Message):
     @_builtins.property
     def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Of a copy that is `whole`, without a reset: the positions that the new rows take, in their order, among the rows after
-        the change; the others, which stay, take the rest in the order that they have. Intervals as those of `keep`. After a
-        reset the new rows are the first.
+        the change; those that stay take the rest in the order that they have, but for the `moved`. Intervals as those of `keep`.
+        After a reset the new rows are the first.
+        """
+
+    @_builtins.property
+    def moved(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of a copy that is `whole`, without a reset: the rows that stay, but not in the order that they have. For each its
+        position among the rows that the client has, and that after the change: differences to those of the one before, the
+        first to 0.
         """
 
     @_builtins.property
@@ -460,11 +468,12 @@ class Change(_message.Message):
         columns_json: _builtins.bytes = ...,
         removed: _abc.Iterable[_builtins.int] | None = ...,
         places: _abc.Iterable[_builtins.int] | None = ...,
+        moved: _abc.Iterable[_builtins.int] | None = ...,
         now: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["form", b"form", "now", b"now"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "now", b"now", "places", b"places", "query_id", b"query_id", "removed", b"removed", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "columns_json", b"columns_json", "complete", b"complete", "final", b"final", "form", b"form", "keep", b"keep", "moved", b"moved", "now", b"now", "places", b"places", "query_id", b"query_id", "removed", b"removed", "reset", b"reset", "rows", b"rows", "rows_left", b"rows_left", "select_errors", b"select_errors", "streams", b"streams", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -229,6 +229,9 @@ class Copies:
         else:
             change.removed.extend(_differences(page.removed))
             change.places.extend(_differences(page.places))
+            change.moved.extend(
+                to - before for pair in pairwise([(0, 0), *page.moved]) for before, to in zip(*pair, strict=True)
+            )
         change.token = self._token(Held(held.query_id, held.window, earlier=page.held))
         return change
 

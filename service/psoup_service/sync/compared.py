@@ -23,7 +23,7 @@ _LARGER, _ATTEMPTS = 2, 20
 
 @dataclass(frozen=True, slots=True)
 class ComparedPage:
-    """The rows of a page, as they are `written`, and the positions of rows that leave and come.
+    """The rows of a page, as they are `written`, and the positions of rows that leave, move and come.
 
     `left`: new rows that had no room, `dropped` of which the client had; `held`: what the client holds afterwards.
     """
@@ -31,6 +31,7 @@ class ComparedPage:
     written: Written
     rows: int
     removed: Intervals
+    moved: Sequence[tuple[int, int]]
     places: Intervals
     left: int
     dropped: int
@@ -51,5 +52,12 @@ def compared_page(
             break
         rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), most)
     return ComparedPage(
-        written, page.rows.num_rows, page.removed, page.places, page.left, page.dropped, found.first(page.end)
+        written,
+        page.rows.num_rows,
+        page.removed,
+        page.moved,
+        page.places,
+        page.left,
+        page.dropped,
+        found.first(page.end),
     )
