@@ -2,6 +2,7 @@
 
     r.k = s.k, s.t BETWEEN r.t - 5 AND r.t     keys gathered from the chunks, one step     psoup.joins.two
     r.k = s.k AND r.name = s.name              their hash, and pairs confirmed             psoup.joins.two
+    r.k = s.k AND abs(r.a - s.a) > 5           the pairs by the key, and these tested      psoup.joins.rest
     anything else                              operands computed, the eddy                 psoup.joins.joined
 
 Both give the same rows. What is common is decided once for each plan (`psoup.answer.direct`).
@@ -23,6 +24,7 @@ from psoup.columns import Array
 from psoup.config import JoinLimits
 from psoup.joins.joined import Joined, joined
 from psoup.joins.policies import Learned
+from psoup.joins.rest import Rest, without_rest
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, ascends, pairs_by_band, pairs_by_key, together
 from psoup.kernels.paired import pair_small
@@ -58,6 +60,8 @@ def found_in(node: Join, sides: Sequence[MatchedSide], reading: Reading, *, few:
 
     Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
     """
+    if node.rest and len(sides) == 2:
+        return tested(found_in(without_rest(node), sides, reading, few=few), node, sides, reading)
     limits = reading.joins if few else _for_all(reading.joins)
     learned = _learned_of(node) if len(sides) > 2 else None
     routed = partial(
@@ -74,6 +78,30 @@ def found_in(node: Join, sides: Sequence[MatchedSide], reading: Reading, *, few:
     if direct is not None and sides[0].in_memory and sides[1].in_memory:
         return Direct(direct, sides, Room(limits, reading.budget), reading.run, routed)
     return routed()
+
+
+def tested(found: Found, node: Join, sides: Sequence[MatchedSide], reading: Reading) -> Found:
+    """The rows of `found`, by the keys and bands of a join, that satisfy its other conditions, too."""
+    return _Tested(found, Rest(node.rest, sides, reading.now, reading.texts, reading.budget)) if node.rest else found
+
+
+class _Tested:
+    """See `tested`."""
+
+    def __init__(self, found: Found, rest: Rest) -> None:
+        self._found, self._rest = found, rest
+        self.close = found.close
+
+    @property
+    def errors(self) -> int:
+        """Values that could not be computed so far."""
+        return self._found.errors + self._rest.errors
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        for piece in self._found:
+            kept = self._rest.kept(piece)
+            if len(kept[0]):
+                yield kept
 
 
 def _learned_of(node: Join) -> Learned:

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from psoup.answer.found import SHARED, Found, found_in
+from psoup.answer.found import SHARED, Found, found_in, tested
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_message import MESSAGES, Blocks, JoinedForm, JoinedMessage, SideColumns
@@ -24,6 +24,7 @@ from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
+from psoup.joins.rest import without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
 from psoup.runner import serial, threads_of
@@ -153,7 +154,7 @@ class JoinRows:
         """Take up the sides, anew."""
         reading = self.reading
         if reading.pairs is not None:
-            self._kept = kept_rows(self.node, reading.pairs, reading, few=self.limit is not None)
+            self._kept = kept_rows(without_rest(self.node), reading.pairs, reading, few=self.limit is not None)
         if self._kept is not None:
             self._sides = self._kept.sides
             return
@@ -165,7 +166,11 @@ class JoinRows:
         reading, skip, left = self.reading, self.skip, self.limit
         if left == 0 or not all(side.rows for side in self._sides):
             return
-        found: Found = self._kept or found_in(self.node, self._sides, reading, few=self.limit is not None)
+        found: Found
+        if self._kept is None:
+            found = found_in(self.node, self._sides, reading, few=self.limit is not None)
+        else:
+            found = tested(self._kept, self.node, self._sides, reading)
         try:
             for piece in found:
                 reading.join_errors = found.errors

@@ -4,10 +4,11 @@
     left chunk 7   left     8 9    |        | 3             kept    1 1 1       order of the chunks on the right
                    right    1 1    |        | 7
 
-A block says nothing of clauses, so all queries with the same factors between the same two streams share it, and a query
-takes of it what its own sides have. A block is not kept if it would have more pairs than the two chunks have rows, as
-such pairs are found sooner than filtered; nor if an operand cannot be computed in one of its rows, as every answer
-counts these. `psoup.engine.kept_pairs` says which blocks there are, `psoup.answer.kept_pairs` makes answers of them.
+A block says nothing of clauses, nor of conditions that are neither keys nor bands, so all queries with the same factors
+between the same two streams share it, and a query takes of it what its own sides have. A block is not kept if it would
+have more pairs than the two chunks have rows, as such pairs are found sooner than filtered; nor if an operand cannot be
+computed in one of its rows, as every answer counts these. `psoup.engine.kept_pairs` says which blocks there are,
+`psoup.answer.kept_pairs` makes answers of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
 from psoup.joins.joined import joined
 from psoup.joins.keys import FLIPPED
+from psoup.joins.rest import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
 
 _NAMES = ("l", "r")
@@ -157,13 +159,14 @@ NO_PAIRS = KeptPairs()
 
 
 def join_with_pairs(plan: Node) -> Join | None:
-    """The join of a plan whose pairs can be kept: of two streams, by columns or sums of these and constants."""
+    """The join of a plan whose pairs can be kept, by its keys and bands: of two streams, by columns or sums of these
+    and constants."""
     join = next((node for _, node in walk(plan) if isinstance(node, Join)), None)
-    return None if join is None or pair_text(join) is None else join
+    return None if join is None or pair_text(join) is None else without_rest(join)
 
 
 def pair_text(node: Join) -> str | None:
-    """The factors of a join as a text that all joins with the same pairs have; None if pairs cannot be kept."""
+    """The keys and bands of a join as a text that all joins with the same pairs have; None if none can be kept."""
     known = _known.get(id(node))
     if known is None:
         if len(_known) >= _REMEMBERED:
@@ -179,7 +182,7 @@ _known: dict[int, tuple[Join, str | None]] = {}
 def _pair_text(node: Join) -> str | None:
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
-    if len(node.inputs) != 2 or node.rest or not factors or not all(map(_is_simple, operands)):
+    if len(node.inputs) != 2 or not factors or not all(map(_is_simple, operands)):
         return None
     return " AND ".join(sorted(_from_left(factor).text(_NAMES) for factor in factors))
 

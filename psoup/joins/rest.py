@@ -8,6 +8,7 @@ They are evaluated last, so which tuples they fail for does not depend on the ro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,26 @@ from psoup.expressions.guarded import every_value
 from psoup.expressions.tree import AttributeRef, Call, Expr, columns_of, of_source
 from psoup.joins.side import JoinSide
 from psoup.model import BOOLEAN
+from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
+
+_REMEMBERED = 1_024
+
+
+def without_rest(node: Join) -> Join:
+    """The join by the keys and bands of a node alone; the same object each time, while it is remembered."""
+    if not node.rest:
+        return node
+    known = _known.get(id(node))
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        known = _known[id(node)] = node, replace(node, rest=())
+    return known[1]
+
+
+_known: dict[int, tuple[Join, Join]] = {}
+"""By the identity of the node, not used again while it is here."""
 
 
 class Rest:

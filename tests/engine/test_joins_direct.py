@@ -1,6 +1,6 @@
 """Joins by equalities and bands of columns, found and shown directly, equal what routes find and expressions show.
 
-A condition over both sources that is always true takes the other way to the pairs, an ORDER BY that to the columns.
+Others are found by routes where a test says so; an ORDER BY takes the other way to the columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import paired
+from psoup.answer import found, paired
 from psoup.answer.direct import direct_join
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_message import JoinedMessage
@@ -96,9 +96,16 @@ def test_direct_joins_equal_others(name: str, null_share: float, small: int, mon
         table.validate(full=True)
         assert table.schema == direct.schema
         slow = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where} {OTHERWISE} ORDER BY r._id, j")
-        assert _text(table) == _text(slow.to_table()), where
+        assert _text(table) == _text(by_routes(slow)), where
         few = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE s.k = r.k {where} LIMIT 7 OFFSET 3")
         assert _text(few.to_table()) == _text(table.slice(3, 7)), where
+
+
+def by_routes(answer: Answer) -> pa.Table:
+    """The rows as the evaluator of all joins finds them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(found, "direct_join", lambda _: None)
+        return answer.to_table()
 
 
 def _text(table: pa.Table) -> str:
@@ -113,8 +120,8 @@ NUMBERS = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t
 @pytest.mark.parametrize("name", [name for name in KEYS if name != "name"])
 def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""
-    found = list[int]()
-    monkeypatch.setattr(paired, "pair_located", lambda *ask: found.append(pair_located(*ask)) or found[-1])
+    counts = list[int]()
+    monkeypatch.setattr(paired, "pair_located", lambda *ask: counts.append(pair_located(*ask)) or counts[-1])
     soup = _soup(name, null_share)
     for where in ("", "AND r.n > 7", "AND r.n > 6 AND s.n > 7", "AND s.n > 50", "AND r.n < 0 AND s.n > -5"):
         query, other = (
@@ -122,16 +129,16 @@ def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatc
             for more in ("", f"{OTHERWISE} ORDER BY r._id, j")
         )
         soup.maintain()
-        answer, wanted = soup.invoke(query), _text(soup.invoke(other).to_table())
-        before, table = len(found), answer.to_table()
+        answer, wanted = soup.invoke(query), _text(by_routes(soup.invoke(other)))
+        before, table = len(counts), answer.to_table()
         table.validate(full=True)
         assert _text(table) == wanted, where
-        assert len(found) > before or "s.n > 50" in where, where
+        assert len(counts) > before or "s.n > 50" in where, where
         assert _text(pa.Table.from_batches(answer.batches(7), answer.schema)) == wanted, where
         messages = [part for part in answer.messages(max_bytes=900) if isinstance(part, Message)]
         parts = [read(part.gathered(), answer.schema) for part in messages]
         assert _text(pa.Table.from_batches(parts, answer.schema)) == wanted, where
-    assert name in ("few", "far", "number") or max(found) > 0
+    assert name in ("few", "far", "number") or max(counts) > 0
 
 
 BANDS = (
@@ -173,7 +180,7 @@ def test_direct_bands_equal_others(null_share: float) -> None:
             f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band} {OTHERWISE} ORDER BY r._id, j"
         )
         table = answer.to_table()
-        assert _text(table) == _text(slow.to_table()), band
+        assert _text(table) == _text(by_routes(slow)), band
         assert answer.errors == slow.errors, band
         few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {band} LIMIT 5 OFFSET 9").to_table()
         assert few.equals(table.select(["_id", "j"]).slice(9, 5)), band
@@ -217,10 +224,42 @@ def test_several_factors_equal_others(null_share: float) -> None:
             f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {OTHERWISE} ORDER BY r._id, j"
         )
         table = answer.to_table()
-        assert _text(table) == _text(slow.to_table()), factors
+        assert _text(table) == _text(by_routes(slow)), factors
         assert answer.errors == slow.errors, factors
         few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9").to_table()
         assert few.equals(table.select(["_id", "j"]).slice(9, 5)), factors
+
+
+CONDITIONS = (
+    "r.n + s.n > 3",
+    "(r.n = 3 OR s.n = 4)",
+    "100 / (r.n - s.n) > 9",
+    "concat(r.w, s.w) LIKE '%words%é%'",
+    "r.n <> s.n AND CAST(concat(r.n, s.w) AS BIGINT) > 2",
+    "r.n + s.n > 99",
+)
+"""Also such as cannot be computed for some rows, and one that none satisfies."""
+
+
+@pytest.mark.parametrize("small", [16_384, 0])
+@pytest.mark.parametrize("beside", ["r.k = s.k", "r.w = s.w AND r.n >= s.n", "r._time <= s._time AND r.n > 7"])
+def test_conditions_beside_keys_and_bands_equal_others(
+    beside: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psoup.answer.found._SMALL", small)
+    soup, direct = _soup("near", 0.1), list[object]()
+    monkeypatch.setattr(found, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
+    for condition in CONDITIONS:
+        sql = f"SELECT r._id, s._id AS j, r.w FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
+        answer, slow = soup.ask(sql), soup.ask(sql)
+        table, wanted = answer.to_table(), by_routes(slow)
+        assert table.equals(wanted), condition
+        assert answer.errors == slow.errors, condition
+        assert soup.ask(f"{sql} LIMIT 5 OFFSET 9").to_table().equals(table.slice(9, 5)), condition
+        counted = soup.ask(f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}").to_table()
+        assert counted.to_pylist() == [{"c": table.num_rows}], condition
+    assert direct
+    assert all(direct)
 
 
 def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
