@@ -57,6 +57,7 @@ from benchmarks import (
     tables,
     tags,
     text,
+    watch,
     wire,
 )
 from benchmarks.machine import machine
@@ -82,6 +83,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "aggregate.rank": tables.rank_rows,
     "sync": sync.rows,
     "sync.join": sync_joins.rows,
+    "watch": watch.rows,
     "search": point.rows,
     "join": lambda run: chain(
         joins.rows(run),

@@ -150,7 +150,7 @@ class Settings(BaseModel):
     """calls that may be under way over all clients"""
 
     watchers: int = Field(default=4_096, ge=0)
-    """clients that may watch answers, beside other calls; each takes some 50 kB"""
+    """clients that may watch answers, beside other calls; each takes 50 to 150 kB"""
 
     receive_mib: int = Field(default=256, ge=16)
     """requests that are on their way in; a call is charged what it names, or the most that it may have"""

@@ -581,7 +581,7 @@ class WatchRequest(_message.Message):
     ENCODING_FIELD_NUMBER: _builtins.int
     PROGRESS_SECONDS_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
-    """Bytes of rows in a message at most, before compression; 0: 256 KiB, and more than 3 MiB means 3 MiB."""
+    """Bytes of rows in a message at most, before compression; 0: 64 KiB, and more than 3 MiB means 3 MiB."""
     min_sequence: _builtins.int
     """Begin when this event is applied: read your own writes. 0: do not wait. It waits for 30 seconds at most."""
     compression: Global___Compression.ValueType

@@ -25,7 +25,7 @@ from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_service.wire.calls import ender
 
-_WATCH_BYTES = 256 * 1024
+_WATCH_BYTES = 64 * 1024
 _PROGRESS_S, _MOST_PROGRESS_S = 15, 300
 
 
