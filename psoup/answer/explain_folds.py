@@ -12,8 +12,9 @@ from psoup.aggregates.folds import Folds, Span, cover, lacking
 from psoup.aggregates.recipes import Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.answer.matches import Side
+from psoup.answer.middles import middle_of
 from psoup.answer.reused import aggregate_of, inner_of
-from psoup.config import TextLimits
+from psoup.config import EngineConfig, TextLimits
 from psoup.plan.nodes import Node
 from psoup.results.chunk_results import ALL
 
@@ -21,7 +22,8 @@ from psoup.results.chunk_results import ALL
 class Reuse(NamedTuple):
     """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
 
-    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one.
+    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one. `tails`: tuples that
+    are left if more is kept as one, up to a step of each end (`psoup.answer.middles`).
     """
 
     nodes: int
@@ -29,9 +31,10 @@ class Reuse(NamedTuple):
     unfolded: int
     ends: int
     whole: bool
+    tails: int | None
 
 
-def reuse_of(side: Side, recipe: Recipe, texts: TextLimits) -> Reuse | None:
+def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
     """Tell what of a window comes from folds; None if it has no inner chunk. May wait for the disk. O(spans)."""
     view, clause, low, high = side
     inner = inner_of(view, low, high)
@@ -42,8 +45,11 @@ def reuse_of(side: Side, recipe: Recipe, texts: TextLimits) -> Reuse | None:
     spans = list(cover(base, stop, fan))
     leaves = sum(not level for level, _ in spans)
     _, windows = view.folds.kept_of(clause.sqc_id, recipe)
-    unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, texts), base, stop, fan)))
-    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, (base, stop) in windows)
+    unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, config.texts), base, stop, fan)))
+    whole, middle = (base, stop) in windows, middle_of(low, high, config.chunk_rows)
+    kept = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
+    tails = None if middle is None or kept is None else middle.low - low + high - middle.high
+    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, whole, tails)
 
 
 def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:

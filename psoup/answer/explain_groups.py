@@ -19,7 +19,7 @@ from psoup.answer.grouped import parts_of
 from psoup.answer.matches import Side, matches_in
 from psoup.answer.plan_nodes import Findings
 from psoup.answer.source_rows import Arrivals, Reading
-from psoup.config import TextLimits
+from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.plan.nodes import Aggregate
 from psoup.published.snapshot import Snapshot
@@ -42,7 +42,7 @@ def explain_groups(
     kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
     if side is None:
         return Findings(figures, {}, [kept])
-    reused = _reused(node, side, figures, snapshot.config.texts)
+    reused = _reused(node, side, figures, snapshot.config)
     if not node.keys or side[3] - side[2] > _MOST or not known:
         return Findings(figures, {}, [kept, *reused])
     config, held = snapshot.config, GroupBytes(budget)
@@ -62,17 +62,20 @@ def explain_groups(
     return Findings(figures, {}, [groups, kept, *reused])
 
 
-def _reused(node: Aggregate, side: Side, figures: dict[str, float], texts: TextLimits) -> list[str]:
+def _reused(node: Aggregate, side: Side, figures: dict[str, float], config: EngineConfig) -> list[str]:
     """Tell how much of the window comes from folds of whole chunks, and how many tuples are at its two ends."""
     recipe = recipe_of(node.measures, node.keys)
     if recipe is None:
         return ["folded tuple by tuple: no states of bounded size can be combined exactly"]
-    reuse = reuse_of(side, recipe, texts)
+    reuse = reuse_of(side, recipe, config)
     if reuse is None:
         return []
     figures |= {"nodes": reuse.nodes, "leaves": reuse.leaves, "unfolded": reuse.unfolded, "ends": reuse.ends}
     spans = f"folds of {counted(reuse.nodes, 'node')} and {counted(reuse.leaves, 'chunk')}"
     spans = f"{spans}, {counted(reuse.ends, 'tuple')} at the two ends"
+    if reuse.tails is not None:
+        figures["tails"] = reuse.tails
+        return [f"{spans}; all but {counted(reuse.tails, 'tuple')} of these is kept combined"]
     if reuse.whole:
         return [f"{spans}; all but the ends is kept combined"]
     many = ", or with too many groups" if node.keys else ""

@@ -25,7 +25,7 @@ from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
 from psoup_testing.attaching import attach, write
 from psoup_testing.restarting import RestartingPSoup
-from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, folding, odd_rows, spans_of, told
+from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
 
 COUNT = Measure("count", (), BIGINT)
 RECIPE = recipe_of((COUNT,))
@@ -41,19 +41,7 @@ def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: in
         if step in (0, 5):
             queries += [f"SELECT {m} FROM t {rng.choice(WHERE)} {rng.choice(WINDOWS)}" for m in MEASURES]
             assert len({tuple(soup.register(sql) for sql in queries[-len(MEASURES) :]) for soup in sides}) == 1
-        pushed, still = odd_rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
-        for soup in sides:
-            assert isinstance(soup.clock, VirtualClock)
-            soup.clock.advance(seconds=still)
-            soup.push("t", pushed)
-            while rng.random() < 0.7 and soup.maintain():
-                pass
-        folds = sides[0].engine.snapshot().stream("t", "default").folds
-        folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
-        for query in rng.choices(range(1, len(queries) + 1), k=8):
-            window = rng.choice([None, None, *WINDOWS[1:]])
-            one, other = (told(soup.invoke(query, window=window)) for soup in sides)
-            assert one == other, (queries[query - 1], window)
+        compare(sides, queries, rng, 8)
     sides[0].check()
     assert max(level for level, _ in spans_of(sides[0])) >= (3 if fan == 2 else 1)
 
@@ -317,3 +305,5 @@ def test_explain_says_what_an_invocation_combines() -> None:
     assert f"{nodes}; 9 chunks not folded yet" in "\n".join(soup.explain(query).lines())
     _folds_after_two(soup, query)
     assert f"{nodes}; all but the ends is kept combined" in "\n".join(soup.explain(query).lines())
+    _folds_after_two(soup, query)
+    assert f"{nodes}; all but 2 tuples of these is kept combined" in "\n".join(soup.explain(query).lines())

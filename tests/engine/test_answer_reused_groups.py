@@ -13,11 +13,10 @@ import pytest
 from psoup.aggregates.folds import Folds
 from psoup.answer.bill import memory_bill
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.errors import Corrupt, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, folding, odd_rows, spans_of, told
+from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, spans_of
 
 KEYS = ["n", "x", "s", "s, n", "n % 3", "x > 0", "n, s, x > 0"]
 ABOVE = ["", "", "HAVING count(*) > 9", "ORDER BY 2 DESC NULLS LAST LIMIT 3"]
@@ -53,19 +52,7 @@ def test_groups_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int
         if step in (0, 5):
             queries += [_statement(rng, measures) for measures in MEASURES for _ in range(2)]
             assert len({tuple(soup.register(sql) for sql in queries[-2 * len(MEASURES) :]) for soup in sides}) == 1
-        pushed, still = odd_rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
-        for soup in sides:
-            assert isinstance(soup.clock, VirtualClock)
-            soup.clock.advance(seconds=still)
-            soup.push("t", pushed)
-            while rng.random() < 0.7 and soup.maintain():
-                pass
-        folds = sides[0].engine.snapshot().stream("t", "default").folds
-        folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
-        for query in rng.choices(range(1, len(queries) + 1), k=10):
-            window = rng.choice([None, None, *WINDOWS[1:]])
-            one, other = (told(soup.invoke(query, window=window)) for soup in sides)
-            assert one == other, (queries[query - 1], window)
+        compare(sides, queries, rng, 10)
     sides[0].check()
     assert fan > 2 or max(level for level, _ in spans_of(sides[0])) >= 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +51,26 @@ def odd_rows(rng: random.Random, count: int) -> pa.Table:
             "s": pa.array([rng.choice([None, "", "a", "é", "zz"]) for _ in range(count)], pa.string()),
         }
     )
+
+
+def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Random, asked: int) -> None:
+    """Push the same rows to two engines, drop folds of the first one, and compare their answers to some of the queries.
+
+    The queries have the IDs from 1 on.
+    """
+    pushed, still = odd_rows(rng, rng.choice([1, 63, 64, 200])), rng.choice([0, 40])
+    for soup in sides:
+        assert isinstance(soup.clock, VirtualClock)
+        soup.clock.advance(seconds=still)
+        soup.push("t", pushed)
+        while rng.random() < 0.7 and soup.maintain():
+            pass
+    folds = sides[0].engine.snapshot().stream("t", "default").folds
+    folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
+    for query in rng.choices(range(1, len(queries) + 1), k=asked):
+        window = rng.choice([None, None, *WINDOWS[1:]])
+        one, other = (told(soup.invoke(query, window=window)) for soup in sides)
+        assert one == other, (queries[query - 1], window)
 
 
 def told(answer: Answer) -> str:
