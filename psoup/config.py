@@ -92,6 +92,12 @@ class GroupLimits:
 
 
 @lru_cache
+def _joins(pairs: int, held: int) -> JoinLimits:
+    """Made once for each pair of sizes: every invocation asks."""
+    return JoinLimits(pairs, held)
+
+
+@lru_cache
 def _groups(keys: int, rows: int) -> GroupLimits:
     """Made once for each pair of sizes: every invocation asks."""
     return GroupLimits(keys, rows)
@@ -297,7 +303,7 @@ class EngineConfig:
     @property
     def joins(self) -> JoinLimits:
         """The bounds of one join."""
-        return JoinLimits(self.join_pairs, self.join_bytes)
+        return _joins(self.join_pairs, self.join_bytes)
 
     @property
     def remembered(self) -> Remembered:

@@ -299,7 +299,7 @@ def join_answer(
         for part in seen:
             refuse_truncation(part.view.spec.name, part.range)
     config, budget = snapshot.config, budget or ReadBudget()
-    budget.window = sum(part.range.high - part.range.low for part in seen)
+    budget.window = sum([part.range.high - part.range.low for part in seen])
     budget.check()
     wanted = [(*side, part.range.low, part.range.high) for side, part in zip(sides, seen, strict=True)]
     found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)

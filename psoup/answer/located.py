@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.invariants import ensure
+from psoup.kernels.gather import PARTS
 from psoup.kernels.located import locate, write_rows
 from psoup.published.snapshot import ChunkEntry
 from psoup.reading import ReadBudget
@@ -44,14 +45,23 @@ class ChunkRun:
 
     def __init__(self, chunks: list[ChunkView], asked: Array) -> None:
         self.chunks, self.asked = chunks, asked
-        self._table: tuple[Array, int] | None = None
+        self._table: ChunkTable | None = None
 
     @property
-    def table(self) -> tuple[Array, int]:
-        """Sources and stride of `psoup.kernels.gather`. O(chunks * columns), once."""
+    def table(self) -> ChunkTable:
+        """Where the columns are. O(chunks * columns), once."""
         if self._table is None:
-            self._table = tabled(self.chunks)
+            sources, stride = tabled(self.chunks)
+            self._table = ChunkTable(sources, stride, bool(sources.reshape(-1, PARTS)[:, 1].any()))
         return self._table
+
+
+class ChunkTable(NamedTuple):
+    """Sources and stride of `psoup.kernels.gather`, and whether some column has validity in some chunk."""
+
+    sources: Array
+    stride: int
+    nullable: bool
 
 
 class Located(Sequence[Known]):
@@ -76,7 +86,7 @@ class Located(Sequence[Known]):
         return self._run.chunks
 
     @property
-    def table(self) -> tuple[Array, int]:
+    def table(self) -> ChunkTable:
         """The chunks as kernels want them: see `ChunkRun`."""
         return self._run.table
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.answer.direct import DirectJoin, direct_join
 from psoup.answer.joined_message import JoinedForm, joined_form
-from psoup.answer.located import Located
+from psoup.answer.located import ChunkTable, Located
 from psoup.answer.message import Message
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
@@ -117,7 +117,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
         return None
     tables = one.table, other.table
     left, right = np.empty(expected, np.int32), np.empty(expected, np.int32)
-    sides = (*one.found, *tables[0]), (*other.found, *tables[1])
+    sides = (*one.found, *tables[0][:2]), (*other.found, *tables[1][:2])
     pairs = pair_located(*sides, known.kinds, known.columns, known.band, known.fitting, _LOOKED, left, right)
     room.close()
     if pairs < 0:
@@ -131,14 +131,16 @@ class PairedRows(Message):
     """Rows of a join as a message, measured but not yet gathered."""
 
     def __init__(
-        self, known: _Known, sides: Sequence[Located], tables: Sequence[tuple[Array, int]], codes: Codes
+        self, known: _Known, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], codes: Codes
     ) -> None:
-        """`sides`: what keeps the chunks; `tables`: their sources and strides; `codes`: at least one row."""
+        """`sides`: what keeps the chunks of the `tables`; `codes`: at least one row."""
         self._known, self._sides, self._tables, self._codes = known, sides, tables, codes
-        self._ask = known.shown, (tables[0][0], tables[1][0]), (tables[0][1], tables[1][1])
+        one, other = tables
+        self._ask = known.shown, (one.sources, other.sources), (one.stride, other.stride)
         form = known.form.form
         nullable: Array = np.zeros(len(form.kinds), np.uint8)
-        may_be_null(*self._ask, nullable)
+        if one.nullable or other.nullable:
+            may_be_null(*self._ask, nullable)
         self._measure(form, len(codes[0]), nullable, np.zeros(len(nullable), np.int64))
 
     def _gather(self, out: Array, nulls: Array) -> None:
