@@ -69,6 +69,12 @@ class Entry:
 
     def check(self) -> None:
         """Raise InvalidRequest unless it may be put into a store."""
+        for field in ("name", "sql", "query_id", "key", "order", "window"):
+            if not isinstance(value := getattr(self, field), str):
+                raise InvalidRequest(f"{field} is {str(value)[:80]}; it must be a text")
+        for field in ("priority", "fresh", "share"):
+            if not isinstance(value := getattr(self, field), int | float) or isinstance(value, bool):
+                raise InvalidRequest(f"{self.name[:80]}: {field} is {str(value)[:80]}; it must be a number")
         if not _NAME.fullmatch(self.name) or _TAKEN.fullmatch(self.name):
             raise InvalidRequest(
                 f"{self.name[:80]!r} is no name for a copy: a letter, then letters, digits or _, 63 at most, and not"

@@ -92,7 +92,11 @@ class Round:
             return True
         try:
             self._client.register(entry.sql, key=self._store.key_of(entry), replace=True)
-        except (Unavailable, DeadlineExceeded):
+        except DeadlineExceeded:
+            if self._budget.max_seconds is None:
+                raise
+            return True  # and it is not asked for, as the time was spent
+        except Unavailable:
             raise
         except PSoupError as problem:
             self.done[entry.name] = Recharged(entry.name, asked=True, error=problem)

@@ -77,6 +77,16 @@ class File:
         return names, rows
 
     @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A context that sees one state of the file, whatever other processes do."""
+        with self.explained():
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
     def changing(self) -> Iterator[None]:
         """A context whose changes are one transaction."""
         with self.explained():

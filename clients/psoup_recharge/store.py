@@ -96,8 +96,7 @@ class Store:
         The others are as in `Entry`. Adding it again changes them; with another statement, ID or key the copy begins
         anew. Raises InvalidRequest for a name or a value that cannot be taken.
         """
-        wishes = float(priority), float(fresh), float(share), order, window
-        self.adopt([Entry(name, sql, query_id, key, *wishes)])
+        self.adopt([Entry(name, sql, query_id, key, priority, fresh, share, order, window)])
         return self.entry(name)
 
     def adopt(self, entries: Sequence[Entry]) -> None:
@@ -154,13 +153,15 @@ class Store:
         Rows that have left a sliding window since the last recharge, by the clock here, are hidden; `Entry.certainty`
         says what it is then. Raises NotFound; StoreError before its first recharge.
         """
-        number, form = self._form(self.entry(name).name)
-        if form is None:
-            raise StoreError(f"nothing has come for {name!r} yet: recharge it first")
-        schema, places = shown_columns(form)
-        columns, now = ", ".join([f"c{place}" for place in places]), look(self._file, moment())[0]
-        rows_of = f"rows_{number}{still_there(form, 'NULL' if now is None else str(now))}"
-        rows = self._file.run(f"SELECT {columns} FROM {rows_of} ORDER BY {order_of(form)}")
+        now, _ = look(self._file, moment())
+        with self._file.reading():
+            number, form = self._form(self.entry(name).name)
+            if form is None:
+                raise StoreError(f"nothing has come for {name!r} yet: recharge it first")
+            schema, places = shown_columns(form)
+            columns = ", ".join([f"c{place}" for place in places])
+            rows_of = f"rows_{number}{still_there(form, 'NULL' if now is None else str(now))}"
+            rows = self._file.run(f"SELECT {columns} FROM {rows_of} ORDER BY {order_of(form)}")
         values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
         arrays = [to_arrow(list(of), field.type) for of, field in zip(values, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)

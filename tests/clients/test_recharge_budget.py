@@ -226,6 +226,18 @@ def test_good_profiles_are_read(tmp_path: Path, store: Store) -> None:
     assert store.entries() == entries
 
 
+def test_values_of_other_types_are_refused(store: Store) -> None:
+    for values, what in (
+        ({"sql": 5}, "sql is 5; it must be a text"),
+        ({"key": "k", "priority": "high"}, "q: priority is high; it must be a number"),
+        ({"key": "k", "share": True}, "q: share is True; it must be a number"),
+        ({"key": "k", "window": None}, "window is None; it must be a text"),
+    ):
+        with pytest.raises(InvalidRequest, match=what):
+            store.add("q", **values)  # type: ignore[arg-type]
+    assert not store.entries()
+
+
 def test_quantities() -> None:
     assert [read_bytes(text) for text in ("7", "200kB", " 1.5 MiB ", "2GB")] == [7, 200_000, 1_572_864, 2 * 10**9]
     assert [read_seconds(text) for text in ("7", "250ms", "1.5h", "2 D")] == [7, 0.25, 5_400, 172_800]

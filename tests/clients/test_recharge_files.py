@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,10 @@ import pytest
 from psoup_client import Client
 from psoup_recharge import Recharge, Store, StoreError
 from psoup_recharge import sqlite as sqlite_module
+from psoup_service.settings import Settings
+from psoup_storage import DurableStore
 from psoup_testing.faults import EIO, ENOSPC, Disk, Fault, failing
+from psoup_testing.serving import serving
 
 MakeStream = Callable[[str], str]
 FORMAT_1 = """
@@ -221,6 +225,45 @@ def test_two_processes_on_one_file_do_not_undo_each_other(client: Client, path: 
         assert (told.came, told.gone, told.complete) == (1, 1, True), "its first reply was dropped"
         assert [copy["came"] for copy in second.history()] == [1, 500, 2_000]
     assert held(path) == list(range(501, 2_501))
+
+
+def test_a_reader_sees_one_state_of_the_file(client: Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_module, "_BUSY_MS", 1)
+    real = Store._form
+
+    def meanwhile(store: Store, name: str) -> object:
+        found = real(store, name)
+        with Store(path) as other, pytest.raises(StoreError, match="another program"):
+            other.recharge(client)
+        return found
+
+    with Store(path) as store:
+        monkeypatch.setattr(Store, "_form", meanwhile)
+        assert list(store.read("q").column("n").to_pylist()) == BEFORE
+        monkeypatch.setattr(Store, "_form", real)
+        store.recharge(client)
+    assert held(path) == AFTER
+
+
+def test_a_service_that_was_put_back_brings_all_rows_again(tmp_path: Path) -> None:
+    data, before, file = tmp_path / "data", tmp_path / "before", tmp_path / "copies.db"
+    for rows in ([], [7, 8], [9]):
+        if rows == [9]:  # tuple IDs mean other tuples from here on
+            shutil.rmtree(data)
+            shutil.copytree(before, data)
+        with serving(Settings(port=0), store=DurableStore(data)) as service, Client(service.address) as client:
+            if not rows:
+                client.create_stream("CREATE STREAM s (n BIGINT)")
+                client.push("s", {"n": [1, 2, 3]})
+            else:
+                client.push("s", {"n": rows})
+            with Store(file) as store:
+                store.add("q", sql="SELECT n FROM s BEGIN (START)")
+                (copy,) = store.recharge(client).copies
+                assert copy.reset == {0: "first", 2: "", 1: "data put back"}[len(rows)]
+                assert store.read("q").column("n").to_pylist() == [1, 2, 3, *rows]
+        if not rows:
+            shutil.copytree(data, before)
 
 
 def test_a_copied_file_goes_on_by_itself(client: Client, path: Path, tmp_path: Path) -> None:
