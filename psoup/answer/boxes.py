@@ -54,6 +54,21 @@ def behind(box: Box, place: Ids) -> Iterator[Box]:
             yield rest
 
 
+def slices(box: Box, size: int) -> Iterator[Box]:
+    """The parts of a box by its first source, in FROM order: of `size` tuples at first, then of four times as many.
+
+    All of it at once if a source has not more than `size`.
+    """
+    (low, high), *others = box
+    if min(end - first for first, end in box) <= size:
+        yield box
+        return
+    while low < high:
+        end = min(low + size, high)
+        yield (low, end), *others
+        low, size = end, 4 * size
+
+
 def check(kept: Box, target: Box) -> None:
     """Raise Corrupt unless these are boxes of the same sources, and the first lies within the second."""
     ensure(len(kept) == len(target), "boxes", "boxes of different sources", kept=kept, target=target)

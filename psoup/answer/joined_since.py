@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.ageing import joined_ageing
-from psoup.answer.boxes import Box, Ids, behind, check, cut, steps
+from psoup.answer.boxes import Box, Ids, behind, check, cut, slices, steps
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.invoke import Answer, Matched
 from psoup.answer.located import found_sides
 from psoup.answer.matches import Matches
-from psoup.answer.message import Message, read
+from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.rows import Reading
 from psoup.answer.window import Reach, WindowChoice, reaches, windows_of
 from psoup.columns import Array
@@ -39,6 +39,9 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
 _REMEMBERED = 4_096
+_SLICE = 4_096
+"""Tuples of the first source that are joined at first, at least, where all sources have more: a page may need few of
+them, and so few are looked up in the others, which need not be read."""
 _SMALL = 65_536
 """Bytes of rows that are read to see whether there is one."""
 
@@ -189,11 +192,13 @@ class JoinedSince:
 
     def pieces(self, max_rows: int, max_bytes: int) -> Generator[Piece, None, None]:
         """Yield the rows that the client lacks, at most so many and about so many bytes at a time."""
+        first = max(_SLICE, 2 * min(max_bytes // row_bytes(self.how.plan.schema), max_rows))
         for kept, target, step, box in self._steps():
-            answer, before = self._joined(box), self.select_errors
-            for rows, size in _batches(answer, max_rows, max_bytes):
-                self.select_errors = before + answer.select_errors
-                yield Piece(kept, target, step, self._with_one_time(rows), size)
+            for part in slices(box, first):
+                answer, before = self._joined(part), self.select_errors
+                for rows, size in _batches(answer, max_rows, max_bytes):
+                    self.select_errors = before + answer.select_errors
+                    yield Piece(kept, target, step, self._with_one_time(rows), size)
 
     def held_after(self, piece: Piece, rows: int) -> HeldBox:
         """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""

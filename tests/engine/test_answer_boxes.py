@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.answer.boxes import Box, Ids, behind, check, cut, has_rows, steps
+from psoup.answer.boxes import Box, Ids, behind, check, cut, has_rows, slices, steps
 
 
 def rows(box: Box) -> list[Ids]:
@@ -31,6 +31,13 @@ def test_steps_are_all_that_is_missing_each_row_once(some: tuple[Box, Box, Box])
 def test_a_cut_box_has_the_rows_of_both(some: tuple[Box, Box, Box]) -> None:
     assert set(rows(cut(some[0], some[1]))) == set(rows(some[0])) & set(rows(some[1]))
     assert has_rows(some[0]) == bool(rows(some[0]))
+
+
+@given(BOXES, st.integers(1, 5))
+def test_slices_are_the_box_in_order(some: tuple[Box, Box, Box], size: int) -> None:
+    parts = list(slices(some[0], size))
+    assert [row for part in parts for row in rows(part)] == rows(some[0])
+    assert len(parts) == 1 or all(high - low > size for low, high in some[0])
 
 
 @given(BOXES, st.data())
