@@ -27,7 +27,7 @@ from psoup.answer.end_bits import end_bits
 from psoup.answer.folder import Folder
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
-from psoup.answer.middles import Found, folded, middle_of, tails_of
+from psoup.answer.middles import Found, Middle, folded, middle_of, tails_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.config import EngineConfig
 from psoup.invariants import ensure
@@ -96,10 +96,15 @@ def between_ends(
     if known is not None or (ends.between.fold is None and _only_counts(recipe)):  # bits are counted quickly as it is
         return ends
     folds = view.folds.known(clause.sqc_id, recipe)
-    if folds is None:
+    if folds is None or _reaches_beyond(middle, inner_of(view, low, high)):
         return ends
     fold = partial(fold_of, node, snapshot=snapshot, budget=budget)
     return Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches, fold) or ends))
+
+
+def _reaches_beyond(middle: Middle, inner: Inner | None) -> bool:
+    """Whether the inner chunks are not within a middle: a chunk that ALTER ended, say, ends at any tuple ID."""
+    return inner is not None and (inner.low < middle.low or inner.high > middle.high)
 
 
 def _read(side: Side, node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget) -> Ends:

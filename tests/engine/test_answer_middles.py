@@ -58,6 +58,18 @@ def test_windows_that_move_by_a_tuple_have_the_rows_they_should(size: int) -> No
     soup.check()
 
 
+@pytest.mark.parametrize("size", [50, 100, 113])
+def test_chunks_that_end_between_two_steps_are_counted_once(size: int) -> None:
+    soup, query = _soup(49, window=f"BEGIN (NOW - {size} ROWS)")
+    for number, rows in enumerate(range(49, 349, 50)):
+        soup.execute(f"ALTER STREAM t ADD COLUMN y{number} BIGINT")
+        for row in range(rows, rows + 50):
+            _push(soup, range(row, row + 1))
+            for _ in range(3):
+                assert soup.invoke(query).to_table().to_pylist() == _expected(max(row + 1 - size, 0), row + 1), row
+    soup.check()
+
+
 @pytest.mark.parametrize(
     "shown",
     [
