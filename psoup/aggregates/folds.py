@@ -18,14 +18,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
+from psoup.columns import Array
 
 _INNER = 4
 """Windows whose inner chunks are kept combined, of a clause and its measures."""
 _FOLDS_BYTES = 500
 """Bytes of the objects of the folds of a clause, beside arrays: about."""
 _COUNTED_ANEW = 1_024
+_BURIED = 16
+"""Clauses that are gone from which on it is looked for their folds."""
 _SHARE = 4
 """The share of the room that the fold of one window may take: a fourth."""
 
@@ -193,6 +198,9 @@ class FoldRoom:
         self._kept: dict[tuple[int, Recipe], Folds] = {}
         self._held = self._changes = 0
         self._tables = KeyTables()
+        self._dead = list[Array]()
+        """The SQC IDs of clauses that are gone, and may have folds: `_buried` of them."""
+        self._buried = 0
 
     @property
     def held(self) -> int:
@@ -285,6 +293,23 @@ class FoldRoom:
         folds.spans[span] = fold
         folds.nbytes += fold.nbytes
         self._grow(fold.nbytes)
+
+    def bury(self, sqc_ids: Array) -> None:
+        """Drop the folds of clauses (int64[k]) that are gone, many at once: an eighth of all, or some. One thread.
+
+        Numbers of clauses are not given again, so nothing is wrong as long as they stay.
+        """
+        if self._kept:
+            self._dead.append(sqc_ids)
+            self._buried += len(sqc_ids)
+        if self._buried >= max(_BURIED, len(self._kept) // 8):
+            dead, names = np.sort(np.concatenate(self._dead)), list(self._kept)
+            owners = np.array([sqc_id for sqc_id, _ in names], np.int64)
+            places = np.minimum(np.searchsorted(dead, owners), len(dead) - 1)
+            for at in np.flatnonzero(dead[places] == owners).tolist():
+                self._drop(names[at])
+            self._dead.clear()
+            self._buried = 0
 
     def give_up(self, wanted: int) -> int:
         """Drop folds, of clauses in the order they were asked, until `wanted` bytes are free; returns those freed."""

@@ -262,6 +262,26 @@ def test_folds_are_charged_and_leave_when_there_is_no_room() -> None:
     assert (folds.held, folds.spans) == (0, 0)
 
 
+def test_the_memory_of_folds_returns_when_their_queries_go() -> None:
+    """One by one, and many at once; those of others stay."""
+    soup = folding(2)
+    soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))
+    stays = soup.register("SELECT sum(n) AS s FROM t WHERE n > 100")
+    queries = [soup.register(f"SELECT sum(n) AS s FROM t WHERE n > {k}") for k in range(48)]
+    for query in [stays, *queries] * 3:
+        soup.invoke(query)
+    folds = soup.engine.snapshot().stream("t", "default").folds
+    held = folds.held
+    for query in queries[:16]:
+        soup.unregister(query)
+    assert len(folds.kept()) == 33
+    soup.unregister_many(queries[16:])
+    assert len(folds.kept()) == 1
+    assert 40 * folds.held < held and folds.held == sum(each.nbytes for *_, each in folds.kept())
+    assert soup.invoke(stays).to_table()["s"].to_pylist() == [sum(range(101, 700))]
+    soup.check()
+
+
 def test_spans_that_are_lacking_are_those_of_no_node_above_them() -> None:
     assert RECIPE is not None
     fold = RECIPE.joined([])

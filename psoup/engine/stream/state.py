@@ -171,9 +171,10 @@ class StreamState:
         return attributes
 
     def remove_clauses(self, gone: GoneClauses) -> None:
-        """Remove clauses without queries; maintenance reclaims their columns."""
+        """Remove clauses without queries, and their folds; maintenance reclaims their columns."""
         self.clauses.remove(gone)
         self.shelf.bury(gone.sqc_ids)
+        self.folds.bury(gone.sqc_ids)
 
     def cover_new(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> None:
         """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""
