@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from psoup_client import Client
 from psoup_client.copies import now_of
-from psoup_client.errors import NotFound
+from psoup_client.errors import NotFound, PSoupError
 from psoup_client.held_rows import hidden_columns
 from psoup_client.json_columns import from_json
 from psoup_client.moments import moment
@@ -34,6 +34,7 @@ from psoup_recharge import ledger
 from psoup_recharge.clock import look, set_clock
 from psoup_recharge.entry import Entry
 from psoup_recharge.format import prepare
+from psoup_recharge.live import Live
 from psoup_recharge.rounds import Recharge, recharge
 from psoup_recharge.sqlite import File, StoreError
 from psoup_recharge.tables import (
@@ -207,6 +208,16 @@ class Store:
         outcome, and its copy stays as it was. Raises Unavailable and the like if the service cannot be reached.
         """
         return recharge(self, client, max_bytes=max_bytes, max_seconds=max_seconds, only=only)
+
+    def watch(
+        self, client: Client, *, every: float | None = None, lost: Callable[[PSoupError], object] = lambda _: None
+    ) -> Live:
+        """Stay up to date: iterating gives what becomes of a copy (`Recharged`), as changes come, until `Live.close`.
+
+        While the service cannot be reached it is asked again, with pauses of up to a minute, and `lost` is told why.
+        `every`: not connected meanwhile, but a recharge after so many seconds, and another one.
+        """
+        return Live(self, client, every, lost)
 
     # What a recharge needs ----------------------------------------------------------------------------------
 

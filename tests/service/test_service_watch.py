@@ -163,7 +163,12 @@ def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: p
         query = await wire.register("SELECT a FROM s")
         made = list[int]()
         make = Pages._make
-        monkeypatch.setattr(Pages, "_make", lambda self, *given: made.append(1) or make(self, *given))
+
+        def counted(self: Pages, *given: Any) -> Any:
+            made.append(1)
+            return make(self, *given)
+
+        monkeypatch.setattr(Pages, "_make", counted)
         await wire.push("s", pa.table({"a": [1, 2]}))
         async with watching(wire, query) as first:
             await first.until(2)

@@ -14,7 +14,7 @@ from psoup_cli.commands.recharge_reading import Name, history, show_copy, state_
 from psoup_cli.common import Address, AsJson, Timeout, connect, exit_code, message
 from psoup_cli.output import print_json, print_list
 from psoup_client.wording import counted
-from psoup_recharge import Entry, Recharge, Store, read_profile
+from psoup_recharge import Entry, Recharge, Recharged, Store, read_profile
 from psoup_recharge.quantities import read_bytes, read_seconds
 
 app = typer.Typer(cls=TyperGroup, invoke_without_command=True, rich_markup_mode=None, add_completion=False)
@@ -141,6 +141,45 @@ def add(
         query = {"sql": sql or "", "query_id": query_id or "", "key": key or ""}
         file.add(name, **query, priority=priority, fresh=seconds, share=share, order=order, window=window)
     message(f"{context.obj} keeps {name}; its rows come with: psoup recharge")
+
+
+@app.command("watch", short_help="Stay connected, and keep the copies up to date.")
+def watch(
+    context: typer.Context,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="Do not stay connected: recharge every 15min, say.")
+    ] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup recharge watch
+      psoup recharge watch --every 15min
+
+    Keep the copies up to date, until Ctrl-C: each change comes as it becomes visible, and a line says what came. While
+    the service cannot be reached it is asked again, with pauses of up to a minute.
+    """
+    seconds = _read(every, read_seconds, "--every")
+    with Store(context.obj) as file:
+        if not file.entries():
+            message(f'{context.obj} keeps no query yet. Add one: psoup recharge add NAME "SELECT ..."')
+            return
+        with connect(address, timeout) as client:
+            for copy in file.watch(client, every=seconds, lost=lambda problem: message(str(problem))):
+                _print_change(copy, file.entry(copy.name), as_json)
+
+
+def _print_change(copy: Recharged, entry: Entry, as_json: bool) -> None:
+    """Print what became of a copy, if anything did."""
+    if as_json:
+        print_json(dataclasses.asdict(copy) | {"error": str(copy.error or ""), "rows": entry.rows})
+    elif copy.error is not None:
+        message(f"{copy.name}: {copy.error}")
+    elif copy.came or copy.gone or copy.reset:
+        left = "" if copy.complete else ", a part"
+        print(f"{copy.name}: {copy.came:,} came, {copy.gone:,} gone, {counted(entry.rows, 'row')}{left}", flush=True)
 
 
 @app.command("forget", short_help="Drop a copy, and unregister its query.")

@@ -1,0 +1,124 @@
+"""A store that stays up to date: connected while it can be, else asking again and again, with pauses.
+
+    recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
+       ^           └ lost, refused, a query is gone, or another process was faster
+       '── a pause, up to twice as long as the one before, 60 s at the most, and as long as the service says ──'
+
+    with `every`: recharge, and nothing until the next; a device may sleep meanwhile
+
+Pauses are drawn at random up to their length, so that after a restart not all devices come at once.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from psoup_client import Client
+from psoup_client.copies import REASONS
+from psoup_client.errors import PSoupError, from_failure
+from psoup_client.patience import passes
+from psoup_client.watching import MOST_WATCHED, WatchMessages
+from psoup_proto.v1 import sync_pb2
+from psoup_recharge.entry import Entry
+from psoup_recharge.rounds import Recharged
+
+if TYPE_CHECKING:
+    from psoup_recharge.store import Store
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+_SPREAD = 0.1
+"""The part of `every` by which rounds lie apart, so that devices that began together do not stay together."""
+
+
+class Live:
+    """The changes of a store's copies, made by `Store.watch`: iterating waits for the next one, until `close`.
+
+    What is wrong with a query is in its `error`, and its copy stays as it was. `lost` is told why the service could not
+    be reached.
+    """
+
+    def __init__(
+        self, store: Store, client: Client, every: float | None, lost: Callable[[PSoupError], object] = lambda _: None
+    ) -> None:
+        self._store, self._client, self._every, self._lost = store, client, every, lost
+        self._closed = threading.Event()
+        self._messages: WatchMessages | None = None
+        self._begun = list[tuple[Entry, sync_pb2.Want]]()
+        self._pause = FIRST_PAUSE_S
+        self._changes = self._go_on()
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Recharged]:
+        return self._changes
+
+    def close(self) -> None:
+        """End the iteration; of any thread."""
+        self._closed.set()
+        if (messages := self._messages) is not None:
+            messages.close()
+
+    def _go_on(self) -> Iterator[Recharged]:
+        while not self._closed.is_set():
+            try:
+                yield from self._recharged()
+                if self._every is None:
+                    yield from self._watched()
+                else:
+                    self._pause = FIRST_PAUSE_S
+                    self._closed.wait(self._every * random.uniform(1 - _SPREAD, 1 + _SPREAD))
+            except PSoupError as problem:
+                if self._closed.is_set():
+                    return
+                if not passes(problem):
+                    raise
+                self._lost(problem)
+                self._closed.wait(max(random.uniform(0, self._pause), problem.retry_after or 0.0))
+                self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def _recharged(self) -> Iterator[Recharged]:
+        """What a recharge brings: of all copies, or of those that are due."""
+        only = [entry.name for entry in self._store.entries()] if self._every is None else []
+        yield from self._store.recharge(self._client, only=only).copies
+
+    def _watched(self) -> Iterator[Recharged]:
+        """What comes while connected; it ends where a recharge is needed again."""
+        if not self._wants():  # a statement that is refused, say: it may be another one by then
+            self._closed.wait(LONGEST_PAUSE_S)
+            return
+        self._messages = WatchMessages(self._client, self._wants, patience=0.0)
+        if self._closed.is_set():
+            return
+        try:
+            for body in self._messages:
+                self._pause = FIRST_PAUSE_S
+                for place, outcome in zip(body.places, body.outcomes, strict=True):
+                    entry, want = self._begun[place]
+                    if outcome.HasField("failure"):
+                        yield Recharged(entry.name, asked=True, error=from_failure(outcome.failure))
+                        self._closed.wait(FIRST_PAUSE_S)
+                        return
+                    change = outcome.change
+                    gone = self._store.apply(entry, want, change, body.streams, body.clock)
+                    if gone is None:  # another process was faster
+                        return
+                    want.token = change.token or want.token
+                    if change.token:
+                        reset, size = REASONS.get(change.reset, "other"), outcome.ByteSize()
+                        left, complete = change.rows_left, change.complete
+                        yield Recharged(entry.name, True, change.rows, gone, size, left, complete, reset)
+        finally:
+            self._messages.close()
+
+    def _wants(self) -> list[sync_pb2.Want]:
+        """The wants of a call: copies of which something has come, as they are now."""
+        wants = [(entry, self._store.want(entry)) for entry in self._store.entries()]
+        self._begun = [(entry, want) for entry, want in wants if want.token][:MOST_WATCHED]
+        return [want for _, want in self._begun]
