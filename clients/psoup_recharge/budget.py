@@ -85,6 +85,10 @@ class Budget:
             by = _SECONDS / max(seconds, 1e-3)
             self.reply = int(min(max(self.reply * min(max(by, 1 / _FACTOR), _FACTOR), _LEAST), _MOST))
 
+    def end(self) -> None:
+        """Note that a call was cut off as the time was spent."""
+        self.max_seconds = 0.0
+
     def widen(self) -> bool:
         """Let the next reply be as large as any, for an answer that comes whole; tells whether it has more room."""
         before, self.reply = self.room, _MOST

@@ -92,10 +92,9 @@ class Round:
             return True
         try:
             self._client.register(entry.sql, key=self._store.key_of(entry), replace=True)
-        except DeadlineExceeded:
-            if self._budget.max_seconds is None:
-                raise
-            return True  # and it is not asked for, as the time was spent
+        except DeadlineExceeded as problem:
+            self._cut_off(problem)
+            return True  # and it is not asked for
         except Unavailable:
             raise
         except PSoupError as problem:
@@ -114,12 +113,17 @@ class Round:
                 return later
             try:
                 answered, again = self._ask(some[:_WANTS])
-            except DeadlineExceeded:
-                if self._budget.max_seconds is None:
-                    raise
+            except DeadlineExceeded as problem:
+                self._cut_off(problem)
                 break
             open_ = [*again, *some[answered:]]
         return [*later, *open_]
+
+    def _cut_off(self, problem: DeadlineExceeded) -> None:
+        """End the round, as a call was cut off when the time was spent; raises the problem if time had no limit."""
+        if self._budget.max_seconds is None:
+            raise problem
+        self._budget.end()
 
     def _ask(self, some: Sequence[Entry]) -> tuple[int, list[Entry]]:
         """Ask once; returns for how many of the first there was an answer, and which of them are to be asked again."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from psoup_client import Client, InvalidRequest
+from psoup_client.errors import DeadlineExceeded
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Entry, Store, read_profile
 from psoup_recharge.budget import Budget
@@ -84,7 +85,7 @@ def test_replies_are_as_large_as_the_line_is_fast() -> None:
 
 
 def test_an_answer_that_comes_whole_has_room(client: Client, stream: str, store: Store) -> None:
-    store.add("groups", sql=f"SELECT n, count(*) AS k, sum(n) AS m FROM {stream} GROUP BY n BEGIN (START)", share=0.1)
+    store.add("volatile", sql=f"SELECT n, now() AS t FROM {stream} BEGIN (START)", share=0.1)
     (copy,) = store.recharge(client).copies
     assert copy.complete and copy.came == 6_000 and copy.error is None
 
@@ -162,6 +163,25 @@ def test_a_service_that_fails_halfway_is_noted(
         store.recharge(client)
     came = store.recharges()[0]["came"]
     assert came > 0 and len(rows(store, "q")) == len(held) + came, "what came before that is there, and noted"
+
+
+def test_a_call_that_is_cut_off_ends_the_time(
+    client: Client, stream: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add("q", sql=sql(stream, 1))
+    store.recharge(client, max_bytes=3_000)
+
+    def slow(*_: object) -> object:
+        raise DeadlineExceeded("the line is slow")
+
+    monkeypatch.setattr(client.connection, "call", slow)
+    with pytest.raises(DeadlineExceeded):
+        store.recharge(client)
+    store.add("new", sql=sql(stream, 2), priority=1)
+    for names in (["q"], ["new", "q"]):
+        told = store.recharge(client, max_seconds=600, only=names)
+        assert (told.why, told.left_out, told.received) == ("time", names, 0)
+    assert store.recharges()[0]["why"] == "time"
 
 
 def test_an_id_that_means_nothing_any_more_is_looked_for_by_its_key(
