@@ -41,6 +41,8 @@ MOST_BYTES = 64 * 1024 * 1024
 DIGEST_BYTES = 16
 _INTERVAL_BYTES = 4
 """What two positions take on the wire, about: the ends of an interval, or where a row was and is."""
+_ROW_BYTES = 64
+"""Bytes that a comparison holds for each row: its number, the code of a value, and where it is."""
 _WHAT = "a copy whose answer of before is computed again"
 
 
@@ -185,7 +187,7 @@ def again(
             before = _computed(snapshot, record, sides, held, now, budget)
             anew = before is None
             if before is not None:
-                stay, at = _worth(*common(before, table, budget.check), table)
+                stay, at = _worth(*common(before, table, budget), table)
     return Compared(answer, table, ranges, held, stay, at, anew)
 
 
@@ -266,15 +268,20 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
         budget.give_back_joined(size)
 
 
-def common(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> tuple[Array, Array]:
+def common(before: pa.Table, after: pa.Table, budget: ReadBudget) -> tuple[Array, Array]:
     """The positions of rows that two tables have in common: in the first, and, ascending, in the second.
 
     Rows are equal that look the same: NULL as NULL and NaN as NaN, but 0.0 is not -0.0. O(n log n).
     """
-    numbers = _numbered(before, after, check)
-    place = np.full(len(numbers), -1)
-    place[numbers[: before.num_rows]] = np.arange(before.num_rows)
-    stay = place[numbers[before.num_rows :]]
+    size = _ROW_BYTES * (before.num_rows + after.num_rows)
+    budget.hold_joined(size, _WHAT)
+    try:
+        numbers = _numbered(before, after, budget.check)
+        place = np.full(len(numbers), -1)
+        place[numbers[: before.num_rows]] = np.arange(before.num_rows)
+        stay = place[numbers[before.num_rows :]]
+    finally:
+        budget.give_back_joined(size)
     at = np.flatnonzero(stay >= 0)
     return stay[at], at
 
@@ -292,7 +299,7 @@ def _moves(stay: Array) -> Array:
 def compile_kernels() -> None:
     """Compile what finds the rows that stay, so that the first client does not wait."""
     rows = pa.table({"row": [1, 2]})
-    _moves(common(rows, rows.take([1, 0]), lambda: None)[0])
+    _moves(common(rows, rows.take([1, 0]), ReadBudget())[0])
 
 
 def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer import again as module
-from psoup.answer.again import Compared, Earlier, Unchanged, common, digest_of
+from psoup.answer.again import Compared, Earlier, Unchanged, again, common, digest_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.invariants import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.reading import ReadBudget
 from psoup_testing.budget import SCALE, Budget
 from psoup_testing.positions import PositionClient, answer, rows_of
 
@@ -141,7 +142,7 @@ def test_a_client_holds_the_answer_after_any_history() -> None:
 def test_as_few_rows_move_as_may(seed: int) -> None:
     draw = random.Random(seed)
     tables = [some(draw, draw.randint(0, 30), unique=seed % 2 == 0) for _ in range(2)]
-    stay, at = common(tables[0], tables[1], lambda: None)
+    stay, at = common(tables[0], tables[1], ReadBudget())
     first, second = map(rows_of, tables)
     assert [first[place] for place in stay] == [second[place] for place in at]
     assert len({*stay}) == len(stay) and sorted(at) == list(at)
@@ -249,6 +250,20 @@ def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "MOST_BYTES", 800)
     client.ask(1)
     assert len(client.rows) == 1
+
+
+def test_what_a_comparison_holds_is_given_back() -> None:
+    soup = soup_with()
+    query = soup.register("SELECT DISTINCT a FROM s")
+    soup.push("s", pa.table({"a": pa.array(range(100))}))
+    snapshot, budget = soup.engine.snapshot(), ReadBudget()
+    record, held = snapshot.query(query, soup.tenant), module.NOTHING
+    for values in (range(100, 110), range(5)):
+        change = again(snapshot, record, held, now=soup.clock.now(), budget=budget)
+        held = change.first(100) if isinstance(change, Compared) else change.held
+        assert (budget.joined, budget.held, budget.grouped) == (0, 0, 0)
+        soup.push("s", pa.table({"a": pa.array(values)}))
+        snapshot = soup.engine.snapshot()
 
 
 def always_there(snapshot: Any, record: Any, sides: Any, held: Earlier, now: int, budget: Any) -> Any:
