@@ -10,20 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.clock import VirtualClock
 from psoup.model import SECOND
-from psoup_client import AnswerCopy, Client, InvalidData, InvalidRequest, NotFound, Query, ResourceExhausted
-from psoup_client import copies as copies_module
-from psoup_client.held_rows import in_order
+from psoup_client import Client, InvalidData, InvalidRequest, NotFound, ResourceExhausted
 from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.servicers import sync as servicer
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.copied import same, some, token_of
 from psoup_testing.serving import serving
 
 MakeStream = Callable[[str], str]
@@ -44,29 +42,9 @@ STATEMENTS = [
 ]
 
 
-def some(rows: int, draw: random.Random) -> pa.Table:
-    prices = [None, float("nan"), 0.0, -0.0, 1.5, float("inf")]
-    return pa.table(
-        {
-            "sym": [draw.choice(["a", "b", "ç", None]) for _ in range(rows)],
-            "price": [draw.choice(prices) for _ in range(rows)],
-            "n": [draw.randrange(100) for _ in range(rows)],
-        }
-    )
-
-
 @pytest.fixture
 def stream(make_stream: MakeStream) -> str:
     return make_stream("(sym TEXT, price DOUBLE, n BIGINT)")
-
-
-def same(copy: AnswerCopy, query: Query) -> None:
-    assert repr(copy.rows()) == repr(query.invoke().rows()), "the copy differs from the answer"
-    assert len(copy) == len(query.invoke())
-
-
-def token_of(copy: AnswerCopy) -> bytes:
-    return copies_module.want_of(copy).token
 
 
 def test_copies_are_the_answers(client: Client, stream: str) -> None:
@@ -119,73 +97,6 @@ def test_a_small_budget_brings_the_newest_first(client: Client, stream: str) -> 
         assert synced.complete == (synced.left == 0)
     assert calls > 1
     assert copy.rows() == whole
-
-
-def test_a_join_comes_in_pages_and_then_only_what_is_new(client: Client, stream: str) -> None:
-    """A page ends within a step; windows move in between; one row in a reply is still one."""
-    sources = f"{stream} AS a [BEGIN (NOW - 90 ROWS)], {stream} AS b [BEGIN (START)]"
-    query = client.register(f"SELECT a.sym, b.price, b.n FROM {sources} WHERE a.n = b.n ORDER BY b.price, a.sym")
-    draw = random.Random(11)
-    client.push(stream, some(300, draw))
-    copy, pages = client.copy(query), 0
-    while not copy.complete:
-        synced = copy.sync(max_bytes=700)
-        pages += 1
-        assert synced.complete == (synced.left == 0) and len(token_of(copy)) <= 80 + 2 * 32
-        if pages == 3:
-            client.push(stream, some(10, draw))
-        copy = client.copy_from(copy.to_bytes())
-    assert pages > 4
-    same(copy, query)
-    assert len(token_of(copy)) < 80
-    assert (copy.sync().came, copy.sync().reset) == (0, "")
-    before = set(_ids(copy))
-    client.push(stream, some(9, draw))
-    synced = copy.sync()
-    same(copy, query)
-    assert synced.came == len(set(_ids(copy)) - before) and synced.gone == len(before - set(_ids(copy))) > 0
-    want = sync_pb2.Want(query_id=query.id, max_rows=1, window="BEGIN (NOW - 9 ROWS)")
-    reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=[want]), 30.0)
-    (outcome,) = sync_pb2.SyncBody.FromString(reply.body).outcomes
-    assert (outcome.change.rows, outcome.change.complete, outcome.change.form.id_columns) == (1, False, 2)
-
-
-def _ids(copy: AnswerCopy) -> list[tuple[int, int]]:
-    table = copy._state.table
-    assert table is not None
-    return list(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
-
-
-def test_a_join_whose_rows_all_leave_is_empty(client: Client, make_stream: MakeStream) -> None:
-    names = [make_stream("(k BIGINT)") for _ in range(2)]
-    query = client.register(f"SELECT x.k FROM {names[0]} AS x [BEGIN (NOW - 3 ROWS)], {names[1]} AS y WHERE x.k = y.k")
-    copy = client.copy(query)
-    client.push(names[1], {"k": [1, 2]})
-    client.push(names[0], {"k": [1, 2, 2]})
-    assert (copy.sync().came, copy.rows()) == (3, [(1,), (2,), (2,)])
-    client.push(names[0], {"k": [7, 7, 7, 7]})
-    synced = copy.sync()
-    assert (synced.came, synced.gone, synced.reset, copy.rows()) == (0, 3, "", [])
-    client.push(names[0], {"k": [2]})
-    assert (copy.sync().came, copy.rows()) == (1, [(2,)])
-
-
-def test_now_of_a_join_leaves_out_idle_streams() -> None:
-    clock = VirtualClock(10**9 * SECOND)
-    with serving(clock=clock) as service, Client(service.address) as client:
-        for name in "rs":
-            client.create_stream(
-                f"CREATE STREAM {name} (at TIMESTAMP NOT NULL, k BIGINT) TIMESTAMP BY at IDLE AFTER 5 SECONDS"
-            )
-        query = client.register("SELECT r.k FROM r, s WHERE r.k = s.k BEGIN (NOW - 1 MINUTE)")
-        copy = client.copy(query)
-        for name, waited in (("r", 0), ("s", 3), ("s", 9)):
-            clock.advance(seconds=waited)
-            client.push(name, {"at": pa.array([clock.now()], pa.timestamp("us", "UTC")), "k": [1]})
-            copy.sync()
-            answer = query.invoke()
-            assert (copy.now, copy.rows()) == (answer.completeness.now, answer.rows()), (name, waited)
-        assert copy.now is not None and len(copy) == 2
 
 
 def test_replies_have_room_for_some_copies(client: Client, stream: str) -> None:
@@ -372,16 +283,3 @@ def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) ->
         synced = copy.sync()
         assert (synced.reset, synced.came) == ("data put back", 160)
         same(copy, client.query(query))
-
-
-def test_rows_are_ordered_by_all_tuple_ids_however_far_apart() -> None:
-    draw = np.random.default_rng(3)
-    near, far = 5, 2**62
-    for ends in ([near, near], [far, near], [near, far], [far, far], [near, far, near]):
-        ids = [pa.array(draw.integers(-end, end, 500)) for end in ends]
-        table = pa.table([*ids, pa.array(range(500))], names=[*"abcd"[: len(ends)], "n"])
-        table = table.group_by(table.schema.names[: len(ends)], use_threads=False).aggregate([("n", "min")])
-        ordered = in_order(table, len(ends))
-        rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        assert list(zip(*(column.to_pylist() for column in ordered.columns), strict=True)) == sorted(rows)
-    assert in_order(table.slice(0, 0), 3).num_rows == 0

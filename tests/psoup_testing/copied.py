@@ -1,0 +1,33 @@
+"""Rows to be copied, and copies at clients beside the answers that they are of."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from psoup_client import AnswerCopy, Query
+from psoup_client import copies as copies_module
+
+
+def some(rows: int, draw: random.Random) -> pa.Table:
+    """Some rows of a stream (sym TEXT, price DOUBLE, n BIGINT)."""
+    prices = [None, float("nan"), 0.0, -0.0, 1.5, float("inf")]
+    return pa.table(
+        {
+            "sym": [draw.choice(["a", "b", "ç", None]) for _ in range(rows)],
+            "price": [draw.choice(prices) for _ in range(rows)],
+            "n": [draw.randrange(100) for _ in range(rows)],
+        }
+    )
+
+
+def same(copy: AnswerCopy, query: Query) -> None:
+    """Compare a copy with the answer of its query, as Python shows the rows: NaN and zeros are told apart."""
+    assert repr(copy.rows()) == repr(query.invoke().rows()), "the copy differs from the answer"
+    assert len(copy) == len(query.invoke())
+
+
+def token_of(copy: AnswerCopy) -> bytes:
+    """The token that a copy will be asked for with."""
+    return copies_module.want_of(copy).token
