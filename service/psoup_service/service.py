@@ -63,9 +63,9 @@ from psoup_service.servicers.sync import SyncServicer
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
-from psoup_service.wire.calls import Calls
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.decoding import Decoding
+from psoup_service.wire.grpc_calls import GrpcCalls
 from psoup_service.wire.receiving import touch_memory
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
@@ -212,9 +212,9 @@ class Service:
         """Return when the host has stopped or failed."""
         await self.host.ended()
 
-    def _make_server(self) -> tuple[grpc.aio.Server, Calls]:
+    def _make_server(self) -> tuple[grpc.aio.Server, GrpcCalls]:
         server = grpc.aio.server(options=self._limits.channel_options())
-        calls = Calls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
+        calls = GrpcCalls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
         streams = StreamServicer(self._backend)
         self._sync = SyncServicer(self._backend)
         for register, servicer in (

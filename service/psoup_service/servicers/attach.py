@@ -15,8 +15,9 @@ from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.events.commands import Attach as Command
 from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
 from psoup_service.host.threads import on
-from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
 from psoup_storage.formats.history import read_manifest
 from psoup_storage.formats.job_folder import check_name
 
@@ -29,10 +30,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         self._under_way: set[tuple[int, str]] = set()
 
     async def BeginAttach(
-        self, request: attach_pb2.BeginAttachRequest, context: Context
+        self, request: attach_pb2.BeginAttachRequest, caller: Caller
     ) -> attach_pb2.BeginAttachResponse:
         """Return the folder for the job's directory, and the time up to which it may write."""
-        tenant = self._backend.tenant(context)
+        tenant = self._backend.tenant(caller)
         acknowledgement = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
         view = (await self._backend.visible(acknowledgement.sequence)).stream(request.stream, tenant)
         folder = await on(self._backend.threads.jobs, self._backend.durable().incoming)
@@ -46,10 +47,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             last_batch=acknowledgement.batch,
         )
 
-    async def Attach(self, request: attach_pb2.AttachRequest, context: Context) -> attach_pb2.AttachResponse:
+    async def Attach(self, request: attach_pb2.AttachRequest, caller: Caller) -> attach_pb2.AttachResponse:
         """Attach a directory."""
         check_name(request.directory, "BeginAttach")
-        return await asyncio.shield(self._attach(request, self._backend.tenant(context)))
+        return await asyncio.shield(self._attach(request, self._backend.tenant(caller)))
 
     async def _attach(self, request: attach_pb2.AttachRequest, tenant: str) -> attach_pb2.AttachResponse:
         store, wanted, batch = self._backend.durable(), None, _batch(request)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from psoup.errors import FailedPrecondition, InvalidInput
@@ -19,14 +18,13 @@ from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
 from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics
+from psoup_service.wire.calls import Caller
 from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.limits import Limits
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 
 T = TypeVar("T")
-
-Context: TypeAlias = grpc.aio.ServicerContext
 
 PATIENCE_S = 5.0
 """Seconds that a command waits in line when the service is busy, before it is refused."""
@@ -66,7 +64,7 @@ class Backend:
     threads: Threads
     decoding: Decoding
 
-    def tenant(self, context: Context) -> str:
+    def tenant(self, caller: Caller) -> str:
         """The tenant of a call; there is one until calls carry credentials."""
         return DEFAULT_TENANT
 

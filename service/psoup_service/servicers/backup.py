@@ -15,7 +15,8 @@ from contextlib import suppress
 from psoup.errors import FailedPrecondition, Unavailable
 from psoup_proto.v1 import backup_pb2, backup_pb2_grpc
 from psoup_service.host.threads import on
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
+from psoup_service.wire.calls import Caller
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import Frozen
 
@@ -31,7 +32,7 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
         self._current: asyncio.Future[Frozen] | None = None
 
     async def Backup(
-        self, request: backup_pb2.BackupRequest, context: Context
+        self, request: backup_pb2.BackupRequest, caller: Caller
     ) -> AsyncIterator[backup_pb2.BackupResponse]:
         """Stream a copy of everything."""
         store = self._backend.store

@@ -13,8 +13,9 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.ids import page_size
-from psoup_service.servicers.backend import Backend, Context, fitting
+from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
 
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
@@ -28,10 +29,10 @@ class CostCalls:
     _backend: Backend
 
     async def TopQueries(
-        self, request: queries_pb2.TopQueriesRequest, context: Context
+        self, request: queries_pb2.TopQueriesRequest, caller: Caller
     ) -> queries_pb2.TopQueriesResponse:
         """The queries of the highest cost."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
             raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
@@ -51,10 +52,10 @@ class CostCalls:
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def MatchesMany(
-        self, request: queries_pb2.MatchesManyRequest, context: Context
+        self, request: queries_pb2.MatchesManyRequest, caller: Caller
     ) -> queries_pb2.MatchesManyResponse:
         """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second."""
-        backend, tenant, now = self._backend, self._backend.tenant(context), self._backend.now()
+        backend, tenant, now = self._backend, self._backend.tenant(caller), self._backend.now()
         limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
         asked = list(request.tuple_ids)
         if not 0 < len(asked) <= _MAX_TUPLES:

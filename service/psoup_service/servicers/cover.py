@@ -17,7 +17,8 @@ from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
+from psoup_service.wire.calls import Caller
 from psoup_storage.durable.chunks.covering import MOST_QUERIES, TakenCover
 from psoup_storage.formats.job_folder import check_name
 
@@ -28,7 +29,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def BeginCover(self, request: cover_pb2.BeginCoverRequest, context: Context) -> cover_pb2.BeginCoverResponse:
+    async def BeginCover(self, request: cover_pb2.BeginCoverRequest, caller: Caller) -> cover_pb2.BeginCoverResponse:
         """Return the chunks to evaluate, and the folder for the job's directory."""
         if not 0 < len(request.query_ids) <= MOST_QUERIES:
             raise InvalidInput(
@@ -36,7 +37,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
                 " another",
                 field="query_ids",
             )
-        store, tenant, limits = self._backend.durable(), self._backend.tenant(context), self._backend.limits
+        store, tenant, limits = self._backend.durable(), self._backend.tenant(caller), self._backend.limits
         folder = await on(self._backend.threads.jobs, store.incoming)
 
         def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
@@ -62,11 +63,11 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
 
         return await self._backend.host.read(plan)
 
-    async def Cover(self, request: cover_pb2.CoverRequest, context: Context) -> cover_pb2.CoverResponse:
+    async def Cover(self, request: cover_pb2.CoverRequest, caller: Caller) -> cover_pb2.CoverResponse:
         """Take a directory in."""
         check_name(request.directory, "BeginCover")
         store, snapshot = self._backend.durable(), self._backend.host.snapshot()
-        records = self._selections(snapshot, request, request.query_id, self._backend.tenant(context))
+        records = self._selections(snapshot, request, request.query_id, self._backend.tenant(caller))
         view = snapshot.by_id[records[0].stream_id]
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
         directory = await on(self._backend.threads.jobs, store.incoming) / request.directory

@@ -25,10 +25,11 @@ from psoup.reading import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service.host.frames import let_go
 from psoup_service.host.room import TakenRoom
-from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.invocation import most_bytes
 from psoup_service.wire import convert
 from psoup_service.wire.answers import one_batch
+from psoup_service.wire.calls import Caller
 
 _MOST_ROWS, _ROW_BYTES, _ENVELOPE = 1_048_576, 9, 1_024
 """Rows of a push, bytes of a tuple ID with its mark, and of what surrounds them."""
@@ -50,11 +51,11 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def Push(self, request: ingest_pb2.PushRequest, context: Context) -> ingest_pb2.PushResponse:
+    async def Push(self, request: ingest_pb2.PushRequest, caller: Caller) -> ingest_pb2.PushResponse:
         """Push one batch."""
         sender = _Sender(request.stream, request.producer, request.epoch, request.since)
         payload = request.arrow_ipc  # each look at the field copies it
-        command, place = await self._command(sender, request.number, payload, context)
+        command, place = await self._command(sender, request.number, payload, caller)
         acknowledgement = await self._submit(command, place, len(payload))
         return ingest_pb2.PushResponse(
             sequence=acknowledgement.sequence,
@@ -66,9 +67,9 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             first_row=acknowledgement.first_row,
         )
 
-    async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, context: Context) -> ingest_pb2.TupleIdsResponse:
+    async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, caller: Caller) -> ingest_pb2.TupleIdsResponse:
         """The tuple IDs of the first rows that a push took."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         room = most_bytes(request.max_bytes, backend.limits) - _ENVELOPE
         rows = request.rows if request.rows <= 0 else min(request.rows, _MOST_ROWS)
         await backend.reflecting(max(request.min_sequence, request.sequence))
@@ -87,12 +88,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def GetProducer(
-        self, request: ingest_pb2.GetProducerRequest, context: Context
+        self, request: ingest_pb2.GetProducerRequest, caller: Caller
     ) -> ingest_pb2.GetProducerResponse:
         """Where a producer stopped; replied to when what it sent before is on the disk, as any command is."""
         if not request.producer:
             raise InvalidInput("producer is empty; name the one that is asked about", field="producer")
-        command = commands.Locate(request.stream, request.producer, self._backend.tenant(context))
+        command = commands.Locate(request.stream, request.producer, self._backend.tenant(caller))
         found = await self._backend.host.submit(command, patience=PATIENCE_S)
         assert isinstance(found, ProducerAcknowledgement)
         return ingest_pb2.GetProducerResponse(
@@ -104,12 +105,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         )
 
     async def PushStream(
-        self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], context: Context
+        self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], caller: Caller
     ) -> AsyncIterator[ingest_pb2.PushStreamResponse]:
         """Push batches through a pipeline; see the module."""
         waiting: asyncio.Queue[tuple[int, asyncio.Future[PushAcknowledgement]] | None]
         waiting = asyncio.Queue(self._backend.limits.pipelined_batches)
-        reader = asyncio.create_task(self._feed(requests, waiting, context))
+        reader = asyncio.create_task(self._feed(requests, waiting, caller))
         index = 0
         try:
             while (entry := await waiting.get()) is not None:
@@ -139,13 +140,13 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                     left[1].cancel()
             await asyncio.gather(reader, return_exceptions=True)
 
-    async def Heartbeat(self, request: ingest_pb2.HeartbeatRequest, context: Context) -> ingest_pb2.HeartbeatResponse:
+    async def Heartbeat(self, request: ingest_pb2.HeartbeatRequest, caller: Caller) -> ingest_pb2.HeartbeatResponse:
         """Raise the watermark by a promise about time."""
         if not request.HasField("time"):
             raise InvalidInput("time is not set; say below which time no tuple will come", field="time")
         time = convert.microseconds("time", request.time)
         acknowledgement = await self._backend.host.submit(
-            commands.Heartbeat(request.stream, time, self._backend.tenant(context)), patience=PATIENCE_S
+            commands.Heartbeat(request.stream, time, self._backend.tenant(caller)), patience=PATIENCE_S
         )
         assert isinstance(acknowledgement, HeartbeatAcknowledgement)
         return ingest_pb2.HeartbeatResponse(
@@ -156,7 +157,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         self,
         requests: AsyncIterator[ingest_pb2.PushStreamRequest],
         waiting: asyncio.Queue[tuple[int, asyncio.Future[PushAcknowledgement]] | None],
-        context: Context,
+        caller: Caller,
     ) -> None:
         """Read, decode and submit batch after batch, until the client's side ends or a batch cannot be submitted."""
         sender: _Sender | None = None
@@ -166,7 +167,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 payload = request.arrow_ipc  # each look at the field copies it
                 try:
                     sender = _continued(sender, request)
-                    command, place = await self._command(sender, request.number, payload, context)
+                    command, place = await self._command(sender, request.number, payload, caller)
                 except PSoupError as error:
                     future = asyncio.get_running_loop().create_future()
                     let_go(error)
@@ -183,12 +184,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 await waiting.put(None)
 
     async def _command(
-        self, sender: _Sender, number: int, payload: bytes, context: Context
+        self, sender: _Sender, number: int, payload: bytes, caller: Caller
     ) -> tuple[commands.Push, TakenRoom]:
         """The command of a batch, and the room that was taken for it."""
-        tenant = self._backend.tenant(context)
+        tenant = self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
-        decoded = await self._backend.decoding.batch(spec, payload, context.peer, digest=bool(sender.producer))
+        decoded = await self._backend.decoding.batch(spec, payload, caller.peer, digest=bool(sender.producer))
         push = commands.Push(
             sender.stream,
             decoded.table,

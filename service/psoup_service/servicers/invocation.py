@@ -31,10 +31,10 @@ from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
 from psoup_service.ids import Ids
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.paging import made_page, wanted_page
 from psoup_service.wire import answers, convert
-from psoup_service.wire.calls import ender
+from psoup_service.wire.calls import Caller, ender
 from psoup_service.wire.limits import Limits
 
 _MANY, MANY_S = 10_000, 0.25
@@ -104,10 +104,10 @@ class Invocation:
         self._backend = backend
         self._expectations = Expectations()
 
-    async def Invoke(self, request: queries_pb2.InvokeRequest, context: Context) -> queries_pb2.InvokeResponse:
+    async def Invoke(self, request: queries_pb2.InvokeRequest, caller: Caller) -> queries_pb2.InvokeResponse:
         """The answer in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
-        wanted = await self._wanted(request, context)
+        wanted = await self._wanted(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
             return _whole(wanted.answer(snapshot, budget), max_bytes)
@@ -130,7 +130,7 @@ class Invocation:
         return response
 
     async def InvokeMany(
-        self, request: queries_pb2.InvokeManyRequest, context: Context
+        self, request: queries_pb2.InvokeManyRequest, caller: Caller
     ) -> queries_pb2.InvokeManyResponse:
         """The answers of the first queries, each with its outcome."""
         names = request.keys or request.query_ids
@@ -144,7 +144,7 @@ class Invocation:
             )
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         window, as_of = other_window(request), await instant(self._backend, request)
-        tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
+        tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
             ids = self._backend.ids
@@ -166,21 +166,21 @@ class Invocation:
         return response
 
     async def InvokeStream(
-        self, request: queries_pb2.InvokeStreamRequest, context: Context
+        self, request: queries_pb2.InvokeStreamRequest, caller: Caller
     ) -> AsyncIterator[queries_pb2.InvokeStreamResponse]:
         """The answer in pieces."""
-        wanted = await self._wanted(request, context)
+        wanted = await self._wanted(request, caller)
         pieces = in_pieces(self._backend, wanted.tenant, wanted.answer, queries_pb2.InvokeStreamResponse)
         async with aclosing(pieces):
             async for message in pieces:
                 yield message
 
     async def InvokeRows(
-        self, request: queries_pb2.InvokeRowsRequest, context: Context
+        self, request: queries_pb2.InvokeRowsRequest, caller: Caller
     ) -> queries_pb2.InvokeRowsResponse:
         """A page of rows."""
         page = wanted_page(request, self._backend.limits.answer_bytes)
-        wanted = await self._wanted(request, context)
+        wanted = await self._wanted(request, caller)
         if page.now is not None:
             wanted = replace(wanted, as_of=page.now)
         response = await self._backend.host.evaluate(
@@ -192,9 +192,9 @@ class Invocation:
         self._backend.metrics.answered(len(response.rows))
         return response
 
-    async def _wanted(self, request: Request, context: Context) -> _Wanted:
+    async def _wanted(self, request: Request, caller: Caller) -> _Wanted:
         """Read the request, and wait for `min_sequence`."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         window = other_window(request)
         as_of = await instant(backend, request)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)

@@ -23,9 +23,10 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
 from psoup_service.wire import convert
 from psoup_service.wire.answers import one_batch
+from psoup_service.wire.calls import Caller
 
 _BYTES, _ENVELOPE = 1024 * 1024, 1024
 """Bytes of a reply by default, and of what surrounds the pairs."""
@@ -40,13 +41,13 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def Match(self, request: matching_pb2.MatchRequest, context: Context) -> matching_pb2.MatchResponse:
+    async def Match(self, request: matching_pb2.MatchRequest, caller: Caller) -> matching_pb2.MatchResponse:
         """The queries that rows would match."""
-        backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
+        backend, tenant, payload = self._backend, self._backend.tenant(caller), request.arrow_ipc
         most, wanted = self._most(request.max_bytes), _wanted(request, "row")
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
-        decoded = await backend.decoding.batch(spec, payload, context.peer)
+        decoded = await backend.decoding.batch(spec, payload, caller.peer)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchResponse:
             view, table = snapshot.stream(request.stream, tenant), decoded.table
@@ -79,10 +80,10 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             decoded.place.release()
 
     async def MatchesBetween(
-        self, request: matching_pb2.MatchesBetweenRequest, context: Context
+        self, request: matching_pb2.MatchesBetweenRequest, caller: Caller
     ) -> matching_pb2.MatchesBetweenResponse:
         """Pairs of tuples and the queries that they matched."""
-        backend, tenant, most = self._backend, self._backend.tenant(context), self._most(request.max_bytes)
+        backend, tenant, most = self._backend, self._backend.tenant(caller), self._most(request.max_bytes)
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         wanted = _wanted(request, "tuple_id")
         first, count = request.first_id, min(max(request.end_id - request.first_id, 0), CHUNK_ROWS)
@@ -110,9 +111,9 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         """The bytes that the pairs of a reply may have: at least one pair."""
         return max(self._room(max_bytes) - _ENVELOPE, PAIR_BYTES)
 
-    async def Results(self, request: matching_pb2.ResultsRequest, context: Context) -> matching_pb2.ResultsResponse:
+    async def Results(self, request: matching_pb2.ResultsRequest, caller: Caller) -> matching_pb2.ResultsResponse:
         """The bits of the first queries over the first tuples."""
-        backend, tenant, room = self._backend, self._backend.tenant(context), self._room(request.max_bytes)
+        backend, tenant, room = self._backend, self._backend.tenant(caller), self._room(request.max_bytes)
         choice = self._choice(request)
         window = _window(request)
         await backend.reflecting(request.min_sequence)
@@ -173,9 +174,9 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             raise InvalidInput(f"max_bytes is {max_bytes}; it must not be negative", field="max_bytes")
         return min(max_bytes or _BYTES, self._backend.limits.answer_bytes)
 
-    async def Why(self, request: matching_pb2.WhyRequest, context: Context) -> matching_pb2.WhyResponse:
+    async def Why(self, request: matching_pb2.WhyRequest, caller: Caller) -> matching_pb2.WhyResponse:
         """Every condition between a tuple and an answer."""
-        backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
+        backend, tenant, payload = self._backend, self._backend.tenant(caller), request.arrow_ipc
         as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
         snapshot = await backend.reflecting(request.min_sequence)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
@@ -183,7 +184,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         if payload:
             with backend.ids.naming(name):
                 spec = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id].spec
-            decoded = await backend.decoding.batch(spec, payload, context.peer)
+            decoded = await backend.decoding.batch(spec, payload, caller.peer)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
             of: int | Row = request.tuple_id

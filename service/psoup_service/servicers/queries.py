@@ -31,11 +31,12 @@ from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.room import TakenRoom
 from psoup_service.ids import Ids, page_size, page_token, read_page_token
-from psoup_service.servicers.backend import Backend, Context, fitting
+from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
 from psoup_service.servicers.table import TableCalls
 from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
 
 _PAGE, _MAX_PAGE = 100, 1_000
 _MATCHES, _MAX_MATCHES = 1_000, 10_000
@@ -51,9 +52,9 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         super().__init__(backend)
         self._backend = backend
 
-    async def Register(self, request: queries_pb2.RegisterRequest, context: Context) -> queries_pb2.RegisterResponse:
+    async def Register(self, request: queries_pb2.RegisterRequest, caller: Caller) -> queries_pb2.RegisterResponse:
         """Register a query, and wait until it is visible."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         if len(request.request_id.encode()) > _MAX_REQUEST_ID:
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
@@ -71,11 +72,11 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         place = None
         if request.parameters:
             check_tag(tag)
-            command, place = await self._block(request, [request.statement], context, check_one)
+            command, place = await self._block(request, [request.statement], caller, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
             command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
         with naming_requests(backend.ids):
-            acknowledgement, _ = await backend.change(command, place, context.peer())
+            acknowledgement, _ = await backend.change(command, place, caller.peer())
         assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
         query_id = (
             acknowledgement.query_id if isinstance(acknowledgement, QueryAcknowledgement) else acknowledgement.first_id
@@ -87,19 +88,19 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         )
 
     async def RegisterMany(
-        self, request: queries_pb2.RegisterManyRequest, context: Context
+        self, request: queries_pb2.RegisterManyRequest, caller: Caller
     ) -> queries_pb2.RegisterManyResponse:
         """Register a block, and wait until all of it is visible."""
         backend = self._backend
         number, config = max(request.first_number, 1), backend.host.snapshot().config
         command, place = await self._block(
-            request, request.statements, context, lambda rows: check_count(rows, config), number
+            request, request.statements, caller, lambda rows: check_count(rows, config), number
         )
         labels = tuple(request.label_columns)
         command = replace(command, key=request.key_column, labels=labels, replace=request.replace)
         command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
         with naming_requests(backend.ids):
-            acknowledgement, _ = await backend.change(command, place, context.peer())
+            acknowledgement, _ = await backend.change(command, place, caller.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)
 
         first, count = acknowledgement.first_id, acknowledgement.count
@@ -118,17 +119,17 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         self,
         request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest,
         statements: Sequence[str],
-        context: Context,
+        caller: Caller,
         check_rows: Callable[[int], None],
         number: int = 1,
     ) -> tuple[commands.RegisterMany, TakenRoom | None]:
         """The command of a request with parameters, or with several statements; with parameters, its room too."""
-        tenant, texts = self._backend.tenant(context), list(statements)
+        tenant, texts = self._backend.tenant(caller), list(statements)
         parameters = request.parameters  # each look at the field copies it
         if not parameters:
             return commands.RegisterMany(texts, None, request.request_id, tenant, (), number), None
         size = sum(map(len, texts))
-        decoded = await self._backend.decoding.parameters(parameters, size, context.peer, check_rows)
+        decoded = await self._backend.decoding.parameters(parameters, size, caller.peer, check_rows)
         table = pa.table(decoded.table)
         names = tuple(table.column_names) if request.by_name else ()
         return commands.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
@@ -142,17 +143,17 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
             len(record.query.select), lambda now: convert.query(record, self._backend.ids, now)
         )
 
-    async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
+    async def GetQuery(self, request: queries_pb2.GetQueryRequest, caller: Caller) -> queries_pb2.GetQueryResponse:
         """One query; O(1), or O(log n) by its key, so on the loop."""
-        tenant = self._backend.tenant(context)
+        tenant = self._backend.tenant(caller)
         query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
 
     async def ListQueries(
-        self, request: queries_pb2.ListQueriesRequest, context: Context
+        self, request: queries_pb2.ListQueriesRequest, caller: Caller
     ) -> queries_pb2.ListQueriesResponse:
         """A page, in the order of registration."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
         labels = tag_of("", request.labels).labels
@@ -193,14 +194,14 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def Unregister(
-        self, request: queries_pb2.UnregisterRequest, context: Context
+        self, request: queries_pb2.UnregisterRequest, caller: Caller
     ) -> queries_pb2.UnregisterResponse:
         """Unregister a query, and wait until no call sees it any more."""
         backend = self._backend
         try:
             with backend.ids.naming(request.query_id):
                 query_id = backend.ids.read_query(request.query_id)
-                acknowledgement, _ = await backend.change(Unregister(query_id, backend.tenant(context)))
+                acknowledgement, _ = await backend.change(Unregister(query_id, backend.tenant(caller)))
         except NotFound:
             if not request.allow_missing:
                 raise
@@ -208,7 +209,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         return queries_pb2.UnregisterResponse(sequence=acknowledgement.sequence)
 
     async def UnregisterMany(
-        self, request: queries_pb2.UnregisterManyRequest, context: Context
+        self, request: queries_pb2.UnregisterManyRequest, caller: Caller
     ) -> queries_pb2.UnregisterManyResponse:
         """Unregister some queries, and wait until no call sees any of them any more."""
         backend, ids, texts = self._backend, None, request.query_ids
@@ -219,7 +220,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
             tag_of("", request.labels).labels,
             request.key_prefix,
             request.request_id,
-            backend.tenant(context),
+            backend.tenant(caller),
             request.dry_run,
         )
         try:
@@ -231,9 +232,9 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
             sequence=acknowledgement.sequence, count=acknowledgement.count, duplicate=acknowledgement.duplicate
         )
 
-    async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
+    async def Explain(self, request: queries_pb2.ExplainRequest, caller: Caller) -> queries_pb2.ExplainResponse:
         """Explain how the query is kept."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         await backend.reflecting(request.min_sequence)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
         now = backend.now()
@@ -252,9 +253,9 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         with backend.ids.naming(name):
             return await backend.host.evaluate(read, tenant=tenant)
 
-    async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
+    async def Matches(self, request: queries_pb2.MatchesRequest, caller: Caller) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         size, labels = page_size(request.page_size, _MATCHES, _MAX_MATCHES), dict(request.labels)
         state = read_page_token("matches", request.page_token, after=int)
         await backend.reflecting(request.min_sequence)
@@ -280,7 +281,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QuerySer
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def WaitForSequence(
-        self, request: queries_pb2.WaitForSequenceRequest, context: Context
+        self, request: queries_pb2.WaitForSequenceRequest, caller: Caller
     ) -> queries_pb2.WaitForSequenceResponse:
         """Wait until reads show an acknowledged event."""
         if request.sequence < 0:

@@ -11,7 +11,8 @@ from psoup.expressions.supplied import Supplied
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.host.pins import Pins
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
+from psoup_service.wire.calls import Caller
 from psoup_service.wire.convert import timestamp
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
@@ -55,7 +56,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         self._limits = backend.limits.to_proto()
 
     async def GetServerInfo(
-        self, request: server_pb2.GetServerInfoRequest, context: Context
+        self, request: server_pb2.GetServerInfoRequest, caller: Caller
     ) -> server_pb2.GetServerInfoResponse:
         """Counters, on the loop unless there are many chunks to add up; the bill on a reader thread."""
         backend = self._backend

@@ -22,8 +22,9 @@ from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
-from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
 from psoup_service.wire.staged import BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
 
 _NAME_BYTES = 256
@@ -38,10 +39,10 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
 
     async def BeginStage(
-        self, request: staging_pb2.BeginStageRequest, context: Context
+        self, request: staging_pb2.BeginStageRequest, caller: Caller
     ) -> staging_pb2.BeginStageResponse:
         """Open a stage, unless its batch was taken before."""
-        tenant, since = self._backend.tenant(context), request.since
+        tenant, since = self._backend.tenant(caller), request.since
         batch = BatchKey(tenant, request.stream, request.producer, request.epoch, request.number, since)
         earlier = await self._recall(batch)
         if earlier.duplicate:
@@ -50,22 +51,22 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         idle = duration_pb2.Duration(seconds=int(self._stages.idle))
         return staging_pb2.BeginStageResponse(stage=self._stages.open(batch, view.stream_id).token, idle=idle)
 
-    async def AddPart(self, request: staging_pb2.AddPartRequest, context: Context) -> staging_pb2.AddPartResponse:
+    async def AddPart(self, request: staging_pb2.AddPartRequest, caller: Caller) -> staging_pb2.AddPartResponse:
         """Check a part and keep it."""
         if not 0 < len(request.part.encode("utf-8")) <= _NAME_BYTES:
             raise InvalidInput(f"the part's name must have 1 to {_NAME_BYTES} bytes; name it", field="part")
-        stage = self._stages.find(request.stage, self._backend.tenant(context))
+        stage = self._stages.find(request.stage, self._backend.tenant(caller))
         self._stages.check_open(stage, request.part)
         spec = self._spec(stage)
-        part = await self._decoded(spec, request, context)
+        part = await self._decoded(spec, request, caller)
         self._stages.put(stage, request.part, part)
         return staging_pb2.AddPartResponse(rows=part.table.num_rows, staged_rows=stage.rows)
 
     async def CommitStage(
-        self, request: staging_pb2.CommitStageRequest, context: Context
+        self, request: staging_pb2.CommitStageRequest, caller: Caller
     ) -> staging_pb2.CommitStageResponse:
         """Push the parts as one batch."""
-        tenant = self._backend.tenant(context)
+        tenant = self._backend.tenant(caller)
         try:
             stage = self._stages.find(request.stage, tenant)
         except NotFound:  # perhaps it was committed, and the reply was lost
@@ -78,7 +79,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         batch, schema, parts = stage.batch, arrow_schema(self._spec(stage).schema), stage.chosen(request.parts)
         stage.committing = True
         try:
-            table = await self._backend.decoding.run(context.peer, stage.nbytes, lambda: one_table(parts, schema))
+            table = await self._backend.decoding.run(caller.peer, stage.nbytes, lambda: one_table(parts, schema))
             numbers = (batch.producer, batch.epoch, batch.number)
             command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since)
             acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
@@ -90,10 +91,10 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         return staging_pb2.CommitStageResponse(outcome=_outcome(acknowledgement))
 
     async def AbortStage(
-        self, request: staging_pb2.AbortStageRequest, context: Context
+        self, request: staging_pb2.AbortStageRequest, caller: Caller
     ) -> staging_pb2.AbortStageResponse:
         """Forget the parts."""
-        tenant = self._backend.tenant(context)
+        tenant = self._backend.tenant(caller)
         try:
             stage = self._stages.find(request.stage, tenant)
         except NotFound:
@@ -125,7 +126,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             )
         return view.spec
 
-    async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, context: Context) -> StagedPart:
+    async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, caller: Caller) -> StagedPart:
         """The part in the stream's columns and types, checked; errors name it."""
         decoding = self._backend.decoding
         payload = request.arrow_ipc  # each look at the field copies it
@@ -137,8 +138,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             return StagedPart.of(table, len(payload))
 
         try:
-            decoded = await decoding.batch(spec, payload, context.peer)
-            return await decoding.finish(decoded, context.peer, read)
+            decoded = await decoding.batch(spec, payload, caller.peer)
+            return await decoding.finish(decoded, caller.peer, read)
         except PSoupError as problem:
             problem.message = f"part {request.part!r}: {problem.message}"
             problem.facts = {"part": request.part, **problem.facts}

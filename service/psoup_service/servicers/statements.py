@@ -31,11 +31,12 @@ from psoup.sql.guards import MAX_BYTES
 from psoup.sql.templates.ladder import Values
 from psoup.sql.templates.values import columns_of_table
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import Question, in_pieces, instant, most_bytes, other_window
 from psoup_service.servicers.queries import check_one
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.wire import answers
+from psoup_service.wire.calls import Caller
 
 T = TypeVar("T")
 
@@ -88,10 +89,10 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._streams = streams
         self._questions = Questions()
 
-    async def Ask(self, request: statements_pb2.AskRequest, context: Context) -> statements_pb2.AskResponse:
+    async def Ask(self, request: statements_pb2.AskRequest, caller: Caller) -> statements_pb2.AskResponse:
         """The answer in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
-        asked = await self._asked(request, context)
+        asked = await self._asked(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> statements_pb2.AskResponse:
             return answers.whole(asked.answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
@@ -101,48 +102,48 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return response
 
     async def AskStream(
-        self, request: statements_pb2.AskStreamRequest, context: Context
+        self, request: statements_pb2.AskStreamRequest, caller: Caller
     ) -> AsyncIterator[statements_pb2.AskStreamResponse]:
         """The answer in pieces."""
-        asked = await self._asked(request, context)
+        asked = await self._asked(request, caller)
         pieces = in_pieces(self._backend, asked.tenant, asked.answer, statements_pb2.AskStreamResponse)
         async with aclosing(pieces):
             async for message in pieces:
                 yield message
 
-    async def Execute(self, request: statements_pb2.ExecuteRequest, context: Context) -> statements_pb2.ExecuteResponse:
+    async def Execute(self, request: statements_pb2.ExecuteRequest, caller: Caller) -> statements_pb2.ExecuteResponse:
         """Execute a statement by its first word; a statement of another kind is refused as a wrong SELECT."""
         sql, response = request.statement, statements_pb2.ExecuteResponse()
-        match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), context):
+        match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), caller):
             case "CREATE":
                 create = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=request.allow_existing)
-                response.created.CopyFrom(await self._streams.CreateStream(create, context))
+                response.created.CopyFrom(await self._streams.CreateStream(create, caller))
             case "ALTER":
                 alter = streams_pb2.AlterStreamRequest(statement=sql)
-                response.altered.CopyFrom(await self._streams.AlterStream(alter, context))
+                response.altered.CopyFrom(await self._streams.AlterStream(alter, caller))
             case "DROP":
-                asked = await self._read(sql, lambda _: drop_stream(sql), context)
+                asked = await self._read(sql, lambda _: drop_stream(sql), caller)
                 lenient = asked.lenient or request.allow_missing
                 drop = streams_pb2.DropStreamRequest(name=asked.stream, allow_missing=lenient, cascade=asked.cascade)
-                response.dropped.CopyFrom(await self._streams.DropStream(drop, context))
+                response.dropped.CopyFrom(await self._streams.DropStream(drop, caller))
             case _:
                 question = statements_pb2.AskRequest(
                     statement=sql, min_sequence=request.min_sequence, max_bytes=request.max_bytes
                 )
-                response.answer.CopyFrom(await self.Ask(question, context))
+                response.answer.CopyFrom(await self.Ask(question, caller))
         return response
 
-    async def _asked(self, request: Question, context: Context) -> _Asked:
+    async def _asked(self, request: Question, caller: Caller) -> _Asked:
         """Read a request and bind its statement; waits for `min_sequence`."""
         backend = self._backend
-        window, tenant = other_window(request), backend.tenant(context)
-        values = await self._values(request, context) if request.parameters else None
+        window, tenant = other_window(request), backend.tenant(caller)
+        values = await self._values(request, caller) if request.parameters else None
         as_of = await instant(backend, request)
         asked = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
         size = len(asked.sql) + len(request.parameters)
-        return replace(asked, query=await self._bound(asked, size, context))
+        return replace(asked, query=await self._bound(asked, size, caller))
 
-    async def _bound(self, asked: _Asked, size: int, context: Context) -> StandingQuery:
+    async def _bound(self, asked: _Asked, size: int, caller: Caller) -> StandingQuery:
         """Bind the statement: from memory, if it is short and known, else on the binder's thread."""
         backend, questions, form = self._backend, self._questions, ""
         sql, tenant, values = asked.sql, asked.tenant, asked.values
@@ -155,20 +156,20 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         def bind(snapshot: Snapshot) -> BoundQuestion:
             return bind_question(snapshot, sql, tenant=tenant, values=values, form=form)
 
-        bound = await backend.host.bound(bind, context.peer())
+        bound = await backend.host.bound(bind, caller.peer())
         if size <= _SHORT:
             questions.learn(bound)
         return bound.query
 
-    async def _read(self, sql: str, read: Callable[[Snapshot], T], context: Context) -> T:
+    async def _read(self, sql: str, read: Callable[[Snapshot], T], caller: Caller) -> T:
         """Call `read` here, or on the binder's thread if the text is long."""
         host = self._backend.host
-        return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, context.peer())
+        return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, caller.peer())
 
-    async def _values(self, request: Question, context: Context) -> Values:
+    async def _values(self, request: Question, caller: Caller) -> Values:
         """The row of values of a request."""
         decoding, parameters = self._backend.decoding, request.parameters
-        decoded = await decoding.parameters(parameters, len(request.statement), context.peer, check_one)
+        decoded = await decoding.parameters(parameters, len(request.statement), caller.peer, check_one)
         try:
             table = pa.table(decoded.table)
             names = tuple(table.column_names) if request.by_name else ()

@@ -10,8 +10,9 @@ from psoup.published.snapshot import Snapshot
 from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service.ids import page_size, page_token, read_page_token
-from psoup_service.servicers.backend import Backend, Context, fitting
+from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
 
 _PAGE, _MAX_PAGE = 100, 1_000
 
@@ -23,10 +24,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         self._backend = backend
 
     async def CreateStream(
-        self, request: streams_pb2.CreateStreamRequest, context: Context
+        self, request: streams_pb2.CreateStreamRequest, caller: Caller
     ) -> streams_pb2.CreateStreamResponse:
         """Create a stream, and wait until it is visible."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         try:
             acknowledgement, snapshot = await backend.change(CreateStream(request.statement, tenant))
         except AlreadyExists as problem:
@@ -44,10 +45,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         return streams_pb2.CreateStreamResponse(stream=stream, sequence=acknowledgement.sequence)
 
     async def AlterStream(
-        self, request: streams_pb2.AlterStreamRequest, context: Context
+        self, request: streams_pb2.AlterStreamRequest, caller: Caller
     ) -> streams_pb2.AlterStreamResponse:
         """Add columns, and wait until they are visible."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         acknowledgement, snapshot = await backend.change(AlterStream(request.statement, tenant))
         assert isinstance(acknowledgement, StreamAcknowledgement)
         name = (
@@ -59,10 +60,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         )
 
     async def ListStreams(
-        self, request: streams_pb2.ListStreamsRequest, context: Context
+        self, request: streams_pb2.ListStreamsRequest, caller: Caller
     ) -> streams_pb2.ListStreamsResponse:
         """A page, in the order of names."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("streams", request.page_token, after=str)
         after = state["after"] if state else ""
@@ -80,18 +81,18 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
 
         return await backend.host.read(read)
 
-    async def GetStream(self, request: streams_pb2.GetStreamRequest, context: Context) -> streams_pb2.GetStreamResponse:
+    async def GetStream(self, request: streams_pb2.GetStreamRequest, caller: Caller) -> streams_pb2.GetStreamResponse:
         """One stream."""
         backend = self._backend
         snapshot = await backend.reflecting(request.min_sequence)
-        stream = await self._described(snapshot, request.name, backend.tenant(context))
+        stream = await self._described(snapshot, request.name, backend.tenant(caller))
         return streams_pb2.GetStreamResponse(stream=stream, sequence=snapshot.sequence)
 
     async def DropStream(
-        self, request: streams_pb2.DropStreamRequest, context: Context
+        self, request: streams_pb2.DropStreamRequest, caller: Caller
     ) -> streams_pb2.DropStreamResponse:
         """Drop a stream, and wait until no call sees it any more."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         try:
             stream_id = backend.ids.read_stream(request.stream_id) if request.stream_id else None
             expected = request.expected_queries if request.HasField("expected_queries") else None

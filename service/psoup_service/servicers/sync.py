@@ -16,14 +16,14 @@ from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2, sync_pb2_grpc
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import MANY_S, most_bytes
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.outcomes import check_wants, outcome_of
 from psoup_service.sync.tokens import Tokens
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
-from psoup_service.wire.calls import ender
+from psoup_service.wire.calls import Caller, ender
 
 _WATCH_BYTES = 64 * 1024
 _PROGRESS_S, _MOST_PROGRESS_S = 15, 300
@@ -47,12 +47,12 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         """End the calls of clients that watch: they go on when the service is back."""
         self._rounds.drain()
 
-    async def Sync(self, request: sync_pb2.SyncRequest, context: Context) -> sync_pb2.SyncResponse:
+    async def Sync(self, request: sync_pb2.SyncRequest, caller: Caller) -> sync_pb2.SyncResponse:
         """What has changed."""
         check_wants(request.wants)
         most = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
-        tenant, now = self._backend.tenant(context), self._backend.now()
+        tenant, now = self._backend.tenant(caller), self._backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
             copies = Copies(snapshot, self._tokens, self._backend.ids, tenant, now, budget, request.encoding)
@@ -61,7 +61,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         response = await self._backend.host.evaluate(read, tenant=tenant)
         return response
 
-    async def Watch(self, request: sync_pb2.WatchRequest, context: Context) -> AsyncIterator[sync_pb2.WatchResponse]:
+    async def Watch(self, request: sync_pb2.WatchRequest, caller: Caller) -> AsyncIterator[sync_pb2.WatchResponse]:
         """What has changed, and then each change."""
         check_wants(request.wants)
         progress = request.progress_seconds or _PROGRESS_S
@@ -69,7 +69,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
             raise InvalidInput(
                 f"progress_seconds is {progress}; it must be from 1 to {_MOST_PROGRESS_S}", field="progress_seconds"
             )
-        limits, tenant = self._backend.limits, self._backend.tenant(context)
+        limits, tenant = self._backend.limits, self._backend.tenant(caller)
         most = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
         async with asyncio.timeout(limits.default_deadline_s):
             await self._backend.reflecting(request.min_sequence)

@@ -30,11 +30,11 @@ from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.ids import Ids
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import instant, other_window
 from psoup_service.wire import convert
 from psoup_service.wire.answers import END_MARK
-from psoup_service.wire.calls import ender
+from psoup_service.wire.calls import Caller, ender
 
 MOST_QUERIES = 1 << 20
 """Queries of a call."""
@@ -138,10 +138,10 @@ class TableCalls:
         self._backend = backend
 
     async def InvokeTable(
-        self, request: queries_pb2.InvokeTableRequest, context: Context
+        self, request: queries_pb2.InvokeTableRequest, caller: Caller
     ) -> AsyncIterator[queries_pb2.InvokeTableResponse]:
         """The answers of many queries."""
-        backend, tenant = self._backend, self._backend.tenant(context)
+        backend, tenant = self._backend, self._backend.tenant(caller)
         wanted = _Wanted(request, _checked(request), tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
         now, budget, pin = backend.now(), backend.host.budget(), None

@@ -1,12 +1,10 @@
-"""The frame of every call: sizes, numbers, deadlines, ages, errors, metrics. Servicers know nothing of it.
+"""The course of every call, whatever carries it: its place, its end, its error, what is measured of it.
 
-    metadata ─> place among the calls ─> what it names ─> body, in time ─> parse ─> deadline or age ─> servicer ─> reply
-                        '───────────────────┴──────────────────┴──────── PSoupError ────────┴──────────────'──> status
+    begin ─> place among the calls ─> the work ─> end: a reply, an error of the tree, or the deadline
+                    └──────── PSoupError ──┴── CancelledError of `ender`, defects ──┘
 
-`Calls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server is
-made. To gRPC every method streams its requests, so that a body is read when the service wants it (`receiving`) and not
-before: on the wire that is the same, and a call with one reply costs no more. A call always ends with a documented
-status: INTERNAL only for a defect, which is logged.
+A call always ends with a documented error: INTERNAL only for a defect, which is logged. How requests are read, and how
+replies and errors are written, is of what carries calls (`psoup_service.wire.grpc_calls`).
 """
 
 from __future__ import annotations
@@ -14,282 +12,81 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol
 
-import grpc
-from google.protobuf.message import DecodeError
-
-from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
 from psoup_service.host.frames import let_go
 from psoup_service.metrics import Metrics
-from psoup_service.wire import fields
-from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.limits import Limits
-from psoup_service.wire.receiving import SMALL_BYTES, Charge, Deadlines, Receiving, named
-from psoup_service.wire.status import abort, code_of
+from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
 from psoup_service.wire.under_way import CallsUnderWay
 
-Context: TypeAlias = grpc.aio.ServicerContext
 _log = logging.getLogger(__name__)
-
-INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Match"})
-"""Methods whose requests may have the ingest size."""
-
-WATCHING_METHODS = frozenset({"Watch"})
-"""Methods whose calls last as long as their clients: they have a limit of their own."""
-
-_COPIED_BYTES = 1024 * 1024
-"""Most bytes of a request of few fields that is parsed on the loop: to parse is to copy. Where memory is touched for
-the first time a megabyte takes up to 1.5 ms; gRPC has copied the message there already."""
-
-_GONE = (grpc.aio.InternalError,)
-"""The error of gRPC when it should send to a client that has cancelled: the end of the call, not a defect."""
 
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A stand-in for a request that was refused before it was parsed."""
+class Caller(Protocol):
+    """The side of a call that asks: what a servicer may know of it."""
 
-    error: PSoupError
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A method: its name, whether it carries tuples or watches, and how its requests are read."""
-
-    name: str
-    ingest: bool
-    watching: bool
-    limit: int
-    parse: Callable[[bytes], Any]
+    def peer(self) -> str:
+        """The connection, as a name: what one has begun is not counted against another."""
+        ...
 
 
-class _Registrar:
-    """A stand-in for a server in the generated `add_…Servicer_to_server` functions."""
+class Ended(NamedTuple):
+    """How a call ended: with a reply, with an error, or "late", past its deadline."""
 
-    def __init__(self) -> None:
-        self.services: dict[str, dict[str, Any]] = {}
-
-    def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Do nothing: the next method gets the same handlers, by name."""
-
-    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
-        """Keep the handlers of one service."""
-        self.services[service] = handlers
+    reply: Any = None
+    error: PSoupError | Literal["late"] | None = None
 
 
 class Calls:
-    """Wraps servicers. `under_way`: the calls, counted."""
+    """Runs calls. `under_way`: they are counted. One event loop."""
 
-    def __init__(
-        self, limits: Limits, metrics: Metrics, decoders: Decoders, check_stream: Callable[[str], object]
-    ) -> None:
-        """`check_stream` raises the error for a call that names this stream to push to it."""
-        self._limits = limits
-        self._decoders = decoders
-        self._check_stream = check_stream
-        self._receiving = Receiving(limits)
+    def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._deadlines = Deadlines()
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
-        self._draining = False
 
-    def drain(self) -> None:
-        """End the streams that wait for their client's next message: earlier messages are finished."""
-        self._draining = True
-        self._receiving.drain(_draining())
-
-    @property
-    def receiving(self) -> int:
-        """Bytes that are charged for requests on their way in, and for long ones until they are handled."""
-        return self._receiving.bytes
-
-    def add(self, register: Callable[[Any, Any], None], servicer: Any, server: grpc.aio.Server) -> list[str]:
-        """Register `servicer` with its methods wrapped; returns the full names of its services."""
-        registrar = _Registrar()
-        register(servicer, registrar)
-        for service, handlers in registrar.services.items():
-            wrapped = {method: self._wrap(service, method, handler) for method, handler in handlers.items()}
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, wrapped),))
-        return list(registrar.services)
-
-    def _wrap(self, service: str, method: str, handler: Any) -> Any:
-        ingest = method in INGEST_METHODS
-        limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
-        name = f"{service.rpartition('.')[2]}/{method}"
-        way = _Way(name, ingest, method in WATCHING_METHODS, limit, parser(handler.request_deserializer, limit))
-        serialize = handler.response_serializer
-        if handler.stream_unary is not None:
-            raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
-        if handler.unary_unary is not None:
-            return grpc.stream_unary_rpc_method_handler(self._unary(way, handler.unary_unary), None, serialize)
-        if handler.unary_stream is not None:
-            return grpc.stream_stream_rpc_method_handler(self._downstream(way, handler.unary_stream), None, serialize)
-        return grpc.stream_stream_rpc_method_handler(self._duplex(way, handler.stream_stream), None, serialize)
-
-    def _unary(self, way: _Way, behaviour: Callable[[Any, Context], Awaitable[Any]]) -> Any:
-        async def call(_: AsyncIterator[Any], context: Context) -> Any:
-            async def serve() -> Any:
-                left = context.time_remaining()
-                longest = self._limits.longest_deadline_s
-                with self._deadlines.within(self._limits.default_deadline_s if left is None else min(left, longest)):
-                    charge = self._receiving.charge()
-                    try:
-                        return await behaviour(await self._one(way, context, charge), context)
-                    finally:
-                        charge.give_back()
-
-            return await self._run(way, context, serve, timed=True)
-
-        return call
-
-    def _downstream(self, way: _Way, behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
-        async def call(_: AsyncIterator[Any], context: Context) -> None:
-            async def serve() -> None:
-                charge = self._receiving.charge()
-                try:
-                    request = await self._one(way, context, charge)
-                finally:
-                    charge.give_back()
-                await self._write_all(behaviour(request, context), context)
-
-            await self._run(way, context, serve, timed=False)
-
-        return call
-
-    def _duplex(self, way: _Way, behaviour: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]) -> Any:
-        async def call(_: AsyncIterator[Any], context: Context) -> None:
-            async def serve() -> None:
-                self._named(way, context)
-                await self._write_all(behaviour(self._read_all(way, context), context), context)
-
-            await self._run(way, context, serve, timed=False)
-
-        return call
-
-    async def _one(self, way: _Way, context: Context, charge: Charge) -> Any:
-        """The request of a call that has one."""
-        size = self._named(way, context)
-        try:
-            raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
-        except _GONE:
-            raise asyncio.CancelledError from None
-        return await self._parsed(way, context, raw)
-
-    def _named(self, way: _Way, context: Context) -> int | None:
-        """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""
-        if not way.ingest:
-            return None
-        stream, size = named(context.invocation_metadata() or ())
-        if size is not None and size > way.limit:
-            raise _too_long(size, way.limit)
-        if stream is not None:
-            self._check_stream(stream)
-        return size
-
-    async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
-        """The message; it is parsed on a thread if it has many fields or takes long to copy."""
-        size = len(raw)
-        if size <= SMALL_BYTES or (
-            way.ingest and size <= _COPIED_BYTES and fields.count(raw, fields.FEW) <= fields.FEW
-        ):
-            request = way.parse(raw)
-        else:
-            request = await self._decoders.run(context.peer(), size, lambda: _parse_long(way.parse, raw))
-        if isinstance(request, Unreadable):
-            raise request.error
-        return request
-
-    async def _run(self, way: _Way, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
-        """Run a call from its beginning to its status."""
-        name, started = way.name, time.perf_counter()
-        code = "OK"
+    async def run(
+        self, name: str, caller: Caller, serve: Callable[[], Awaitable[Any]], *, timed: bool, watching: bool = False
+    ) -> Ended:
+        """Run a call from its beginning to its end. `timed`: how long it takes is measured; `watching`: it lasts as
+        long as its client, and has another limit. Raises CancelledError if its client has left.
+        """
+        started, code, ended = time.perf_counter(), OK, Ended()
         if supplied.are_there():
-            supplied.caller.set(context.peer())
-        self.under_way.enter(way.watching)
+            supplied.caller.set(caller.peer())
+        self.under_way.enter(watching)
         try:
-            self.under_way.check(way.watching)
-            return await serve()
+            self.under_way.check(watching)
+            ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)
-            code = code_of(error).name
+            code, ended = code_of(error).name, Ended(error=error)
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
             let_go(problem)
         except TimeoutError:
-            error = None
-            code = grpc.StatusCode.DEADLINE_EXCEEDED.name
+            code, ended = DEADLINE, Ended(error="late")
         except (asyncio.CancelledError, GeneratorExit) as ending:
-            error = _cause(ending)
-            code = grpc.StatusCode.CANCELLED.name if error is None else code_of(error).name
-            if error is None:
+            cause = _cause(ending)
+            code, ended = GONE if cause is None else code_of(cause).name, Ended(error=cause)
+            if cause is None:
                 raise
         except Exception as defect:
             error = Internal(f"{name} failed by a defect of the service ({type(defect).__name__})")
-            code = grpc.StatusCode.INTERNAL.name
+            code, ended = code_of(error).name, Ended(error=error)
             _log.exception("a defect ended a call", extra={"call": name})
             let_go(defect)
         finally:
-            self.under_way.leave(way.watching)
+            self.under_way.leave(watching)
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
-        # The call is over, but its status may have to wait behind a message that the client does not read.
-        try:
-            if error is None:
-                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{name} did not end within its deadline")
-            else:
-                await abort(context, error)
-        except _GONE:
-            raise asyncio.CancelledError from None
-
-    async def _write_all(self, messages: AsyncIterator[Any], context: Context) -> None:
-        """Send the servicer's messages, for at most the age of a stream; a client that stalls is cut off sooner."""
-        try:
-            async with asyncio.timeout(self._limits.stream_age_s) as age:
-                async for message in messages:
-                    await self._moving(context.write(message))
-        except TimeoutError:
-            if not age.expired():
-                raise
-            raise _cut("STREAM_AGE", f"the stream is {self._limits.stream_age_s:g} s old") from None
-        finally:
-            await messages.aclose()  # type: ignore[attr-defined]
-
-    async def _read_all(self, way: _Way, context: Context) -> AsyncIterator[Any]:
-        """The client's messages, to the end of its side."""
-        charge = self._receiving.charge()
-        try:
-            while True:
-                if self._draining:
-                    raise _draining()
-                try:
-                    raw = await charge.next(context, way.limit, self._limits.stream_idle_s)
-                except _GONE:
-                    raise asyncio.CancelledError from None
-                if raw is None:
-                    return
-                yield await self._parsed(way, context, raw)
-        finally:
-            charge.give_back()
-
-    async def _moving(self, step: Awaitable[Any]) -> Any:
-        """Wait for one message to go, up to the idle time."""
-        idle = self._deadlines.within(self._limits.stream_idle_s)
-        try:
-            with idle:
-                return await step
-        except _GONE:
-            raise asyncio.CancelledError from None
-        except TimeoutError:
-            if not idle.expired:
-                raise
-            raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
+        return ended
 
 
 def ender() -> Callable[[PSoupError], None]:
@@ -315,55 +112,8 @@ def _cause(ending: BaseException) -> PSoupError | None:
     return cause
 
 
-def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
-    """A deserializer that cannot fail: gRPC would report a failure as INTERNAL."""
-
-    def deserialize(raw: bytes) -> Any:
-        if len(raw) > limit:
-            return Unreadable(_too_long(len(raw), limit))
-        try:
-            return parse(raw)
-        except DecodeError:
-            return Unreadable(
-                InvalidInput(
-                    "the request is not a message of this call's type; compare the .proto", reason="NOT_PROTOBUF"
-                )
-            )
-
-    return deserialize
-
-
-def _parse_long(parse: Callable[[bytes], Any], raw: bytes) -> Any:
-    if fields.count(raw, fields.MOST) > fields.MOST:
-        return Unreadable(
-            InvalidInput(
-                f"the request is not a message of this call's type, or has more than {fields.MOST:,} fields; send"
-                " parts",
-                reason="NOT_PROTOBUF",
-            )
-        )
-    return parse(raw)
-
-
-def _too_long(size: int, limit: int) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"the request has {size:,} bytes; {limit:,} is the most for this call",
-        reason="MESSAGE_TOO_LARGE",
-        bytes=size,
-        limit=limit,
-    )
-
-
 def _not_now(error: PSoupError) -> PSoupError:
     """The error as the client sees it: a host that is starting or draining is a reason to try again."""
     if isinstance(error, FailedPrecondition) and error.reason in _NOT_NOW:
         return Unavailable(error.message, reason=error.reason, **error.facts)
     return error
-
-
-def _cut(reason: str, why: str) -> Unavailable:
-    return Unavailable(f"{why}, so it is ended; open a new one and go on", reason=reason)
-
-
-def _draining() -> Unavailable:
-    return Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")

@@ -42,6 +42,7 @@ CODES: dict[type[errors.PSoupError], grpc.StatusCode] = {
 OWN_CODES = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 """Codes that a call can end with and that no error of the tree has: they are about the call, not about its content."""
 
+OK, DEADLINE, GONE = (grpc.StatusCode[name].name for name in ("OK", "DEADLINE_EXCEEDED", "CANCELLED"))
 _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 1_000
 _FACT_CHARS = 200
