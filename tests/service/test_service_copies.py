@@ -137,7 +137,7 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (changes, "digest_of_window", one_window_for_all, at_random(0)),
     (since, "within", one_more, played(clock_put_right, seed=1)),
     (since, "without", history_ignored, played(history_twice)),
-    (since._Search, "end_of", limit_before_history, played(history_twice)),
+    (since.Search, "end_of", limit_before_history, played(history_twice)),
     (changes, "_differences", nothing_leaves, at_random(0)),
     (copies, "_changed", kept_at_a_reset, at_random(0)),
     (since, "_cut", a_cut_that_goes_too_far, at_random(0)),
