@@ -24,6 +24,7 @@ from psoup.joins.builds import Buckets, all_rows, hashed
 from psoup.joins.keys import Edge
 from psoup.joins.room import Room
 from psoup.joins.thinned import differ, thinned
+from psoup.kernels.banded import probe_banded
 from psoup.kernels.confirmed import keep_near, keep_texts
 from psoup.kernels.joined import probe_buckets, probe_ranges
 
@@ -117,8 +118,8 @@ def pairs_by_key(
 ) -> Iterator[list[Array]] | None:
     """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow; `text`: of the factors.
 
-    None if a band among the tests is better searched for, as many rows have one key. Raises ResourceExhausted, and what
-    ends the read.
+    Where many rows have one key, they are searched by a band among the tests whose right side ascends; None if no band
+    is like that. Raises ResourceExhausted, and what ends the read.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
@@ -129,9 +130,18 @@ def pairs_by_key(
         if not len(rows):
             return iter(())
     build = Buckets(right.keys, rows, room, (right.least, right.greatest))
-    probe = partial(probe_buckets, left.keys, _EVERY if left.rows is None else driving, *build.places)
+    asked = _EVERY if left.rows is None else driving
     if build.full and any(test.band is not EQUAL for test in tests):
-        return None
+        near = next(
+            (test for test in tests if test.band is not EQUAL and ascends(replace(test.right, rows=rows))), None
+        )
+        if near is None:
+            return None
+        room.hold(8 * len(rows), "the bands beside its keys")
+        beside = near.left.keys, near.right.keys.take(build.rows), *near.band.bounds
+        search = partial(probe_banded, left.keys, asked, *build.places, *beside)
+        return _pieces(search, len(driving), text, room, limits, [test for test in tests if test is not near])
+    probe = partial(probe_buckets, left.keys, asked, *build.places)
     return _pieces(probe, len(driving), text, room, limits, tests)
 
 

@@ -20,6 +20,7 @@ from psoup.joins.policies import Fixed, Greedy, Learned, Lottery, Policy
 from psoup.joins.room import Room
 from psoup.joins.steps import Step
 from psoup.joins.thinned import thinned
+from psoup.kernels.banded import probe_banded
 from psoup.kernels.joined import probe_buckets, probe_ranges
 from psoup.kernels.pairs import emit_pairs
 from psoup.model import BIGINT
@@ -76,7 +77,7 @@ def test_pairs_are_read_and_written_within_their_arrays(room: int) -> None:
     assert found == [(0, 0), (0, 1), (1, 2)]
 
 
-@pytest.mark.parametrize("way", ["all", "equal", "near"])
+@pytest.mark.parametrize("way", ["all", "equal", "near", "banded"])
 def test_kernels_write_nothing_behind_their_room(way: str) -> None:
     """What lies behind would be another's: here it is looked at, for every room and as many partners as rows have."""
     keys = np.repeat(np.arange(12), np.arange(12)) * (1 if way == "all" else 2**40)
@@ -84,7 +85,11 @@ def test_kernels_write_nothing_behind_their_room(way: str) -> None:
     expected = [pair for pair in expected if keys[pair[0]] == keys[pair[1]]]
     build = Buckets(keys, rows, ROOM)
     assert build.exact == (way == "all")
-    kernel, ask = (probe_ranges, (keys, rows, True, 0, True, 0)) if way == "near" else (probe_buckets, build.places)
+    near = True, 0, True, 0
+    kernel, ask = {
+        "near": (probe_ranges, (keys, rows, *near)),
+        "banded": (probe_banded, (*build.places, keys, keys[build.rows], *near)),
+    }.get(way, (probe_buckets, build.places))
     for room in range(1, 40):
         found, at, inside = list[tuple[int, int]](), 0, 0
         while at < len(keys):

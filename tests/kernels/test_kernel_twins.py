@@ -64,6 +64,7 @@ SCRATCH = {
     "joined.gather_keys": (2, 7),
     "joined.probe_buckets": (11, 12),
     "joined.probe_ranges": (11, 12),
+    "banded.probe_banded": (17, 18),
     "joined.gather_whole": (2,),
     "joined.gather_at": (3,),
     "pairs.emit_pairs": (8, 9),
@@ -137,6 +138,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[7][: returned[0]] if returned[0] < len(arguments[7]) else None
     if name in ("joined.probe_buckets", "joined.probe_ranges"):
         return [own[: returned[2]] for own in arguments[11:]]
+    if name == "banded.probe_banded":
+        return [own[: returned[2]] for own in arguments[17:]]
     if name == "located.locate":
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
     if name == "paired_sets.pairs_of_sets":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from psoup.kernels.gather import NARROW, NUMBER, PARTS, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
 from psoup.kernels.paired import CODE_SHIFT
+from psoup.kernels.plain import banded as plain_banded
 from psoup.kernels.plain import buckets as plain_buckets
 from psoup.kernels.plain import coded as plain_coded
 from psoup.kernels.plain import gather as plain
@@ -62,6 +64,22 @@ def probe_buckets(rng: Rng) -> Arguments:
         at, inside, *_ = plain_joined.probe_buckets(*ask, at, 0, 10, *arrays)
     most = int(rng.choice([1, 30, 10_000]))
     return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def probe_banded(rng: Rng) -> Arguments:
+    """As `probe_buckets`, with bounds as in `probe_ranges`; places of a bucket ascend."""
+    *ask, _, _, most, left, right = probe_buckets(rng)
+    starts, places = ask[5], len(ask[7])
+    ordered = rng.integers(0, 20, places)
+    for begin, end in itertools.pairwise(starts[:-1].tolist()):
+        ordered[begin:end].sort()
+    *_, lower, low, upper, high = probe_ranges(rng)[:8]
+    ask += [rng.integers(0, 20, len(ask[0])), ordered, lower, low // 3, upper, high // 3]
+    at, inside = int(rng.integers(0, len(ask[1]) or len(ask[0]))), 0
+    if rng.random() < 0.5:
+        arrays = np.zeros(2, np.int32), np.zeros(2, np.int32)
+        at, inside, *_ = plain_banded.probe_banded(*ask, at, 0, 10, *arrays)
+    return *ask, at, inside, most, left, right
 
 
 def probe_ranges(rng: Rng) -> Arguments:
@@ -217,6 +235,7 @@ SHOWING = {
     "joined.gather_keys": gather_keys,
     "joined.probe_buckets": probe_buckets,
     "joined.probe_ranges": probe_ranges,
+    "banded.probe_banded": probe_banded,
     "joined.gather_whole": gather_whole,
     "joined.gather_at": gather_at,
 }
