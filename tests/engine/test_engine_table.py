@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -231,3 +233,26 @@ def test_a_plan_of_each_query_takes_a_fixed_number_of_steps(end: str) -> None:
         ids += soup.register_many(select, values)
     few, many = calls(soup, ids[:300], 1), calls(soup, ids, 1)
     assert many < 1.05 * 3 * few, (few, many)
+
+
+@pytest.mark.parametrize(
+    ("shown", "limits", "reason"),
+    [
+        ("median(k) AS m", {"sort_rows": 40}, "SORT_BUDGET"),
+        ("count(DISTINCT k) AS m", {"group_keys": 40}, "GROUP_BUDGET"),
+    ],
+)
+def test_a_query_with_more_values_than_may_be_listed_is_refused_alone(
+    shown: str, limits: dict[str, int], reason: str
+) -> None:
+    soup = LocalPSoup(replace(SMALL, **limits))
+    soup.execute("CREATE STREAM s (a BIGINT, k BIGINT)")
+    ids = soup.register_many(f"SELECT {shown} FROM s WHERE a = ?", pa.table({"a": range(30)}))
+    soup.push("s", pa.table({"a": [*range(20), *[7] * 60], "k": range(80)}))
+    table = soup.invoke_table(ids)
+    rows = table.to_table()
+    assert rows["_query"].to_pylist() == [place for place in range(30) if place != 7]
+    one = 1 if "count" in shown else 3
+    assert rows["m"][3].as_py() == one
+    (failed,) = table.failures()
+    assert (failed.error.reason, failed.places.tolist()) == (reason, [7])
