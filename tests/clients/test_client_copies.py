@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -83,6 +84,20 @@ def test_nothing_new_costs_a_few_bytes(client: Client, stream: str) -> None:
     reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
     assert request.ByteSize() < 5_000 and reply.ByteSize() < 1_500
     assert all(not synced.came and not synced.reset and synced.complete for synced in client.sync(copies))
+
+
+def test_the_body_of_a_reply_is_the_same_however_it_is_compressed(client: Client, stream: str) -> None:
+    query = client.register(f"SELECT * FROM {stream} BEGIN (START)")
+    pushed = client.push(stream, some(500, random.Random(8)))
+    for compression, opened in ((0, bytes), (1, pa.Codec("zstd").decompress), (2, gzip.decompress)):
+        wants = [sync_pb2.Want(query_id=query.id)]
+        request = sync_pb2.SyncRequest(wants=wants, compression=compression, min_sequence=pushed.sequence)
+        reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
+        raw = opened(reply.body, reply.size) if compression == 1 else opened(reply.body)
+        assert (reply.compression, reply.size) == (compression, len(raw))
+        assert bool(compression) == (len(reply.body) < len(raw))
+        (outcome,) = sync_pb2.SyncBody.FromString(bytes(raw)).outcomes
+        assert outcome.change.rows == 500
 
 
 def test_a_small_budget_brings_the_newest_first(client: Client, stream: str) -> None:

@@ -51,6 +51,8 @@ class _CompressionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Compressi
     """Not at all."""
     COMPRESSION_ZSTD: _Compression.ValueType  # 1
     """Zstandard: `body` is one frame."""
+    COMPRESSION_GZIP: _Compression.ValueType  # 2
+    """gzip, which browsers read without a library: `body` is one member. As small, and takes longer to make."""
 
 class Compression(_Compression, metaclass=_CompressionEnumTypeWrapper):
     """How bytes are compressed."""
@@ -59,6 +61,8 @@ COMPRESSION_UNSPECIFIED: Compression.ValueType  # 0
 """Not at all."""
 COMPRESSION_ZSTD: Compression.ValueType  # 1
 """Zstandard: `body` is one frame."""
+COMPRESSION_GZIP: Compression.ValueType  # 2
+"""gzip, which browsers read without a library: `body` is one member. As small, and takes longer to make."""
 Global___Compression: _TypeAlias = Compression  # noqa: Y015
 
 class _Reset:

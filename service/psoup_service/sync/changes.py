@@ -51,7 +51,10 @@ _BEHIND = 65_536
 _BEHIND_JOINED = 4_096
 """The same of a join, where whether a row leaves is told by joining what has left."""
 
-_CODEC = pa.Codec("zstd")
+_CODECS = {
+    sync_pb2.COMPRESSION_ZSTD: pa.Codec("zstd"),
+    sync_pb2.COMPRESSION_GZIP: pa.Codec("gzip", compression_level=6),
+}
 _WORTH = 512
 """Bytes from which on compression is tried."""
 
@@ -331,10 +334,10 @@ def packed(
     streams, sequence = copies.streams.values(), copies.snapshot.sequence
     body = sync_pb2.SyncBody(outcomes=outcomes, sequence=sequence, streams=streams, places=places, clock=copies.now)
     raw = body.SerializeToString()
-    if compression == sync_pb2.COMPRESSION_ZSTD and len(raw) > _WORTH:
-        small = _CODEC.compress(raw, asbytes=True)
+    if compression in _CODECS and len(raw) > _WORTH:
+        small = _CODECS[compression].compress(raw, asbytes=True)
         if len(small) < len(raw):
-            return sync_pb2.SyncResponse(body=small, compression=sync_pb2.COMPRESSION_ZSTD, size=len(raw))
+            return sync_pb2.SyncResponse(body=small, compression=compression, size=len(raw))
     return sync_pb2.SyncResponse(body=raw, size=len(raw))
 
 
