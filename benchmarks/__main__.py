@@ -54,6 +54,7 @@ from benchmarks import (
     spark_stand,
     sync,
     sync_joins,
+    sync_many,
     tables,
     tags,
     text,
@@ -83,6 +84,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "aggregate.rank": tables.rank_rows,
     "sync": sync.rows,
     "sync.join": sync_joins.rows,
+    "sync.many": sync_many.rows,
     "watch": watch.rows,
     "search": point.rows,
     "join": lambda run: chain(

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle, repeat
 from pathlib import Path
 
 import grpc
@@ -55,14 +56,14 @@ def _invoked(run: Run) -> Iterator[Row]:
             client.push(STREAM, table)
         assert len(handle.invoke()) == ANSWER_ROWS
         request = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
-        ours, theirs = _beside_empty(there.address, INVOKE, request, empty, 16, run)
+        ours, theirs = beside_empty(there.address, INVOKE, [request], empty, 16, run)
         yield Row("invoke.grpc.service", ours, "calls/s", "empty call", theirs, Target(at_least=0.75))
         asked = queries_pb2.InvokeManyRequest(query_ids=[handle.id] * MANY, max_bytes=3 << 20)
         reply = client.connection.queries.InvokeMany(asked)
         assert len(reply.outcomes) == MANY
         assert all(len(outcome.answer.arrow_ipc) for outcome in reply.outcomes)
         many = asked.SerializeToString()
-        ours, theirs = _beside_empty(there.address, INVOKE_MANY, many, empty, 1, run)
+        ours, theirs = beside_empty(there.address, INVOKE_MANY, [many], empty, 1, run)
         target = Target(value_at_least=15_000)
         yield Row("invoke.grpc.many.service", ours.scaled(MANY), "answers/s", "empty call", theirs, target)
 
@@ -73,24 +74,25 @@ def push_rows(run: Run, folder: Path) -> Iterator[Row]:
         client.create_stream(CREATE)
         table = batches(make_columns(1), 1)[0]
         request = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(table)).SerializeToString()
-        ours, theirs = _beside_empty(there.address, PUSH, request, empty, 50, run)
+        ours, theirs = beside_empty(there.address, PUSH, [request], empty, 50, run)
         query = client.register(f"SELECT * FROM {STREAM} WHERE a0 = {table.column('a0')[0].as_py()}")
         assert len(query.invoke()) > 0
     yield Row("push.durable.50x1", ours, "calls/s", "empty call", theirs, Target(at_least=0.6))
 
 
-def _beside_empty(
-    address: str, method: str, request: bytes, empty: str, clients: int, run: Run
+def beside_empty(
+    address: str, method: str, requests: Sequence[bytes], empty: str, clients: int, run: Run
 ) -> tuple[Sample, Sample]:
-    """Calls a second of ours and of empty ones, in turns; the first of each is warm-up."""
+    """Calls a second of ours, request after request, and of empty ones, in turns; the first of each is warm-up."""
+    asked = cycle(requests)
     turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
 
     async def measured() -> tuple[list[float], list[float]]:
         async with _Callers(address, method, clients) as ours, _Callers(empty, EMPTY, clients) as theirs:
             rates: tuple[list[float], list[float]] = ([], [])
             for _ in range(run.of(5, 2, 1) + 1):
-                rates[0].append(await ours.rate(request, turn))
-                rates[1].append(await theirs.rate(b"", turn))
+                rates[0].append(await ours.rate(asked, turn))
+                rates[1].append(await theirs.rate(repeat(b""), turn))
             return rates
 
     ours, theirs = asyncio.run(measured())
@@ -111,7 +113,7 @@ class _Callers:
         for channel in self._channels:
             await channel.close()
 
-    async def rate(self, request: bytes, seconds: float) -> float:
+    async def rate(self, requests: Iterator[bytes], seconds: float) -> float:
         """Calls a second that were answered."""
         start = time.perf_counter()
         until = start + seconds
@@ -119,7 +121,7 @@ class _Callers:
         async def client(call: grpc.aio.UnaryUnaryMultiCallable) -> int:
             done = 0
             while time.perf_counter() < until or not done:
-                await call(request)
+                await call(next(requests))
                 done += 1
             return done
 

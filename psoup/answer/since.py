@@ -186,6 +186,8 @@ def since(
     told = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
     reading = Reading([matches], seen.now, snapshot.config.texts, search.budget, snapshot.config.sort_rows)
     rows = sum(match.count for match in matches)
+    search.budget.found = rows
+    search.budget.check()
     return Since(
         Answer(record, told, reading, (view.stream_id,), plan=how.plan),
         how,

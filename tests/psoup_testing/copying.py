@@ -54,6 +54,8 @@ class Desk:
 
     def __init__(self, soup: RestartingPSoup, folder: Path) -> None:
         self.soup, self._folder, self._copies = soup, folder, 0
+        self.hops = 0
+        """Reads that a service would do on a reader thread."""
         self.starts = [Start(0, soup.store.incarnation, None, 0, 0)]
         self.servicer = self._begin()
 
@@ -141,13 +143,14 @@ class Desk:
             assert sequence == 0
 
         async def evaluate(read: Callable[[Any, ReadBudget], Any], *, tenant: str) -> Any:
+            self.hops += 1
             return read(soup.engine.snapshot(), ReadBudget())
 
         backend = SimpleNamespace(
             store=soup.store,
             ids=Ids(soup.store.incarnation),
             limits=Limits(),
-            host=SimpleNamespace(evaluate=evaluate),
+            host=SimpleNamespace(evaluate=evaluate, snapshot=lambda: soup.engine.snapshot()),
             reflecting=reflecting,
             now=soup.clock.now,
             tenant=lambda context: soup.tenant,

@@ -14,13 +14,15 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from psoup.answer import since
 from psoup_client import copies
+from psoup_service.host import expectations
 from psoup_service.servicers import sync as servicer
 from psoup_service.sync import changes
 from psoup_service.sync.lives import Lives
 from psoup_service.sync.tokens import Held, Tokens
 from psoup_testing.budget import SCALE, Budget, replayable, round_settings
-from psoup_testing.copy_clients import CLIENT, MET, PATTERNS, WANTED
+from psoup_testing.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
 from psoup_testing.copy_machine import STEPS, TUPLES, CopiesMachine
+from psoup_testing.copying import Manner
 
 MACHINES = Budget("copies: state machines", round(16 / min(SCALE, 1)))
 
@@ -30,6 +32,8 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change looks at few tuples, and no clock of this machine ends a reply."""
     monkeypatch.setattr(changes, "MOST_TUPLES", TUPLES)
     monkeypatch.setattr(servicer, "MANY_S", float("inf"))
+    monkeypatch.setattr(expectations, "QUICK_S", 1e9)
+    monkeypatch.setattr(expectations, "_LOOP_S", 1e9)
 
 
 def run(number: int, machines: int = 4, steps: int = 40) -> None:
@@ -46,6 +50,24 @@ def test_copies_are_the_answers_whatever_happens() -> None:
     pairs = [f"{step} / {pattern}" for step in (*STEPS, *CLIENT) for pattern in PATTERNS]
     missed = [case for case in (*WANTED, *STEPS, *CLIENT, *pairs) if not MET[case]]
     assert not missed, f"never met: {missed}"
+
+
+def test_one_copy_of_a_selection_in_memory_needs_no_reader_thread() -> None:
+    def script(machine: CopiesMachine) -> None:
+        hops = dict[str, int]()
+        machine.asks_for_all(0)
+        for client in machine.clients:
+            machine.ask([client], Manner())
+            before = machine.desk.hops
+            machine.ask([client], Manner())
+            hops[client.pattern] = machine.desk.hops - before
+        assert {pattern for pattern, count in hops.items() if not count} == set(RANGED)
+        before = machine.desk.hops
+        machine.turn(machine.clients[0], "other window", 0)
+        machine.ask([machine.clients[0]], Manner())
+        assert machine.desk.hops > before
+
+    played(script)()
 
 
 FOUND = "right|ordered|explicit reset|unique|gap-free|bookmarked|minimal|quiet|resumable"

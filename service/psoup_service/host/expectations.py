@@ -63,11 +63,14 @@ class Expectations:
         cost = self._costs.get(query_id)
         return cost is not None and cost.seconds >= LONG_S
 
-    def on_loop(self, query_id: int, make: Callable[[ReadBudget], T]) -> T:
-        """The result of `make`, called on this thread. Raises Unexpected if that would take long."""
+    def on_loop(self, query_id: int, make: Callable[[ReadBudget], T], few_rows: int = _FEW_ROWS) -> T:
+        """The result of `make`, called on this thread. Raises Unexpected if that would take long.
+
+        `few_rows` are quick, whatever the last answer cost.
+        """
         cost = self._costs[query_id]
         growth = QUICK_S / max(cost.seconds, 1e-9)
-        tuples, rows = max(cost.window * growth, _FEW_TUPLES), max(cost.found * growth, _FEW_ROWS)
+        tuples, rows = max(cost.window * growth, _FEW_TUPLES), max(cost.found * growth, few_rows)
         began, look = time.thread_time(), time.perf_counter() + _LOOP_S
 
         def ask() -> None:

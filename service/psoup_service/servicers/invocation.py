@@ -68,11 +68,7 @@ class _Wanted:
 
     def in_memory(self, snapshot: Snapshot) -> bool:
         """Whether the query's own window is answered without waiting for a disk, or for a supplied function."""
-        record = snapshot.queries.get(self.query_id) if 0 <= self.query_id < FIRST_SIDE else None
-        if record is None:
-            return True
-        waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
-        return not waits and all_in_memory(snapshot, record, self.now)
+        return is_in_memory(snapshot, self.query_id, self.now)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget, ranges: Ranges | None = None) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did. `ranges`: those of its first page."""
@@ -95,6 +91,15 @@ class _Wanted:
                 raise
             named = problem.message.replace(COVER, COVER.replace("ID", self.name))
             raise ResourceExhausted(named, reason=problem.reason, **problem.facts) from None
+
+
+def is_in_memory(snapshot: Snapshot, query_id: int, now: int) -> bool:
+    """Whether a query's own window is answered without waiting for a disk, or for a supplied function."""
+    record = snapshot.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
+    if record is None:
+        return True
+    waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
+    return not waits and all_in_memory(snapshot, record, now)
 
 
 class Invocation:

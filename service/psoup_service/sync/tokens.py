@@ -56,6 +56,11 @@ class Held:
     earlier: Earlier | None = None
 
 
+def query_in(token: bytes) -> int | None:
+    """The query that a token seems to be of, before anything is known of its signature; None: of none."""
+    return int(_HEAD.unpack_from(token)[5]) if len(token) >= _HEAD.size else None
+
+
 class Again(Exception):
     """The client begins anew, as its token means nothing here; `reset` says why, `query_id` whose it is, if known."""
 
