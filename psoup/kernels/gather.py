@@ -19,6 +19,8 @@ from numba.extending import intrinsic
 WIDE, NARROW, BITS, DECIMAL, TEXT, NUMBER = 0, 1, 2, 3, 4, 5
 """8 bytes as they are; 4 bytes as they are; a byte to a bit; int64 to 16 bytes; text; the tuple ID, from no array."""
 
+_U1, _U2, _U3, _U4 = map(np.uint64, range(1, 5))
+
 PARTS = 3
 """Numbers for each column in `sources`: address of the values (of a tuple ID: the first one), of the validity (uint8,
 0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0."""
@@ -140,13 +142,15 @@ def take_texts(ends, data, rows, offsets, text):
 @njit(cache=True, nogil=True, inline="always")
 def _copy(source, rows, start, stop, out):
     """out[i] = source[rows[i]] from start to stop; four at a time, so that four cache misses are under way."""
-    even = start + ((stop - start) & ~3)
-    for i in range(start, even, 4):  # unsigned, or each would be asked whether it counts from the end
-        a, b = source[np.uint64(rows[i])], source[np.uint64(rows[i + 1])]
-        c, d = source[np.uint64(rows[i + 2])], source[np.uint64(rows[i + 3])]
-        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
-    for i in range(even, stop):
+    i, even, end = np.uint64(start), np.uint64(start + ((stop - start) & ~3)), np.uint64(stop)
+    while i < even:  # unsigned, or each would be asked whether it counts from the end
+        a, b = source[np.uint64(rows[i])], source[np.uint64(rows[i + _U1])]
+        c, d = source[np.uint64(rows[i + _U2])], source[np.uint64(rows[i + _U3])]
+        out[i], out[i + _U1], out[i + _U2], out[i + _U3] = a, b, c, d
+        i += _U4
+    while i < end:
         out[i] = source[np.uint64(rows[i])]
+        i += _U1
 
 
 @njit(cache=True, nogil=True)
@@ -156,11 +160,11 @@ def _decode(coded, rows, start, stop, out):
     address, width, least, size = table[0], table[1], table[2], rows[stop - 1] + 1
     if width == 1:
         codes = _bytes(address, size)
-        for i in range(start, stop):
+        for i in range(np.uint64(start), np.uint64(stop)):
             out[i] = least + np.int64(codes[np.uint64(rows[i])])
     else:
         wide = carray(_pointer(address), size, np.uint16)
-        for i in range(start, stop):
+        for i in range(np.uint64(start), np.uint64(stop)):
             out[i] = least + np.int64(wide[np.uint64(rows[i])])
 
 

@@ -57,7 +57,7 @@ def gather_keys(kind, column, sources, stride, rows, stops, keys, kept):
 
     kind: FLOAT, or as in `gather`; column, sources, stride, rows, stops: as there, read. keys: int64[k], written, those
     of NULLs arbitrary. kept: int32[k]; the positions of the rows that are not NULL are written to its front, if any
-    chunk has validity. The bounds may be wider where there are NULLs. k is at least 1. O(k).
+    chunk has validity. The bounds may be wider where there are NULLs. k must be 1 or more. O(k).
     """
     total, nullable = rows.shape[0], False
     if kind == NARROW:

@@ -194,7 +194,7 @@ def pair_small(
 
 @njit(cache=True, nogil=True)
 def _codes(rows, stops):
-    """Turn offsets in chunks, chunk after chunk, into codes of tuples, in place."""
+    """Turn offsets in chunks, chunk after chunk, into codes of tuples, in place. O(rows)."""
     start = np.int64(0)
     for part in range(stops.shape[0]):
         code = np.int32(part << CODE_SHIFT)
