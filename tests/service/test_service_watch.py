@@ -15,13 +15,16 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.settings import Settings
-from psoup_service.watching.pages import Pages
+from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.rounds import Rounds
+from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_testing.wire import Wire, refused, run
 
 EXHAUSTED, INVALID = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT
@@ -158,6 +161,25 @@ def test_a_mark_that_comes_while_a_page_is_made_is_not_lost(monkeypatch: pytest.
     script(body)
 
 
+def test_what_comes_before_a_client_is_noted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(wire: Wire) -> None:
+        query, made, pushed = await wire.register("SELECT a FROM s"), Rounds.made, list[int]()
+
+        async def late(self: Rounds, works: Any) -> Any:
+            """The first page, of before a push that no look can find for it."""
+            pages = await made(self, works)
+            if not pushed:
+                pushed.append((await wire.push("s", pa.table({"a": [1]}))).sequence)
+                await wire.service.host.wait_for(pushed[0], 30)
+            return pages
+
+        monkeypatch.setattr(Rounds, "made", late)
+        async with watching(wire, query) as client:
+            await client.until(1)
+
+    script(body)
+
+
 def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(wire: Wire) -> None:
         query = await wire.register("SELECT a FROM s")
@@ -185,6 +207,32 @@ def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: p
                 for client, rows in ((first, 4), (second, 4), (third, 2)):
                     await client.until(rows)
                 assert len(made) < 3, "one page was made for all that were asked for together"
+
+    script(body)
+
+
+def test_a_page_is_of_the_place_of_its_client() -> None:
+    async def body(wire: Wire) -> None:
+        query, tokens = await wire.register("SELECT a FROM s"), [b""]
+        for number in range(3):
+            pushed = await wire.push("s", pa.table({"a": [number]}))
+            await wire.service.host.wait_for(pushed.sequence, 30)
+            async with watching(wire, sync.Want(query_id=query, token=tokens[-1])) as client:
+                await client.next()
+                tokens.append(client.tokens[0])
+        rounds, host = rounds_of(wire), wire.service.host
+        pages = Pages(host.snapshot(), ReadBudget(), rounds._tokens, rounds._ids, host.clock.now())
+        form = WatchForm(DEFAULT_TENANT, sync.ENCODING_UNSPECIFIED, sync.COMPRESSION_UNSPECIFIED, 1_000, 15)
+
+        def page(token: bytes) -> tuple[int, Page]:
+            watcher = Watcher([sync.Want(query_id=query, token=token)], form, lambda _: None)
+            made = pages.page(watcher, watcher.take())
+            assert made.reply is not None
+            return sync.SyncBody.FromString(made.reply.body).outcomes[0].change.rows, made
+
+        found = [page(token) for token in [*tokens, tokens[1]]]
+        assert [rows for rows, _ in found] == [3, 2, 1, 0, 2]
+        assert found[1][1] is found[4][1], "those at the same place share one"
 
     script(body)
 
