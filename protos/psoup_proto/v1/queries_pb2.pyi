@@ -316,11 +316,11 @@ class RegisterRequest(_message.Message):
     calls with its ID are NOT_FOUND, reason QUERY_EXPIRED. Empty: it does not expire. Part of what must be the same.
     """
     keep_pairs: _builtins.bool
-    """Of a join of two streams that compares columns, or sums of columns and constants: the service keeps which tuples belong
-    together by these, 4 bytes a pair, for all queries that compare the same between the same streams, as far as there is
-    memory; conditions of another kind are tested on the pairs. No answer depends on it; those of joins with few pairs and wide sides come sooner. Explain says what is
-    kept. Of other queries refused (INVALID_ARGUMENT, reason KEEP_PAIRS). No part of what must be the same: a call that
-    gets an earlier query leaves that as it is.
+    """Of a join of two streams that compares columns, or sums of columns and constants: the service keeps which tuples
+    belong together by these, 4 bytes a pair, for all queries that compare the same between the same streams, as far as
+    there is memory; conditions of another kind are tested on the pairs. No answer depends on it; those of joins with few
+    pairs and wide sides come sooner. Explain says what is kept. Of other queries refused (INVALID_ARGUMENT, reason
+    KEEP_PAIRS). No part of what must be the same: a call that gets an earlier query leaves that as it is.
     """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
