@@ -58,10 +58,10 @@ def test_a_join_comes_in_pages_and_then_only_what_is_new(client: Client, stream:
 def test_joined_rows_are_the_same_as_arrow(client: Client, stream: str) -> None:
     sources = f"{stream} AS a [BEGIN (NOW - 1 HOUR)], {stream} AS b [BEGIN (START)]"
     query = client.register(f"SELECT a.sym, b.price FROM {sources} WHERE a.n = b.n ORDER BY b.n")
-    client.push(stream, some(100, random.Random(12)))
+    pushed = client.push(stream, some(100, random.Random(12))).sequence
     tables = list[pa.Table]()
     for encoding in (sync_pb2.ENCODING_UNSPECIFIED, sync_pb2.ENCODING_ARROW):
-        request = sync_pb2.SyncRequest(wants=[sync_pb2.Want(query_id=query.id)], encoding=encoding)
+        request = sync_pb2.SyncRequest(wants=[sync_pb2.Want(query_id=query.id)], encoding=encoding, min_sequence=pushed)
         reply = client.connection.call(client.connection.sync.Sync, request, 30.0)
         change = sync_pb2.SyncBody.FromString(reply.body).outcomes[0].change
         schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
