@@ -17,5 +17,6 @@ def hits_in_rows(rows: Array, count: int, row_of_slot: Array, slots: Array, star
     """See the kernel."""
     row = np.append(row_of_slot, -1)[np.minimum(slots, len(row_of_slot))]
     for place in np.flatnonzero((row >= 0) & (row < count)).tolist():
-        bits = np.unpackbits(rows[:, row[place]].reshape(-1).view(np.uint8), bitorder="little")
+        words = np.ascontiguousarray(rows[:, row[place]])
+        bits = np.unpackbits(words.view(np.uint8).reshape(-1), bitorder="little")
         hits[place] |= bits[start:stop].any()
