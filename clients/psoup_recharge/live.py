@@ -14,11 +14,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS
-from psoup_client.errors import PSoupError, from_failure
+from psoup_client.errors import NotFound, PSoupError, from_failure
 from psoup_client.patience import passes
 from psoup_client.watching import MOST_WATCHED, WatchMessages
 from psoup_proto.v1 import sync_pb2
@@ -119,6 +120,9 @@ class Live:
 
     def _wants(self) -> list[sync_pb2.Want]:
         """The wants of a call: copies of which something has come, as they are now."""
-        wants = [(entry, self._store.want(entry)) for entry in self._store.entries()]
+        wants = list[tuple[Entry, sync_pb2.Want]]()
+        for entry in self._store.entries():
+            with suppress(NotFound):  # another program has just forgotten it
+                wants.append((entry, self._store.want(entry)))
         self._begun = [(entry, want) for entry, want in wants if want.token][:MOST_WATCHED]
         return [want for _, want in self._begun]

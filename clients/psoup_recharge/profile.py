@@ -46,7 +46,7 @@ def read_profile(path: str | Path) -> list[Entry]:
         raise InvalidRequest(f"{path} has more than {_BYTES:,} bytes: it is no profile")
     try:
         tables = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except (ValueError, RecursionError) as problem:
         raise InvalidRequest(f"{path} is no TOML: {problem}") from None
     seen = dict[str, str]()
     for name in tables:
@@ -56,6 +56,8 @@ def read_profile(path: str | Path) -> list[Entry]:
         return [_entry(name, table) for name, table in tables.items()]
     except InvalidRequest as problem:
         raise InvalidRequest(f"{path}: {problem}") from None
+    except ValueError:  # Python does not write it in decimals
+        raise InvalidRequest(f"{path}: a number has more digits than any number here may have") from None
 
 
 def _entry(name: str, table: Any) -> Entry:

@@ -112,11 +112,10 @@ class Round:
             if not some:
                 return later
             try:
-                answered, again = self._ask(some[:_WANTS])
+                open_ = [*self._ask(some[:_WANTS]), *some[_WANTS:]]
             except DeadlineExceeded as problem:
                 self._cut_off(problem)
                 break
-            open_ = [*again, *some[answered:]]
         return [*later, *open_]
 
     def _cut_off(self, problem: DeadlineExceeded) -> None:
@@ -125,15 +124,18 @@ class Round:
             raise problem
         self._budget.end()
 
-    def _ask(self, some: Sequence[Entry]) -> tuple[int, list[Entry]]:
-        """Ask once; returns for how many of the first there was an answer, and which of them are to be asked again."""
+    def _ask(self, some: Sequence[Entry]) -> list[Entry]:
+        """Ask once; returns those that are to be asked again, and those for which there was no room."""
         budget, begun = self._budget, time.monotonic()
-        wants = [self._want(entry) for entry in some]
+        asked = [(entry, want) for entry in some if (want := self._want(entry)) is not None]
+        if not asked:
+            return []
+        wants = [want for _, want in asked]
         body, size = changes(self._client, wants, budget.room, timeout=budget.seconds_left)
         filled = body.ByteSize()
         budget.note_reply(sum(want.ByteSize() for want in wants), size, filled, time.monotonic() - begun)
         again = list[Entry]()
-        for entry, want, outcome in zip(some, wants, body.outcomes, strict=False):
+        for (entry, want), outcome in zip(asked, body.outcomes, strict=False):
             part = size * outcome.ByteSize() // max(filled, 1)
             budget.spend(entry, part)
             after = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
@@ -142,10 +144,15 @@ class Round:
             self.done[entry.name] = _after(self.done[entry.name], replace(after, size=part))
             if self._is_open(after):
                 again.append(entry)
-        return len(body.outcomes), again
+        return [*again, *[entry for entry, _ in asked[len(body.outcomes) :]]]
 
-    def _want(self, entry: Entry) -> sync_pb2.Want:
-        want, part = self._store.want(entry), self._budget.part_of(entry)
+    def _want(self, entry: Entry) -> sync_pb2.Want | None:
+        """What is asked for; None if another program has forgotten or replaced the entry."""
+        try:
+            want, part = self._store.want(entry), self._budget.part_of(entry)
+        except NotFound as problem:
+            self.done[entry.name] = Recharged(entry.name, asked=True, error=problem)
+            return None
         if part > 0:
             want.max_bytes = min(part, 2**31 - 1)
         return want

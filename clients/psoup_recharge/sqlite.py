@@ -78,8 +78,11 @@ class File:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A context that sees one state of the file, whatever other processes do."""
+        """A context that sees one state of the file, whatever other processes do; in another one it is that one's."""
         with self.explained():
+            if self._db.in_transaction:
+                yield
+                return
             self._db.execute("BEGIN")
             try:
                 yield

@@ -50,6 +50,9 @@ from psoup_recharge.tables import (
 )
 from psoup_recharge.values import to_arrow, to_sqlite
 
+_SAME = "name = ? AND sql = ? AND query_id = ? AND key = ?"
+"""The condition by which an entry is still of the same query."""
+
 
 class Store:
     """A store, made if it is not there. Use it in a `with` statement, or call `close()`; of one thread at a time."""
@@ -161,8 +164,8 @@ class Store:
                 raise StoreError(f"nothing has come for {name!r} yet: recharge it first")
             schema, places = shown_columns(form)
             columns = ", ".join([f"c{place}" for place in places])
-            rows_of = f"rows_{number}{still_there(form, 'NULL' if now is None else str(now))}"
-            rows = self._file.run(f"SELECT {columns} FROM {rows_of} ORDER BY {order_of(form)}")
+            table, there = f"rows_{number}", still_there(form, "NULL" if now is None else str(now))
+            rows = self._file.run(f"SELECT {columns} FROM {table}{there} ORDER BY {order_of(form, table)}")
         values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
         arrays = [to_arrow(list(of), field.type) for of, field in zip(values, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -222,8 +225,11 @@ class Store:
     # What a recharge needs ----------------------------------------------------------------------------------
 
     def want(self, entry: Entry) -> sync_pb2.Want:
-        """What is asked for a copy: a token names the query."""
-        ((token,),) = self._file.run("SELECT token FROM queries WHERE name = ?", entry.name)
+        """What is asked for a copy: a token names the query. Raises NotFound if it was forgotten, or replaced."""
+        found = self._file.run(f"SELECT token FROM queries WHERE {_SAME}", *_names(entry))
+        if not found:
+            raise NotFound(f"another program has changed {self.path}: {entry.name} is gone, or of another query")
+        ((token,),) = found
         want = sync_pb2.Want(token=token, window=entry.window, oldest_first=entry.order == "oldest")
         if not token:
             want.query_id, want.key = entry.query_id, self.key_of(entry)
@@ -243,11 +249,12 @@ class Store:
     ) -> int | None:
         """Make a change of a copy: rows and token, in one transaction; returns how many rows left.
 
-        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has another token by now.
+        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has
+        another token, or is of another query, by now.
         """
         now = now_of(change, streams)
         with self._file.changing():
-            found = self._file.run("SELECT number, token, form FROM queries WHERE name = ?", entry.name)
+            found = self._file.run(f"SELECT number, token, form FROM queries WHERE {_SAME}", *_names(entry))
             if not found or found[0][1] != asked.token:
                 return None
             number, _, stored = found[0]
@@ -284,6 +291,10 @@ class Store:
     # Inside -------------------------------------------------------------------------------------------------
 
     def _find(self, name: str) -> Entry | None:
+        with self._file.reading():
+            return self._found(name)
+
+    def _found(self, name: str) -> Entry | None:
         row = self._file.run(
             'SELECT name, sql, query_id, key, priority, fresh, share, "order", "window",'
             " number, form, complete, now, synced, error FROM queries WHERE name = ?",
@@ -360,3 +371,7 @@ class Store:
             columns = [list(range(table.num_rows)) if change.reset else places, *columns]
         marks = ", ".join("?" * len(columns))
         self._file.run_many(f"INSERT INTO rows_{number} VALUES ({marks})", zip(*columns, strict=True))
+
+
+def _names(entry: Entry) -> tuple[str, ...]:
+    return entry.name, entry.sql, entry.query_id, entry.key

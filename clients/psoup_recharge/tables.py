@@ -24,7 +24,9 @@ def create_table(number: int, form: sync_pb2.CopyForm) -> str:
     """The statement that makes the table of rows of a copy."""
     columns = [f"c{place} {declared(field.type)}" for place, field in enumerate(schema_of(form))]
     if form.id_columns > 1:
-        return f"CREATE TABLE rows_{number} ({', '.join(columns)}, PRIMARY KEY ({ids_of(form)})) WITHOUT ROWID"
+        return (
+            f"CREATE TABLE rows_{number} ({', '.join(columns)}, PRIMARY KEY ({', '.join(ids_of(form))})) WITHOUT ROWID"
+        )
     return f"CREATE TABLE rows_{number} (_id INTEGER PRIMARY KEY, {', '.join(columns[0 if form.whole else 1 :])})"
 
 
@@ -34,7 +36,8 @@ def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
     pairs = zip(places, visible, strict=True)
     outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(field.name)}" for place, field in pairs]
     rows = f"rows_{number}{still_there(form, '(SELECT now FROM clock_now)')}"
-    return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM {rows} ORDER BY {order_of(form)}'
+    order = order_of(form, f"rows_{number}")
+    return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM {rows} ORDER BY {order}'
 
 
 def still_there(form: sync_pb2.CopyForm, now: str) -> str:
@@ -60,19 +63,19 @@ def shown_columns(form: sync_pb2.CopyForm) -> tuple[pa.Schema, list[int]]:
     return pa.schema([schema.field(place) for place in places]), places
 
 
-def order_of(form: sync_pb2.CopyForm) -> str:
-    """The terms of ORDER BY that give the order of the answer."""
+def order_of(form: sync_pb2.CopyForm, rows: str) -> str:
+    """The terms of ORDER BY that give the order of the answer. `rows`: the table, as a view may call its columns c3."""
     schema, terms = schema_of(form), list[str]()
     first = len(schema) - len(form.sort_keys)
     for place, key in enumerate(form.sort_keys, first):
         kind = schema.field(place).type
-        terms += ordering(f"c{place}", kind, descending=key.descending, nulls_first=key.nulls_first)
-    return ", ".join([*terms, ids_of(form)])
+        terms += ordering(f"{rows}.c{place}", kind, descending=key.descending, nulls_first=key.nulls_first)
+    return ", ".join([*terms, *[f"{rows}.{name}" for name in ids_of(form)]])
 
 
-def ids_of(form: sync_pb2.CopyForm) -> str:
+def ids_of(form: sync_pb2.CopyForm) -> list[str]:
     """The columns that tell a row from all others."""
-    return ", ".join([f"c{place}" for place in range(form.id_columns)]) if form.id_columns > 1 else "_id"
+    return [f"c{place}" for place in range(form.id_columns)] if form.id_columns > 1 else ["_id"]
 
 
 def leaving(form: sync_pb2.CopyForm, keep: Sequence[int]) -> Iterator[tuple[str, list[int]]]:

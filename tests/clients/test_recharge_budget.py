@@ -220,6 +220,8 @@ def test_an_id_that_means_nothing_any_more_is_looked_for_by_its_key(
         ('["a b"]\nsql = "x"', "no name for a copy"),
         ("[one", "no TOML"),
         ("x = " + "[" * 100_000, "no TOML"),
+        ("[one]\npriority = " + "1" * 5_000, "no TOML.*5000 digits"),
+        ("[one]\nkey = [0x" + "f" * 5_000 + "]", "more digits than"),
     ],
 )
 def test_bad_profiles_are_refused(tmp_path: Path, text: str, what: str) -> None:

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from psoup_client import Client, InvalidRequest, NotFound
 from psoup_client.copies import changes
 from psoup_proto.v1 import sync_pb2
-from psoup_recharge import Store, StoreError
+from psoup_recharge import Store, StoreError, rounds
 
 MakeStream = Callable[[str], str]
 COLUMNS = "(b BOOLEAN, n BIGINT, x DOUBLE, d DECIMAL(18, 4), t TEXT, at TIMESTAMP, day DATE)"
@@ -166,6 +167,44 @@ def test_a_change_is_made_once_and_whole(client: Client, stream: str, store: Sto
     assert store.apply(entry, asked, change, body.streams) is None, "another process was faster"
     assert store.read("q").column("n").to_pylist() == list(range(12))
     assert store.recharge(client).copies[0].came == 0
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_query_that_another_program_forgets_or_replaces_meanwhile_is_left_to_it(
+    client: Client, stream: str, store: Store, monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    client.push(stream, {"n": range(10)})
+    store.add("q", sql=f"SELECT n FROM {stream} BEGIN (START)", priority=1)
+    store.add("other", sql=f"SELECT n FROM {stream} WHERE n > 1 BEGIN (START)")
+
+    def meanwhile(*args: Any, **named: Any) -> Any:
+        reply = changes(*args, **named)
+        monkeypatch.undo()
+        with Store(store.path) as second:
+            if forgotten:
+                second.forget("q")
+            else:
+                second.add("q", sql=f"SELECT n FROM {stream} WHERE n > 5 BEGIN (START)")
+        return reply
+
+    monkeypatch.setattr(rounds, "changes", meanwhile)
+    told = {copy.name: copy for copy in store.recharge(client).copies}
+    assert isinstance(told["q"].error, NotFound) and told["other"].complete
+    store.recharge(client)
+    for entry in store.entries():
+        check(store, client, entry.name)
+    assert len(store.entries()) == 2 - forgotten
+
+
+def test_a_view_is_in_order_whatever_its_columns_are_called(client: Client, stream: str, store: Store) -> None:
+    client.push(stream, {"n": [1, 2, 3], "x": [2.0, 3.0, 1.0]})
+    store.add("sorted", sql=f'SELECT n AS "c3" FROM {stream} ORDER BY x BEGIN (START)')
+    store.add(
+        "pairs", sql=f'SELECT a.n, -a.n AS "c0", b.x FROM {stream} AS a, {stream} AS b WHERE a.n = b.n BEGIN (START)'
+    )
+    store.recharge(client)
+    for name in ("sorted", "pairs"):
+        assert store.select(f"SELECT * FROM {name}")[1] == client.invoke(key=store.key_of(store.entry(name))).rows()
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "store", "ROWS_7", "sqlite_x", "a" * 64, 'a"b', "é"])
