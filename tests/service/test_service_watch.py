@@ -22,6 +22,7 @@ from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.settings import Settings
+from psoup_service.watching import rounds as module
 from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
@@ -211,6 +212,19 @@ def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: p
     script(body)
 
 
+def test_a_page_that_took_long_goes_to_all_who_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(wire: Wire) -> None:
+        monkeypatch.setattr(module, "_TOGETHER_S", -1.0)
+        form = WatchForm(DEFAULT_TENANT, sync.ENCODING_UNSPECIFIED, sync.COMPRESSION_UNSPECIFIED, 1_000, 15)
+        queries = [await wire.register(f"SELECT a FROM s WHERE a > {number}") for number in range(2)]
+        asked = [[queries[0]] * 2, queries, [queries[0]] * 2, [queries[1]]]
+        watchers = [Watcher([sync.Want(query_id=query) for query in some], form, lambda _: None) for some in asked]
+        first, *others = await rounds_of(wire).made([(watcher, watcher.take()) for watcher in watchers])
+        assert first is not None and others == [None, first, None]
+
+    script(body)
+
+
 def test_a_page_is_of_the_place_of_its_client() -> None:
     async def body(wire: Wire) -> None:
         query, tokens = await wire.register("SELECT a FROM s"), [b""]
@@ -227,7 +241,7 @@ def test_a_page_is_of_the_place_of_its_client() -> None:
         def page(token: bytes) -> tuple[int, Page]:
             watcher = Watcher([sync.Want(query_id=query, token=token)], form, lambda _: None)
             made = pages.page(watcher, watcher.take())
-            assert made.reply is not None
+            assert made is not None and made.reply is not None
             return sync.SyncBody.FromString(made.reply.body).outcomes[0].change.rows, made
 
         found = [page(token) for token in [*tokens, tokens[1]]]

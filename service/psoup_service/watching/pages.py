@@ -73,18 +73,23 @@ class Pages:
 
     def __init__(self, snapshot: Snapshot, budget: ReadBudget, tokens: Tokens, ids: Ids, now: int) -> None:
         self._snapshot, self._budget, self._tokens, self._ids, self._now = snapshot, budget, tokens, ids, now
-        self._made: dict[tuple[object, ...], Page] = {}
+        self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], Page]] = {}
+        """By the form, the places and the first want, which are soon looked up, and then by all wants."""
 
-    def page(self, watcher: Watcher, taken: Taken) -> Page:
-        """The message to a watcher about some places, which may have been made for another one."""
-        form = watcher.form
-        wants = [watcher.wants[place] for place in taken.places]
+    def page(self, watcher: Watcher, taken: Taken, *, at_hand: bool = False) -> Page | None:
+        """The message to a watcher about some places, which may have been made for another one.
+
+        `at_hand`: None if it has not been.
+        """
+        form, wants = watcher.form, [watcher.wants[place] for place in taken.places]
+        first = (form, taken.told, *taken.places, wants[0].SerializeToString() if wants else b"")
+        if at_hand and first not in self._made:
+            return None
         # With their tokens: clients of the same query that hold something else must not get the same.
-        key = (form, taken.told, *taken.places, *[want.SerializeToString() for want in wants])
-        page = self._made.get(key)
-        if page is None:
-            page = self._made[key] = self._make(form, taken, wants)
-        return page
+        key, made = tuple([want.SerializeToString() for want in wants]), self._made.setdefault(first, {})
+        if key not in made and not at_hand:
+            made[key] = self._make(form, taken, wants)
+        return made.get(key)
 
     def _make(self, form: WatchForm, taken: Taken, wants: Sequence[sync_pb2.Want]) -> Page:
         copies = Copies(self._snapshot, self._tokens, self._ids, form.tenant, self._now, self._budget, form.encoding)

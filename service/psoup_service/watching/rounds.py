@@ -33,7 +33,7 @@ ROUND_S = 0.01
 _FEW = 16
 """Wants that are looked at beside those of others."""
 _TOGETHER, _TOGETHER_S = 64, 0.01
-"""Watchers whose messages are made together, and seconds after which no other one is begun."""
+"""Watchers whose messages are made together, and seconds after which no other one is made."""
 _PAUSE_S = 0.1
 """Seconds until a line goes on after the readers had no room."""
 
@@ -146,16 +146,16 @@ class Rounds:
 
     # Pages ----------------------------------------------------------------------------------------------------
 
-    async def made(self, works: Sequence[Work]) -> list[Page]:
-        """The pages of the first of some watchers, at least of one, made on a reader thread."""
+    async def made(self, works: Sequence[Work]) -> list[Page | None]:
+        """The pages of the first of some watchers, at least of one, and of those who are told the same; None for the
+        others. They are made on a reader thread.
+        """
 
-        def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page]:
+        def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page | None]:
             pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now())
-            made, end = list[Page](), time.perf_counter() + _TOGETHER_S
+            made, end = list[Page | None](), time.perf_counter() + _TOGETHER_S
             for watcher, taken in works:
-                made.append(pages.page(watcher, taken))
-                if time.perf_counter() > end:
-                    break
+                made.append(pages.page(watcher, taken, at_hand=bool(made) and time.perf_counter() > end))
             return made
 
         return await self._host.evaluate(make)
@@ -217,13 +217,15 @@ class _Line:
             except Exception as problem:
                 await self._failed(works, problem)
                 continue
-            for (watcher, taken), page in zip(works, pages, strict=False):
+            for (watcher, taken), page in zip(works, pages, strict=True):
+                if page is None:
+                    _give_back(watcher, taken)
+                    continue
                 self._rounds.apply(watcher, taken, page)
                 future = self._waiting.pop(watcher, None)
                 if future is not None and not future.done():
                     future.set_result(page)
-            for watcher, taken in works[len(pages) :]:
-                _give_back(watcher, taken)
+                await asyncio.sleep(0)  # what is told of a thousand wants takes milliseconds
 
     async def _failed(self, works: Sequence[Work], problem: Exception) -> None:
         """Let watchers wait for a moment if the readers have no room, and end their calls if something is wrong."""
