@@ -180,5 +180,6 @@ class ErrorGroup(TyperGroup):
             message(f"psoup: the text is not UTF-8: {problem}")
             raise typer.Exit(1) from None
         except OSError as problem:
-            message(f"psoup: {problem}")
+            told = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else problem
+            message(f"psoup: {told}")
             raise typer.Exit(1) from None

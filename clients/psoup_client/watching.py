@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from psoup_client.copies import AnswerCopy, Synced, applied, body_of, want_of
-from psoup_client.errors import PSoupError, from_failure
+from psoup_client.errors import DeadlineExceeded, PSoupError, from_failure
 from psoup_client.patience import Patience, passes
 from psoup_client.session import Session
 from psoup_proto.v1 import sync_pb2
@@ -24,7 +24,7 @@ from psoup_proto.v1 import sync_pb2
 MOST_WATCHED = 1_000
 """Copies of one watch."""
 _CALL_S = 600.0
-"""Seconds after which a call is made anew: a connection that was lost without a word is noticed by then."""
+"""Seconds after which a call is over and made anew, at once: a connection lost without a word is noticed by then."""
 
 
 class WatchMessages:
@@ -55,11 +55,13 @@ class WatchMessages:
 
     def __next__(self) -> sync_pb2.SyncBody:
         while not self.closed:
+            begun = self._replies is not None
             try:
                 reply = self._session.reflecting(None, self._begin) if self._replies is None else next(self._replies)
             except PSoupError as problem:
                 self.anew()
-                if not self.closed:
+                call_is_over = begun and isinstance(problem, DeadlineExceeded)
+                if not (self.closed or call_is_over):
                     self._wait(problem)
             else:
                 self._patience.reset()

@@ -107,8 +107,11 @@ def _hint(tokens: list[Token], position: int | None) -> str:
         hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
         if hint:
             return hint
-    if suspect.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):
+    kinds_before = {token.token_type for token in tokens[:position]}
+    if suspect.token_type is TokenType.BEGIN and TokenType.END in kinds_before:
         return "BEGIN stands before END"
+    if selects and suspect.token_type is TokenType.BEGIN and suspect.token_type in kinds_before:
+        return "one window is for all sources, or each has its own in brackets: FROM a [RANGE 1 HOUR], b [ROWS 100]"
     reserved = suspect.text.isidentifier() and suspect.token_type not in _NAMES and suspect.text.upper() not in _CLAUSES
     return f'quote it if it is a name: "{suspect.text}"' if reserved else ""
 

@@ -72,7 +72,9 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
         (["show"], 2, "give the name of a copy"),
         (["show", "--sql", "DROP TABLE queries"], 1, "SQLite says"),
         (["forget", "missing"], 4, "keeps no query 'missing'"),
-        (["--profile", "missing.toml"], 1, "missing.toml"),
+        (["--profile", "missing.toml"], 1, "missing.toml: No such file"),
+        (["--store", "missing.db", "status"], 4, "missing.db does not exist; name another with --store"),
+        (["--store", "missing.db", "show", "bad"], 4, "missing.db does not exist"),
         (["--store", str(tmp_path)], 1, "cannot be opened"),
     ):
         ran = psoup("recharge", *arguments)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import AnswerCopy, Client, ClientOptions, NotFound, Query, RetryOptions, Synced, Unavailable
+from psoup_client.errors import DeadlineExceeded
 from psoup_client.watching import WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_service.settings import Settings
@@ -166,3 +167,17 @@ def test_messages_give_the_wants_anew_when_a_call_begins(client: Client, make_st
     assert [*next(messages).places] == [0] and len(begun) == 2
     messages.close()
     assert list(messages) == []
+
+
+def test_a_call_that_is_over_is_made_anew_without_patience(client: Client, make_stream: MakeStream) -> None:
+    query = client.register(f"SELECT n FROM {make_stream('(n BIGINT)')}")
+    messages = WatchMessages(client, lambda: [sync_pb2.Want(query_id=query.id)], patience=0.0)
+
+    def over() -> Iterator[sync_pb2.WatchResponse]:
+        raise DeadlineExceeded("the call is over")
+        yield
+
+    assert [*next(messages).places] == [0]
+    messages._replies = over()
+    assert [*next(messages).places] == [0]
+    messages.close()

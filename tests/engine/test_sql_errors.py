@@ -88,6 +88,7 @@ def test_an_error_has_line_column_excerpt_and_hint() -> None:
         ("SELECT vol FROM trades ORDR BY vol", 29, "'BY' is not expected here", "", "SQL"),
         ("SELECT vol FROM trades LIMT 3", 29, "'3' is not expected here", "did you mean 'LIMIT'?", "SQL"),
         ("SELECT vol FROM trades WHERE end > 3", 30, "missing before 'end'", 'quote it if it is a name: "end"', "SQL"),
+        ("SELECT vol FROM trades BEGIN (NOW) BEGIN (NOW)", 36, "BEGIN is given twice", "each has its own in", "SQL"),
         ("SELECT vol FROM trades WHERE vol >", 35, "a value or a name is missing at the end", "", "SQL"),
         ("SELECT vol,, sym FROM trades", 12, "an item of the list is missing here", "", "SQL"),
         ("SELECT vol FROM", 16, "a stream's name is missing at the end of the statement", "", "SQL"),

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.commands.recharge_reading import Name, history, show_copy, state_of, status
+from psoup_cli.commands.recharge_reading import Name, existing, history, show_copy, state_of, status
 from psoup_cli.common import Address, AsJson, Timeout, connect, exit_code, message
 from psoup_cli.output import print_json, print_list
 from psoup_client.wording import counted
@@ -197,7 +197,7 @@ def forget(
 
     Drop a copy. A query that was registered from here is unregistered; one that was named by ID or key stays.
     """
-    with Store(context.obj) as file:
+    with existing(context.obj) as file:
         if keep_query or not file.entry(name).sql:
             file.forget(name)
             message(f"Dropped the copy {name}; its query stands.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -13,12 +14,20 @@ import typer
 from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form
 from psoup_cli.common import AsJson, message
 from psoup_cli.output import numeric, print_batches, print_json, print_list, print_table, rows_of, show
+from psoup_client.errors import NotFound
 from psoup_client.wording import counted
 from psoup_recharge import Entry, Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the copy, in any case.", show_default=False)]
 _UNITS = ((172_800, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
 """From how many seconds on an age is counted in which unit."""
+
+
+def existing(path: Path) -> Store:
+    """Open a store that is there. Raises NotFound if it is not: what only reads makes no file."""
+    if not path.exists():
+        raise NotFound(f'{path} does not exist; name another with --store, or: psoup recharge add NAME "SELECT ..."')
+    return Store(path)
 
 
 def state_of(asked: bool, complete: bool, error: str) -> str:
@@ -51,7 +60,7 @@ def show_copy(
     """
     if (name is None) == (sql is None):
         raise typer.BadParameter("give the name of a copy, or --sql")
-    with Store(context.obj) as file:
+    with existing(context.obj) as file:
         if sql is not None:
             names, found = file.select(sql)
             if as_json or format is Format.json:
@@ -100,7 +109,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     List the copies in the order in which they are recharged: as of when, and whether that is exact now. Tells if the
     clock here was set since the last recharge.
     """
-    with Store(context.obj) as file:
+    with existing(context.obj) as file:
         entries, (now, stepped) = file.entries(), file.now()
     facts: list[dict[str, Any]] = [
         dataclasses.asdict(entry)
@@ -147,7 +156,7 @@ def history(
 
     List the latest recharges, the newest first: bytes and rows, what was left out, and why.
     """
-    with Store(context.obj) as file:
+    with existing(context.obj) as file:
         facts = file.history(lines) if copies else file.recharges(lines)
     if as_json:
         for row in facts:
