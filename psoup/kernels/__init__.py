@@ -9,6 +9,7 @@ A kernel knows no type of the engine, logs nothing and raises nothing. Each has 
 signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled at their
 first call and cached; they release the interpreter's lock and use no threads of their own.
 
+A kept kernel is compiled anew when any file of this room has changed (`locators`).
 Numba refuses to compile what it cannot keep. Where neither the install nor HOME can be written, and NUMBA_CACHE_DIR
 does not name a place, this process keeps them in a private folder that goes with it.
 """
@@ -18,6 +19,8 @@ import shutil
 import tempfile
 
 import numba
+
+from psoup.kernels.locators import LOCATORS
 
 
 def _some_kernel() -> int:
@@ -33,4 +36,6 @@ def _see_that_they_are_kept() -> None:
         numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
+# Who has set NUMBA_CACHE_LOCATOR_CLASSES has chosen.
+numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES or LOCATORS  # type: ignore[attr-defined]
 _see_that_they_are_kept()

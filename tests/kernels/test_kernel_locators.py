@@ -1,0 +1,74 @@
+"""Kernels that Numba keeps on disk: used again by the next process, compiled anew when any of their files changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import psoup.kernels
+
+CALLED = "import numba\n\n\n@numba.njit(cache=True)\ndef called():\n    return 1\n"
+CALLER = (
+    "import numba\n\nfrom psoup.kernels.called import called\n\n\n"
+    "@numba.njit(cache=True)\ndef caller():\n    return called()\n"
+)
+ASK = """
+from {module} import caller
+answer = caller()
+print(answer, len(caller.stats.cache_hits), caller.stats.cache_path)
+"""
+THEIRS = "import numba\n\nimport psoup.kernels\n\n\n@numba.njit(cache=True)\ndef caller():\n    return 7\n"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """A package psoup of our kernels' own __init__ and locators, with two kernels of which one calls the other."""
+    room = tmp_path / "psoup" / "kernels"
+    room.mkdir(parents=True)
+    (room.parent / "__init__.py").touch()
+    source = Path(psoup.kernels.__file__).parent
+    for name in ("__init__.py", "locators.py"):
+        shutil.copy(source / name, room / name)
+    (room / "called.py").write_text(CALLED)
+    (room / "caller.py").write_text(CALLER)
+    return room
+
+
+def ask(room: Path, module: str = "psoup.kernels.caller", **environment: str) -> tuple[int, int, str]:
+    """What the caller answers in a process of its own, how often it was found on disk, and where it is kept."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", ASK.format(module=module)],
+        env={**clean, "PYTHONPATH": str(room.parent.parent), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    answer, hits, path = ran.stdout.split(maxsplit=2)
+    return int(answer), int(hits), path.strip()
+
+
+def test_a_kernel_is_compiled_anew_when_another_files_kernel_that_it_calls_has_changed(room: Path) -> None:
+    assert ask(room)[:2] == (1, 0)
+    assert ask(room)[:2] == (1, 1)
+    (room / "called.py").write_text(CALLED.replace("return 1", "return 2"))
+    assert ask(room)[:2] == (2, 0)
+    assert ask(room)[:2] == (2, 1)
+
+
+def test_kept_kernels_stand_where_numba_would_keep_them(room: Path, tmp_path: Path) -> None:
+    assert ask(room)[2] == str(room / "__pycache__")
+    chosen = tmp_path / "chosen"
+    assert Path(ask(room, NUMBA_CACHE_DIR=str(chosen))[2]).parent == chosen
+
+
+def test_functions_of_others_in_this_process_keep_numbas_own_stamp(room: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    assert ask(room, "theirs")[:2] == (7, 0)
+    (room / "called.py").write_text(CALLED.replace("return 1", "return 2"))
+    assert ask(room, "theirs")[:2] == (7, 1)
