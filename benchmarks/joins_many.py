@@ -1,6 +1,7 @@
 """Rows `join.all*`, `join.arrival.*`, `join.asked.*`: a thousand joins of one form, all their answers, and arrival.
 
     join.all1024.p2      the answers of 1,024 queries, sides of 2 % each, as Arrow; .p10; join.all32.p50, .all
+    join.many1024.p2     the same as replies of InvokeMany, whose answers are found together, and one by one
     join.arrival.q64     tuples of both streams a second with 64 join queries, beside their sides as plain selections
     join.asked.q64       the same, and each query asked once per 65,536 tuples, beside pairs found on arrival
 
@@ -11,6 +12,7 @@ for each of some queries, scaled to all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -25,7 +27,11 @@ from benchmarks.joins import BATCH, OPEN, WINDOW
 from benchmarks.measure import Row, Sample, Target, in_turns, seconds
 from benchmarks.peers.on_arrival import PairsOnArrival
 from benchmarks.run import Run
+from psoup.answer.table_rows import Asking
 from psoup.local import LocalPSoup
+from psoup.reading import ReadBudget
+from psoup_service.ids import Ids
+from psoup_service.servicers.many import Many as Answers
 
 Integers = npt.NDArray[np.int64]
 VALUES = 1_000
@@ -33,6 +39,8 @@ SIDES = {"r": "a", "s": "b"}
 SHARES = {"p2": 20, "p10": 100, "p50": 500, "all": VALUES}
 QUERIES = (1, 10, 64, 1_024)
 ASKED_EVERY = 65_536
+ASKED_AT_ONCE, REPLY_BYTES = 512, 1 << 20
+"""IDs of an InvokeMany and bytes of a reply, as the SDK asks."""
 STREAM = {1: 10_700_000, 10: 617_000, 64: 63_000}
 """Tuples a second of STREAM (C++), which counts results for so many queries, on another day."""
 POLARS_SAMPLE = 32
@@ -99,6 +107,8 @@ def rows(run: Run) -> Iterator[Row]:
         name = f"join.all{32 if few else 1024}.{share}"
         work = partial(Many, run.of(32, 32, 4) if few else run.of(1_024, 1_024, 8), SHARES[share], window)
         yield from run.part(partial(_all_answers, name, work, TARGETS.get(share, {}), samples), name)
+    name, work = "join.many1024.p2", partial(Many, run.of(1_024, 1_024, 8), SHARES["p2"], window)
+    yield from run.part(partial(_replies, name, work, samples), name)
     for queries in run.of(QUERIES, QUERIES[2:3], QUERIES[:2]):
         names = f"join.arrival.q{queries}", f"join.asked.q{queries}"
         yield from run.part(partial(_arrival, *names, partial(Many, queries, SHARES["p2"], window), samples), *names)
@@ -130,6 +140,35 @@ def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float],
         yield Row(
             name, ours_ms, "ms", labels[peer], sample, target, "", {"answer_rows": count, "queries": len(queries)}
         )
+
+
+def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]:
+    """All answers in the replies that the service makes, without the wire: together, and call by call."""
+    many, ids = make(), Ids("0" * 8)
+    local, queries = many.joins()
+    many.push(local, 0, many.window + OPEN)
+    local.maintain()
+    names = [ids.query(query) for query in queries]
+
+    def replies(at_once: int) -> int:
+        at = size = 0
+        while at < len(names):
+            asking = Asking(local.engine.snapshot(), local.tenant, 0, None, None, False, ReadBudget())
+            with closing(Answers(asking, names[at : at + at_once], ids, by_key=False)) as answers:
+                reply = answers.reply(REPLY_BYTES)
+            at += len(reply.outcomes)
+            size += sum(outcome.answer.rows for outcome in reply.outcomes)
+        return size
+
+    if replies(ASKED_AT_ONCE) != replies(1):
+        raise AssertionError(f"{name}: the answers differ")
+    times: list[list[float]] = [[], []]
+    for _ in range(3 * samples):
+        for spent, at_once in zip(times, (ASKED_AT_ONCE, 1), strict=True):
+            spent.append(1e3 * seconds(partial(replies, at_once)))
+    ours, alone = map(Sample.of, times)
+    details = {"queries": len(queries)}
+    yield Row(name, ours, "ms", "PSoup, one by one", alone, Target(at_least=1.5), "", details)
 
 
 def _check(found: pa.Table, peers: _Peers) -> int:

@@ -82,6 +82,8 @@ class Pairs:
     windows: Sequence[Sequence[Packed]]
     """The tuples of each window, whose rows are counted through."""
     errors: int
+    matches: Array
+    """The matches of both sides of each query whose key is not NULL, int64[2, n]."""
 
     def columns(self, plan: Node, low: int, high: int, most: int, reading: Reading) -> Iterator[list[Column]]:
         """Compute the columns of the plan for some rows, at most so many at a time."""
@@ -112,13 +114,22 @@ class JoinedSets:
         """Whether the joins were found to have too many matches each."""
         self._rows = [sum(part.count for part in window) for window in self._windows]
 
+    @property
+    def windows(self) -> Sequence[Sequence[Packed]]:
+        """The tuples of each window."""
+        return self._windows
+
+    def are_worth(self, count: int) -> bool:
+        """Whether a look at all rows of the windows is worth while for so many queries."""
+        return not self._large and sum(self._rows) <= _WORTH * count
+
     def found(self, clauses: Sequence[Array], most: int) -> Pairs:
         """The rows of queries whose sides have these clauses (int64[n] of each source).
 
         Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself; and as `keyed`.
         """
         count, errors = len(clauses[0]), 0
-        if self._large or sum(self._rows) > _WORTH * count:
+        if not self.are_worth(count):
             raise TooManyPairs
         left, whole = min(most, _EACH * count), _EACH * count <= most
         keys = self._keys() if all(self._rows) else None
@@ -140,7 +151,8 @@ class JoinedSets:
             pairs = pairs_of_sets(first[0], second[0], *first[1:], *second[1:], edge.left_keys, edge.right_keys, out)
         if pairs < 0:
             raise TooManyPairs
-        return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors)
+        matches = np.stack([np.diff(starts)[of] for of, starts, _ in sides])
+        return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
 
     def _keys(self) -> Keyed:
         """The keys of both windows. Raises TooManyPairs if some cannot be computed: errors are counted one by one."""

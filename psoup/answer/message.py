@@ -113,6 +113,11 @@ class Message:
         self._exact = form.exact and not nullable.any()
         self.size = self._header.nbytes + body
 
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether it has no NULL and no padding: see `Cuts`."""
+        return self._exact
+
     def gathered(self) -> Array:
         """The message, uint8[size]. O(rows * columns), and the bytes of text."""
         out: Array = np.empty(self.size, np.uint8) if self._exact else np.zeros(self.size, np.uint8)
@@ -143,6 +148,38 @@ class Message:
                 second.append((data, offsets[max(middle, 0) :]))
             middle -= len(offsets)
         return Message(self._form, first), Message(self._form, second)
+
+
+class Cuts:
+    """The messages of some rows each of a large one, at little cost for each: values that leave no padding, no NULL."""
+
+    def __init__(self, message: Message) -> None:
+        """Gather the message, which `can_be_cut`."""
+        self._form, places = message._form, message._places
+        body = message.gathered().data[message._header.nbytes :]
+        ends = [*places[1:, 1].tolist(), len(body)]
+        self._columns = [
+            (body[start:end], (end - start) // message.rows)
+            for start, end in zip(places[:, 1].tolist(), ends, strict=True)
+        ]
+        self._headers = dict[int, bytes]()
+
+    def rows(self, start: int, stop: int) -> list[bytes | memoryview]:
+        """The message of rows `start` to `stop`, at least one, in parts. O(columns)."""
+        header = self._headers.get(stop - start)
+        if header is None:
+            header = self._headers[stop - start] = self._header(stop - start)
+        return [header, *[values[start * width : stop * width] for values, width in self._columns]]
+
+    def _header(self, rows: int) -> bytes:
+        form, columns = self._form, len(self._form.kinds)
+        header, places = form.header.copy(), np.empty((columns, 3), np.int64)
+        buffers = header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)
+        body = lay_out(form.kinds, np.zeros(columns, np.uint8), np.zeros(columns, np.int64), rows, places, buffers)
+        header[form.rows_at], header[form.body_at] = rows, body
+        nodes = header[form.nodes_at : form.nodes_at + 2 * columns]
+        nodes[::2], nodes[1::2] = rows, 0
+        return header.tobytes()
 
 
 def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:

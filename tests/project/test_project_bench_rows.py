@@ -35,7 +35,7 @@ ROWS = """
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
     join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first join.adapt.star4
-    join.all1024.p2 join.all32.all join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
+    join.all1024.p2 join.all32.all join.many1024.p2 join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
     join.pairs.w1m join.pairs.bytes join.pairs.w1m.open
     join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     join.few.w16m join.few.w16m.half

@@ -14,92 +14,36 @@ left.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, closing
+from dataclasses import replace
 
-from psoup.answer.archive_work import COVER
-from psoup.answer.invoke import Answer, invoke
-from psoup.answer.window import Ranges, WindowChoice, all_in_memory
-from psoup.errors import Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
-from psoup.events.tags import NO_TAG
-from psoup.expressions import supplied
-from psoup.plan.sides import FIRST_SIDE, MOST_SOURCES
+from psoup.answer.invoke import Answer
+from psoup.answer.table_rows import Asking
+from psoup.answer.window import WindowChoice
+from psoup.errors import InvalidInput
+from psoup.plan.sides import MOST_SOURCES
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
-from psoup_service.ids import Ids
 from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.many import Many
 from psoup_service.servicers.paging import made_page, wanted_page
+from psoup_service.servicers.wanted import Wanted, whole
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import Caller, ender
 from psoup_service.wire.limits import Limits
 
-_MANY, MANY_S = 10_000, 0.25
-"""Most IDs of an InvokeMany, and seconds after which a reply about many queries has what it has by then."""
+_MANY = 10_000
+"""Most IDs of an InvokeMany."""
 
 _DEFAULT_BYTES = 1024 * 1024
 
 
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
 Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
-Many = queries_pb2.InvokeManyRequest | queries_pb2.InvokeTableRequest
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """An invocation, read from its request."""
-
-    ids: Ids
-    query_id: int
-    name: str
-    tenant: str
-    now: int
-    as_of: int | None
-    window: WindowChoice | None
-    accept_truncation: bool
-
-    @property
-    def ordinary(self) -> bool:
-        """Whether it is the query's own window at the present NOW."""
-        return self.as_of is None and self.window is None
-
-    def in_memory(self, snapshot: Snapshot) -> bool:
-        """Whether the query's own window is answered without waiting for a disk, or for a supplied function."""
-        return is_in_memory(snapshot, self.query_id, self.now)
-
-    def answer(self, snapshot: Snapshot, budget: ReadBudget, ranges: Ranges | None = None) -> Answer:
-        """Evaluate up to the matches; errors name the query as the client did. `ranges`: those of its first page."""
-        try:
-            return invoke(
-                snapshot,
-                self.query_id,
-                tenant=self.tenant,
-                now=self.now,
-                as_of=self.as_of,
-                window=self.window,
-                accept_truncation=self.accept_truncation,
-                budget=budget,
-                ranges=ranges,
-            )
-        except NotFound as problem:
-            raise self.ids.named(problem, self.name) from None
-        except ResourceExhausted as problem:
-            if problem.reason != "ARCHIVE_BUDGET":
-                raise
-            named = problem.message.replace(COVER, COVER.replace("ID", self.name))
-            raise ResourceExhausted(named, reason=problem.reason, **problem.facts) from None
-
-
-def is_in_memory(snapshot: Snapshot, query_id: int, now: int) -> bool:
-    """Whether a query's own window is answered without waiting for a disk, or for a supplied function."""
-    record = snapshot.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
-    if record is None:
-        return True
-    waits = supplied.are_there() and bool(supplied.used_in([record.query.text]))
-    return not waits and all_in_memory(snapshot, record, now)
+OfMany = queries_pb2.InvokeManyRequest | queries_pb2.InvokeTableRequest
 
 
 class Invocation:
@@ -115,7 +59,7 @@ class Invocation:
         wanted = await self._wanted(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
-            return _whole(wanted.answer(snapshot, budget), max_bytes)
+            return whole(wanted.answer(snapshot, budget), max_bytes)
 
         response = self._at_once(wanted, make)
         if response is None:
@@ -150,21 +94,12 @@ class Invocation:
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         window, as_of = other_window(request), await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
+        ids, by_key = self._backend.ids, bool(request.keys)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
-            ids = self._backend.ids
-
-            def make(name: str, room: int) -> queries_pb2.InvokeResponse:
-                if not request.keys:
-                    wanted = _Wanted(ids, ids.read_query(name), name, tenant, now, as_of, window, accept)
-                    return _whole(wanted.answer(snapshot, budget), room)
-                query_id = snapshot.query_with(name, tenant).query_id
-                wanted = _Wanted(ids, query_id, ids.query(query_id), tenant, now, as_of, window, accept)
-                response = _whole(wanted.answer(snapshot, budget), room)
-                response.query_id = wanted.name
-                return response
-
-            return _some(names, make, max_bytes)
+            asking = Asking(snapshot, tenant, now, as_of, window, accept, budget)
+            with closing(Many(asking, names, ids, by_key=by_key)) as many:
+                return many.reply(max_bytes)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
         self._backend.metrics.answered(sum(outcome.answer.rows for outcome in response.outcomes))
@@ -197,13 +132,13 @@ class Invocation:
         self._backend.metrics.answered(len(response.rows))
         return response
 
-    async def _wanted(self, request: Request, caller: Caller) -> _Wanted:
+    async def _wanted(self, request: Request, caller: Caller) -> Wanted:
         """Read the request, and wait for `min_sequence`."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         window = other_window(request)
         as_of = await instant(backend, request)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
-        return _Wanted(
+        return Wanted(
             backend.ids,
             query_id,
             name,
@@ -215,7 +150,7 @@ class Invocation:
         )
 
     def _at_once(
-        self, wanted: _Wanted, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
+        self, wanted: Wanted, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
     ) -> queries_pb2.InvokeResponse | None:
         """The answer, made on the loop; None if it belongs on a reader thread."""
         if not wanted.ordinary or not self._expectations.is_quick(wanted.query_id):
@@ -229,7 +164,7 @@ class Invocation:
             return None
 
 
-def other_window(request: Request | Many | Question) -> WindowChoice | None:
+def other_window(request: Request | OfMany | Question) -> WindowChoice | None:
     """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
     if not request.windows:
         return convert.one_window(request.window) if request.window else None
@@ -240,7 +175,7 @@ def other_window(request: Request | Many | Question) -> WindowChoice | None:
     return {alias: convert.one_window(text, "windows") for alias, text in request.windows.items()}
 
 
-async def instant(backend: Backend, request: Request | Many | Question) -> int | None:
+async def instant(backend: Backend, request: Request | OfMany | Question) -> int | None:
     """Wait for a request's `min_sequence`; returns its `as_of`, if it is set."""
     as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
     await backend.reflecting(request.min_sequence)
@@ -273,37 +208,3 @@ async def in_pieces(
         budget.close()
         if pin is not None:
             backend.host.pins.release(pin)
-
-
-def _whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
-    """The answer of a standing query in one message, with its key."""
-    response = answers.whole(answer, max_bytes, queries_pb2.InvokeResponse)
-    if answer.record.tags is not NO_TAG:
-        response.key = answer.record.key
-    return response
-
-
-def _some(
-    names: Sequence[str],
-    make: Callable[[str, int], queries_pb2.InvokeResponse],
-    max_bytes: int,
-) -> queries_pb2.InvokeManyResponse:
-    """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""
-    response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + MANY_S
-    for name in names:
-        try:
-            answer = make(name, room)
-        except Internal:
-            raise
-        except PSoupError as error:
-            failure = convert.failure(error)
-            response.outcomes.add(failure=failure)
-            room -= failure.ByteSize()
-        else:
-            if answer.too_large and room < max_bytes:
-                break
-            response.outcomes.add(answer=answer)
-            room -= len(answer.arrow_ipc)
-        if room <= 0 or time.perf_counter() > end:
-            break
-    return response

@@ -14,10 +14,11 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
+from psoup.answer.many_joins import JoinedAnswer
 from psoup.answer.message import Message
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
-from psoup_proto.v1 import queries_pb2, statements_pb2
+from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
 from psoup_service.wire.convert import completeness
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -51,6 +52,14 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     parts.append(END_MARK)
     contents.errors, contents.select_errors = answer.errors, answer.select_errors
     return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
+
+
+def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_bytes: int) -> queries_pb2.InvokeResponse:
+    """As `whole`, of a join that was found with others, given its completeness."""
+    raw = b"".join([answer.schema_message, *answer.parts, END_MARK])
+    if answer.rows and len(raw) > max_bytes:
+        return queries_pb2.InvokeResponse(completeness=contents, too_large=True)
+    return queries_pb2.InvokeResponse(completeness=contents, arrow_ipc=raw, rows=answer.rows)
 
 
 def one_batch(batch: pa.RecordBatch) -> bytes:

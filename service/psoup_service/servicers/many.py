@@ -1,0 +1,144 @@
+"""The reply of InvokeMany: answers one after the other, those of joins of one form found together.
+
+    names   j j j j j j … s j j …        join, selection
+            │ └────┬────┘ │ └ alone, again
+            │      └ as many as the reply has room for, if they are LEAST or more: `psoup.answer.many_joins`
+            └ alone: says how large they are
+
+Each is what Invoke would have given, to the byte.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.answer.completeness import Completeness
+from psoup.answer.many_joins import LEAST, ManyJoins
+from psoup.answer.table_rows import Asking
+from psoup.errors import Internal, InvalidInput, NotFound, PSoupError
+from psoup.events.tags import NO_TAG
+from psoup.plan.standing import StandingQuery
+from psoup.published.records import NO_CLAUSE
+from psoup_proto.v1 import queries_pb2, types_pb2
+from psoup_service.ids import Ids
+from psoup_service.servicers.wanted import Wanted, whole
+from psoup_service.wire import answers, convert
+
+MANY_S = 0.25
+"""Seconds after which a reply about many queries has what it has by then."""
+
+_MOST = 512
+"""Joins that are found together at most: some ten milliseconds."""
+_NO_QUERY = -1
+
+
+class Many:
+    """The answers of queries with some IDs or keys, `names`. `close` gives back what it holds."""
+
+    def __init__(self, asking: Asking, names: Sequence[str], ids: Ids, *, by_key: bool) -> None:
+        self._asking, self._names, self._ids, self._by_key = asking, names, ids, by_key
+        self._joins: ManyJoins | None = None
+        self._start = self._stop = 0
+        """The places of those that were looked at together, or are not to be."""
+        self._block: list[int] = []
+        self._most = _MOST
+        self._told: tuple[Completeness, StandingQuery, types_pb2.Completeness] | None = None
+        """The latest completeness, and as it is sent."""
+
+    def reply(self, max_bytes: int) -> queries_pb2.InvokeManyResponse:
+        """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""
+        response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + MANY_S
+        for place in range(len(self._names)):
+            try:
+                answer = self._answer(place, room)
+            except Internal:
+                raise
+            except PSoupError as error:
+                failure = convert.failure(error)
+                response.outcomes.add(failure=failure)
+                room -= failure.ByteSize()
+            else:
+                if answer.too_large and room < max_bytes:
+                    break
+                response.outcomes.add(answer=answer)
+                room -= len(answer.arrow_ipc)
+            if room <= 0 or time.perf_counter() > end:
+                break
+        return response
+
+    def close(self) -> None:
+        """Give back what it holds. Idempotent."""
+        if self._joins is not None:
+            self._joins.close()
+            self._joins = None
+
+    def _answer(self, place: int, room: int) -> queries_pb2.InvokeResponse:
+        if self._joins is not None and place < self._stop:
+            answer = self._together(self._joins, place, room)
+            if answer is not None:
+                return answer
+        query_id, name = self._query(self._names[place])
+        asking = self._asking
+        wanted = Wanted(
+            self._ids,
+            query_id,
+            name,
+            asking.tenant,
+            asking.now,
+            asking.as_of,
+            asking.window,
+            asking.accept_truncation,
+        )
+        made = wanted.answer(asking.snapshot, asking.budget)
+        response = whole(made, room)
+        if self._by_key:
+            response.query_id = name
+        if made.record.sqc_id == NO_CLAUSE and place >= self._stop and not response.too_large:
+            self._look_ahead(place + 1, room, len(response.arrow_ipc))
+        return response
+
+    def _query(self, name: str) -> tuple[int, str]:
+        """The ID and the name of a query. Raises InvalidInput, NotFound."""
+        if not self._by_key:
+            return self._ids.read_query(name), name
+        query_id = self._asking.snapshot.query_with(name, self._asking.tenant).query_id
+        return query_id, self._ids.query(query_id)
+
+    def _look_ahead(self, start: int, room: int, size: int) -> None:
+        """Take up as many of the next queries as there is room for, if answers have some `size`."""
+        if self._joins is not None:
+            if self._joins.failed:
+                self._most //= 2
+            self.close()
+        count = min(self._most, len(self._names) - start, room // max(size, 1))
+        if count < LEAST:
+            self._stop = start + LEAST
+            return
+        self._start, self._stop = start, start + count
+        self._block = [self._known(name) for name in self._names[start : self._stop]]
+        self._joins = ManyJoins(self._asking, np.array(self._block, np.int64))
+
+    def _known(self, name: str) -> int:
+        try:
+            return self._query(name)[0]
+        except (InvalidInput, NotFound):
+            return _NO_QUERY
+
+    def _together(self, joins: ManyJoins, place: int, room: int) -> queries_pb2.InvokeResponse | None:
+        at = place - self._start
+        answer = joins.answer(at, room)
+        if answer is None:
+            return None
+        told, query = answer.completeness, answer.query
+        if self._told is None or self._told[0] is not told or self._told[1] is not query:
+            self._told = told, query, convert.completeness(told, query)
+        response = answers.whole_joined(answer, self._told[2], room)
+        record = self._asking.snapshot.query(self._block[at], self._asking.tenant)
+        if record.tags is not NO_TAG:
+            response.key = record.key
+        if self._by_key:
+            response.query_id = self._ids.query(self._block[at])
+        return response
