@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from psoup_client import html
 from psoup_client.answer import rows_of
-from psoup_client.errors import InvalidData, PSoupError, from_failure
+from psoup_client.errors import InvalidData, NotFound, PSoupError, from_failure
 from psoup_client.held_rows import hidden_columns, in_order, order_of, staying
 from psoup_client.json_columns import from_json
 from psoup_client.moments import Moment, elapsed, moment
@@ -52,8 +52,8 @@ class Synced(html.Facts):
 
     `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why
     the rows of before were forgotten, if they were: `first`, `whole` (what they are cannot be computed again), `other
-    data`, `data put back`, `other window`, `other key`, `other version`; else "". `error`: what is wrong with
-    the query; the copy has not changed then.
+    data`, `data put back`, `other query` (has the copy's key by now), `other window`, `other key`, `other version`;
+    else "". `error`: what is wrong with the query; the copy has not changed then.
     """
 
     came: int = 0
@@ -95,6 +95,9 @@ class AnswerCopy:
         self._window, self._accept_truncation = window, accept_truncation
         self._state = _State()
         self._greatest = 0
+        self._named: Literal["id", "key", "key alone"] = "id"
+        """How the query is asked for, once its ID is known: by that, or, if that is gone, by the key, with the token
+        or, if that is of another query, without it."""
 
     @property
     def query_id(self) -> str:
@@ -237,13 +240,33 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
 
 def want_of(copy: AnswerCopy) -> sync_pb2.Want:
     """The want of a copy, on the wire."""
+    by_id = copy._named == "id" and copy._query_id
     return sync_pb2.Want(
-        query_id="" if copy.key and not copy._query_id else copy._query_id,
-        key="" if copy._query_id else copy.key,
-        token=copy._state.token,
+        query_id=copy._query_id if by_id or not copy.key else "",
+        key="" if by_id else copy.key,
+        token=b"" if copy._named == "key alone" else copy._state.token,
         window=copy._window,
         accept_truncation=copy._accept_truncation,
     )
+
+
+def token_of(copy: AnswerCopy) -> bytes:
+    """The token that says what a copy holds; it is another one with each change."""
+    return copy._state.token
+
+
+def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool:
+    """Whether a copy is to be asked for again by its key, as the query of its ID is gone: after a restore, say.
+
+    `want`: what it was asked for with, which ended so.
+    """
+    if want.query_id and copy.key and isinstance(error, NotFound):
+        copy._named = "key"
+    elif want.key and want.token and error.reason == "TOKEN_QUERY":  # another query has the key by now
+        copy._named = "key alone"
+    else:
+        copy._named = "id"
+    return copy._named != "id"
 
 
 def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
@@ -254,14 +277,15 @@ def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) 
     before = len(copy)
     if change.token:
         state = _changed(state, change)
-    copy._state, copy._greatest = state, 0
+    reset = "other query" if copy._named == "key alone" else REASONS.get(change.reset, "other")
+    copy._state, copy._greatest, copy._named = state, 0, "id"
     copy._query_id = change.query_id or copy._query_id
     return Synced(
         came=change.rows,
         left=change.rows_left,
         gone=before + change.rows - len(copy),
         complete=change.complete,
-        reset=REASONS.get(change.reset, "other"),
+        reset=reset,
     )
 
 
@@ -274,16 +298,20 @@ def sync_copies(
     while open_ and (max_bytes is None or received < max_bytes):
         some = open_[:_WANTS]
         room = _REPLY_BYTES if max_bytes is None else max_bytes - received
-        wants = [want_of(copies[place]) for place in some]
+        wants, tokens = [want_of(copies[place]) for place in some], [token_of(copies[place]) for place in some]
         body, size = changes(session, wants, room, wait_for, timeout)
         received += size
         again = list[int]()
-        for place, want, outcome in zip(some, wants, body.outcomes, strict=False):
-            if copies[place]._state.token != want.token:  # it was given twice, or another thread was faster
+        for place, (want, token), outcome in zip(some, zip(wants, tokens, strict=True), body.outcomes, strict=False):
+            if token_of(copies[place]) != token:  # it was given twice, or another thread was faster
                 again.append(place)
                 continue
             if outcome.WhichOneof("outcome") == "failure":
-                done[place] = replace(done[place], error=from_failure(outcome.failure))
+                error = from_failure(outcome.failure)
+                if falls_back(copies[place], want, error):
+                    again.append(place)
+                else:
+                    done[place] = replace(done[place], error=error)
                 continue
             done[place] = _after(done[place], applied(copies[place], outcome.change, body))
             if not done[place].complete:

@@ -190,6 +190,9 @@ BY_FIELD: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
 }
 """Finer classes: where the `google.rpc.BadRequest` of a reply names this field of the request."""
 
+NO_SUCH_CALL = "NO_SUCH_CALL"
+"""The reason where a service does not know a call at all: it is of an older version, or no PSoup service."""
+
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -211,10 +214,14 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
         why = message.rpartition(": ")[2] if message.startswith(_NOBODY) else message
         why = "the name of the host is not known" if "address lookup failed" in message else why
         message = f"no PSoup service answers at {address} ({why}); start one with: psoup serve"
+    reason = info.reason or None
+    if code is grpc.StatusCode.UNIMPLEMENTED and reason is None:
+        reason = NO_SUCH_CALL
+        message = f"{address or 'the service'} does not know this call ({message}): it is of an older version than this"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; "
         message += f"the attempt before: {lost}" if lost else "allow more time with timeout="
-    return kind(message, reason=info.reason or None, facts=dict(info.metadata), retry_after=retry_after)
+    return kind(message, reason=reason, facts=dict(info.metadata), retry_after=retry_after)
 
 
 def from_failure(failure: queries_pb2.Failure) -> PSoupError:

@@ -4,25 +4,39 @@
          ^                             └ the connection is lost, the service restarts, an hour is over
          '───── a pause, then the same call with the tokens that the copies have by then ──'
 
-A program that reads slowly gets one change for all that has happened meanwhile; nothing is queued for it.
+A program that reads slowly gets one change for all that has happened meanwhile; nothing is queued for it. A service of
+an older version, which does not know Watch, is asked again and again by Sync, with pauses.
 """
 
 from __future__ import annotations
 
 import random
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from psoup_client.copies import AnswerCopy, Synced, applied, body_of, want_of
-from psoup_client.errors import DeadlineExceeded, PSoupError, from_failure
+from psoup_client.copies import (
+    AnswerCopy,
+    Synced,
+    applied,
+    body_of,
+    changes,
+    falls_back,
+    token_of,
+    want_of,
+)
+from psoup_client.errors import NO_SUCH_CALL, DeadlineExceeded, PSoupError, from_failure
 from psoup_client.patience import Patience, passes
 from psoup_client.session import Session
 from psoup_proto.v1 import sync_pb2
 
 MOST_WATCHED = 1_000
 """Copies of one watch."""
+FIRST_POLL_S, LONGEST_POLL_S = 1.0, 60.0
+"""Seconds between two questions to a service that does not know Watch: after a change, and after many without one."""
+_POLL_BYTES = 1024 * 1024
 _CALL_S = 600.0
 """Seconds after which a call is over and made anew, at once: a connection lost without a word is noticed by then."""
 
@@ -31,7 +45,8 @@ class WatchMessages:
     """The messages of Watch, which go on after a lost connection. `wants` gives the wants, when a call begins.
 
     Iterating waits for the next message; `close`, of any thread, ends that. Raises what is wrong, and Unavailable if
-    the service is away for longer than `patience` seconds.
+    the service is away for longer than `patience` seconds. `polls` is told why, if the service does not know Watch and
+    is asked with pauses. `received`: bytes that have come.
     """
 
     def __init__(
@@ -42,6 +57,7 @@ class WatchMessages:
         progress: int = 0,
         max_bytes: int = 0,
         patience: float | None = None,
+        polls: Callable[[PSoupError], object] = lambda _: None,
     ) -> None:
         self._session, self._wants, self._progress, self._max_bytes = session, wants, progress, max_bytes
         retry = session.connection.retry
@@ -49,6 +65,8 @@ class WatchMessages:
         self._call: Any = None
         self._replies: Iterator[Any] | None = None
         self._closed = threading.Event()
+        self._polls = polls
+        self.received = 0
 
     def __iter__(self) -> Iterator[sync_pb2.SyncBody]:
         return self
@@ -60,11 +78,19 @@ class WatchMessages:
                 reply = self._session.reflecting(None, self._begin) if self._replies is None else next(self._replies)
             except PSoupError as problem:
                 self.anew()
+                if problem.reason == NO_SUCH_CALL and not begun:
+                    self._polls(problem)
+                    self._polls = lambda _: None  # it is told once
+                    self._replies = self._polled()
+                    continue
                 call_is_over = begun and isinstance(problem, DeadlineExceeded)
                 if not (self.closed or call_is_over):
                     self._wait(problem)
             else:
                 self._patience.reset()
+                if isinstance(reply, sync_pb2.SyncBody):
+                    return reply
+                self.received += len(reply.body)
                 return body_of(reply)
         raise StopIteration
 
@@ -84,6 +110,21 @@ class WatchMessages:
         self._closed.set()
         if (call := self._call) is not None:
             call.cancel()
+
+    def _polled(self) -> Iterator[sync_pb2.SyncBody]:
+        """What Sync says, again and again, with pauses that grow while nothing changes."""
+        pause = 0.0
+        while not self._closed.wait(pause * random.uniform(0.5, 1.0)):
+            wants, at, changed, left = list(self._wants()), 0, False, False
+            while at < len(wants) and not self.closed:
+                body, size = changes(self._session, wants[at:], self._max_bytes or _POLL_BYTES)
+                self.received += size
+                body.places.extend(range(at, at + len(body.outcomes)))
+                at += len(body.outcomes)
+                changed |= any(outcome.change.token for outcome in body.outcomes)
+                left |= any(outcome.HasField("change") and not outcome.change.complete for outcome in body.outcomes)
+                yield body
+            pause = 0.0 if left else FIRST_POLL_S if changed or not pause else min(2 * pause, LONGEST_POLL_S)
 
     def _wait(self, problem: PSoupError) -> None:
         """Wait before the next attempt, some shorter than others: after a restart not all clients come at once."""
@@ -117,13 +158,13 @@ class Watching:
 
     def __init__(self, session: Session, copies: Sequence[AnswerCopy], progress: int, patience: float | None) -> None:
         self._copies = list(copies)
-        self._wanted = list[AnswerCopy]()
-        """The copies of the present call."""
+        self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
+        """The copies of the present call, and what they were asked for with."""
         self._tokens = dict[AnswerCopy, bytes]()
         """What the service takes each of them to hold."""
         self._new = set(self._copies)
         self._found = deque[tuple[AnswerCopy, Synced]]()
-        self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience)
+        self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience, polls=_warn)
 
     def __enter__(self) -> Watching:
         return self
@@ -149,23 +190,36 @@ class Watching:
 
     def _wants(self) -> list[sync_pb2.Want]:
         wants = [want_of(copy) for copy in self._copies]
-        self._wanted = list(self._copies)
-        self._tokens = {copy: want.token for copy, want in zip(self._wanted, wants, strict=True)}
+        self._wanted = list(zip(self._copies, wants, strict=True))
+        self._tokens = {copy: token_of(copy) for copy in self._copies}
         return wants
 
     def _take(self, body: sync_pb2.SyncBody) -> None:
-        """Apply a message."""
+        """Apply a message. Copies that are to be asked for in another way are, all of them, by a call anew."""
+        anew = False
         for place, outcome in zip(body.places, body.outcomes, strict=True):
-            copy = self._wanted[place]
+            copy, want = self._wanted[place]
             if outcome.HasField("failure"):
+                error = from_failure(outcome.failure)
+                if falls_back(copy, want, error):
+                    anew = True
+                    continue
                 self._copies.remove(copy)
-                self._found.append((copy, Synced(error=from_failure(outcome.failure))))
+                self._found.append((copy, Synced(error=error)))
                 continue
-            if want_of(copy).token != self._tokens[copy]:  # it was synced by itself meanwhile
-                self._messages.anew()
-                return
+            if token_of(copy) != self._tokens[copy]:  # it was synced by itself meanwhile
+                anew = True
+                continue
             synced = applied(copy, outcome.change, body)
-            self._tokens[copy] = want_of(copy).token
+            self._tokens[copy] = token_of(copy)
             if outcome.change.token or copy in self._new:
                 self._new.discard(copy)
                 self._found.append((copy, synced))
+        if anew:
+            self._messages.anew()
+
+
+def _warn(problem: PSoupError) -> None:
+    warnings.warn(
+        f"{problem}; what has changed is asked for every {FIRST_POLL_S:.0f} to {LONGEST_POLL_S:.0f} s", stacklevel=5
+    )

@@ -25,6 +25,7 @@ from psoup_client.watching import MOST_WATCHED, WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
 from psoup_recharge.rounds import Recharged
+from psoup_recharge.watch_log import WatchLog
 
 if TYPE_CHECKING:
     from psoup_recharge.store import Store
@@ -49,6 +50,7 @@ class Live:
         self._messages: WatchMessages | None = None
         self._begun = list[tuple[Entry, sync_pb2.Want]]()
         self._pause = FIRST_PAUSE_S
+        self._polls, self._sent = False, 0
         self._changes = self._go_on()
 
     def __enter__(self) -> Live:
@@ -94,16 +96,19 @@ class Live:
         if not self._wants():  # a statement that is refused, say: it may be another one by then
             self._closed.wait(LONGEST_PAUSE_S)
             return
-        self._messages = WatchMessages(self._client, self._wants, patience=0.0)
+        self._sent = 0
+        self._messages = messages = WatchMessages(self._client, self._wants, patience=0.0, polls=self._asks)
         if self._closed.is_set():
             return
+        log = WatchLog(self._store)
         try:
-            for body in self._messages:
+            for body in messages:
                 self._pause = FIRST_PAUSE_S
+                log.look(self._sent, messages.received)
                 for place, outcome in zip(body.places, body.outcomes, strict=True):
                     entry, want = self._begun[place]
                     if outcome.HasField("failure"):
-                        yield Recharged(entry.name, asked=True, error=from_failure(outcome.failure))
+                        yield log.add(Recharged(entry.name, asked=True, error=from_failure(outcome.failure)))
                         self._closed.wait(FIRST_PAUSE_S)
                         return
                     change = outcome.change
@@ -114,9 +119,16 @@ class Live:
                     if change.token:
                         reset, size = REASONS.get(change.reset, "other"), outcome.ByteSize()
                         left, complete = change.rows_left, change.complete
-                        yield Recharged(entry.name, True, change.rows, gone, size, left, complete, reset)
+                        yield log.add(Recharged(entry.name, True, change.rows, gone, size, left, complete, reset))
         finally:
-            self._messages.close()
+            messages.close()
+            log.note(self._sent, messages.received)
+
+    def _asks(self, problem: PSoupError) -> None:
+        """Tell once that the service is of an older version, and is asked with pauses."""
+        if not self._polls:
+            self._polls = True
+            self._lost(problem)
 
     def _wants(self) -> list[sync_pb2.Want]:
         """The wants of a call: copies of which something has come, as they are now."""
@@ -125,4 +137,5 @@ class Live:
             with suppress(NotFound):  # another program has just forgotten it
                 wants.append((entry, self._store.want(entry)))
         self._begun = [(entry, want) for entry, want in wants if want.token][:MOST_WATCHED]
+        self._sent += sum(want.ByteSize() for _, want in self._begun)
         return [want for _, want in self._begun]

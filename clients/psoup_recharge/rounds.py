@@ -138,11 +138,11 @@ class Round:
         for (entry, want), outcome in zip(asked, body.outcomes, strict=False):
             part = size * outcome.ByteSize() // max(filled, 1)
             budget.spend(entry, part)
-            after = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
-            if after.error is not None and after.error.reason == "ANSWER_TOO_LARGE" and budget.widen():
-                after = Recharged(entry.name, asked=True)
-            self.done[entry.name] = _after(self.done[entry.name], replace(after, size=part))
-            if self._is_open(after):
+            told = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
+            if told.error is not None and told.error.reason == "ANSWER_TOO_LARGE" and budget.widen():
+                told = Recharged(entry.name, asked=True)
+            self.done[entry.name] = after(self.done[entry.name], replace(told, size=part))
+            if self._is_open(told):
                 again.append(entry)
         return [*again, *[entry for entry, _ in asked[len(body.outcomes) :]]]
 
@@ -215,7 +215,7 @@ def _applied(
     return Recharged(entry.name, True, change.rows, gone, 0, change.rows_left, change.complete, reset)
 
 
-def _after(first: Recharged, later: Recharged) -> Recharged:
+def after(first: Recharged, later: Recharged) -> Recharged:
     """What became of a copy, and then."""
     return replace(
         later,

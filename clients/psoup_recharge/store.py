@@ -192,7 +192,7 @@ class Store:
 
     def recharges(self, rows: int = 100) -> list[dict[str, Any]]:
         """The latest recharges, the newest first: at, seconds, bytes `sent` and `received`, rows that came and left,
-        and which copies were left out, and why: `bytes`, `time`, or an error.
+        and which copies were left out, and why: `bytes`, `time`, or an error; `watch`: of some minutes of `watch`.
         """
         return ledger.recharges(self._file, rows)
 

@@ -17,7 +17,9 @@ def rows_of(out: str) -> list[dict[str, str]]:
 
 
 def test_copies_are_kept_in_a_file(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "keeps no query yet" in psoup("recharge").err
+    for command in ([], ["watch"], ["status"], ["forget", "x"], ["history"]):
+        ran = psoup("recharge", *command)
+        assert (ran.code, "psoup-recharge.db does not exist; name another" in ran.err) == (4, True), command
     assert psoup("recharge", "add", "all_rows", f"SELECT * FROM {filled} BEGIN (START)").code == 0
     number = ["--priority", "2", "--fresh", "15min"]
     assert psoup("recharge", "add", "number", f"SELECT count(*) AS n FROM {filled} BEGIN (START)", *number).code == 0
@@ -52,6 +54,25 @@ def test_copies_are_kept_in_a_file(psoup: Psoup, filled: str, monkeypatch: pytes
     assert "its query stands" in psoup("recharge", "forget", "number", "--keep-query").err
 
 
+def test_adding_a_name_again_says_what_it_did(psoup: Psoup, filled: str) -> None:
+    first, other = (f"SELECT * FROM {filled} {rest}BEGIN (START)" for rest in ("", "LIMIT 1 "))
+    psoup("recharge", "add", "here", first, "--priority", "3")
+    psoup("recharge")
+    assert "keeps here already; nothing has changed" in psoup("recharge", "add", "HERE", first, "--priority", "3").err
+    again = psoup("recharge", "add", "here", first, "--order", "oldest")
+    assert "here already; priority is none instead of 3.0, order is oldest instead of newest" in again.err
+    refused = psoup("recharge", "add", "here", other)
+    assert refused.code == 5 and f"has a copy here already, of the statement {first}; with --replace" in refused.err
+    assert "of the query with the key k" in psoup("recharge", "add", "here", "--key", "k").err
+    assert [row["rows"] for row in rows_of(psoup("recharge", "status").out)] == ["3"]
+    assert psoup("recharge", "add", "here", other, "--replace").code == 0
+    assert [row["rows"] for row in rows_of(psoup("recharge").out)] == ["1"]
+    assert psoup("recharge", "forget", "here").code == 0
+    for command in ([], ["watch"]):
+        ran = psoup("recharge", *command)
+        assert ran.code == 0 and "keeps no query yet" in ran.err
+
+
 def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> None:
     assert psoup("recharge", "add", "bad", "SELECT nothing FROM nowhere").code == 0
     assert psoup("recharge", "add", "good", f"SELECT * FROM {filled} BEGIN (START)").code == 0
@@ -76,6 +97,8 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
         (["--store", "missing.db", "status"], 4, "missing.db does not exist; name another with --store"),
         (["--store", "missing.db", "show", "bad"], 4, "missing.db does not exist"),
         (["--store", str(tmp_path)], 1, "cannot be opened"),
+        (["--budget", "1kB", "watch"], 2, "--budget is for psoup recharge alone, not for watch"),
+        (["--address", "127.0.0.1", "forget", "bad"], 2, "--address stands behind forget"),
     ):
         ran = psoup("recharge", *arguments)
         assert ran.code == code and what in ran.err, arguments

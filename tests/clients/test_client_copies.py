@@ -198,7 +198,7 @@ def test_tokens_of_others_are_refused(client: Client, stream: str) -> None:
     token = token_of(copy)
     for reason, want in (
         ("TOKEN_QUERY", sync_pb2.Want(query_id=other.id, token=token)),
-        ("TOKEN_INVALID", sync_pb2.Want(query_id=one.id, token=token[:-1] + b"x")),
+        ("TOKEN_INVALID", sync_pb2.Want(query_id=one.id, token=token[:-1] + bytes([token[-1] ^ 1]))),
         ("INVALID_INPUT", sync_pb2.Want()),
         ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, max_rows=-1)),
         ("INVALID_INPUT", sync_pb2.Want(query_id=one.id, max_bytes=-1)),
@@ -298,3 +298,56 @@ def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) ->
         synced = copy.sync()
         assert (synced.reset, synced.came) == ("data put back", 160)
         same(copy, client.query(query))
+
+
+def test_a_copy_with_a_key_finds_its_query_after_a_restore(tmp_path: Path) -> None:
+    """The service holds other data under the same keys: by `sync`, by `sync` of many and by `watch`."""
+    clock, address = VirtualClock(10**9 * SECOND), ""
+    for anew in range(2):
+        settings = Settings(port=int(address.rpartition(":")[2] or 0))
+        with serving(settings, clock=clock) as service, Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (n BIGINT)")
+            keys = [f"k{n}" for n in range(5)]
+            if anew:  # other IDs, and one query less; the last key is another query's, but of the same data as before
+                client.register("SELECT n FROM s WHERE n = 77")
+            for n, key in enumerate(keys[: len(keys) - anew]):
+                client.register(f"SELECT n FROM s WHERE n > {n} BEGIN (START)", key=key)
+            client.push("s", {"n": range(10 + anew)})
+            if not anew:
+                address, stored = service.address, []
+                for key in keys:
+                    copy = client.copy(key=key)
+                    copy.sync()
+                    stored.append(copy.to_bytes())
+                continue
+            one, *many, lacking = [client.copy_from(data) for data in stored]
+            before = one.query_id
+            synced = one.sync()
+            assert (synced.reset, synced.came, len(one)) == ("other data", 10, 10) and one.query_id != before
+            assert not one.sync().reset
+            twice = [*many[:2], many[0], lacking]
+            told = client.sync(twice)
+            assert [told[at].error for at in range(3)] == [None] * 3
+            assert (told[1].reset, [len(copy) for copy in twice]) == ("other data", [9, 8, 9, 5])
+            assert isinstance(told[3].error, NotFound) and "'k4'" in told[3].error.message
+            with client.watch([many[2], lacking]) as changes:
+                seen = {id(copy): synced for copy, synced in (next(changes), next(changes))}
+                assert seen[id(many[2])].reset == "other data" and len(many[2]) == 7
+                assert isinstance(seen[id(lacking)].error, NotFound) and len(lacking) == 5
+                client.push("s", {"n": [50]})
+                assert next(changes)[0] is many[2] and len(many[2]) == 8
+
+
+def test_a_key_that_is_another_querys_by_now_gives_that_ones_answer(client: Client, stream: str) -> None:
+    key = f"{stream}/moved"
+    client.register(f"SELECT n FROM {stream} WHERE n > 5 BEGIN (START)", key=key)
+    client.push(stream, {"n": range(10)})
+    copy, watched = client.copy(key=key), client.copy(key=key)
+    assert [synced.came for synced in client.sync([copy, watched])] == [4, 4]
+    query = client.register(f"SELECT n FROM {stream} WHERE n < 3 BEGIN (START)", key=key, replace=True)
+    synced = copy.sync()
+    assert (synced.reset, synced.gone, copy.query_id) == ("other query", 4, query.id)
+    same(copy, query)
+    with client.watch([watched]) as changes:
+        assert next(changes)[1].reset == "other query"
+        same(watched, query)

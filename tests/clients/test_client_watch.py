@@ -16,6 +16,7 @@ from psoup_client.watching import WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.copied import older
 from psoup_testing.serving import Serving, serving
 from psoup_testing.zygote import Zygote
 
@@ -181,3 +182,26 @@ def test_a_call_that_is_over_is_made_anew_without_patience(client: Client, make_
     messages._replies = over()
     assert [*next(messages).places] == [0]
     messages.close()
+
+
+def test_a_service_that_does_not_know_watch_is_asked_again_and_again(
+    client: Client, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older(client, monkeypatch)
+    draw, stream = random.Random(4), make_stream("(sym TEXT, n BIGINT)")
+    client.push(stream, some(3_000, draw))
+    queries = [client.register(statement.format(s=stream)) for statement in STATEMENTS]
+    pairs = [(client.copy(query), query) for query in queries]
+    with client.watch([copy for copy, _ in pairs]) as changes:
+        with pytest.warns(UserWarning, match="does not know this call .* older version"):
+            follow(changes, pairs)
+        for rows in (1, 200):  # a warning would be an error: it is told once
+            client.push(stream, some(rows, draw))
+            follow(changes, pairs)
+        pairs[0][0].sync()
+        client.push(stream, some(20, draw))
+        follow(changes, pairs)
+        queries[0].unregister()
+        while (found := next(changes))[1].error is None:
+            pass
+        assert found[0] is pairs[0][0] and isinstance(found[1].error, NotFound)

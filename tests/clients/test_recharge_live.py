@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from psoup_client import Client, ClientOptions, PSoupError, RetryOptions, Unavailable
-from psoup_recharge import Recharged, Store, live
+from psoup_recharge import Recharged, Store, live, watch_log
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.command import Psoup
+from psoup_testing.copied import older
 from psoup_testing.serving import Serving, serving
 
 MakeStream = Callable[[str], str]
@@ -57,6 +58,9 @@ def test_changes_come_while_connected(client: Client, store: Store, make_stream:
             other.recharge(client)
         client.push(stream, {"n": [9], "t": ["c"]})
         until(changes, "high", store, 7)
+        lines = [line for line in store.recharges() if line["why"] == "watch"]
+        assert lines and all(line["received"] and line["sent"] for line in lines)
+        assert {"high", "groups"} <= {line["name"] for line in store.history()}
         client.unregister(key=store.key_of(store.entry("high")))
         while next(changes).error is None:
             pass
@@ -87,6 +91,49 @@ def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, sto
     assert lost and isinstance(lost[0], Unavailable)
 
 
+def test_a_line_of_history_tells_of_some_minutes(
+    client: Client, store: Store, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = make_stream("(n BIGINT)")
+    store.add("all", sql=f"SELECT n FROM {stream} BEGIN (START)")
+    with store.watch(client) as watched:
+        changes = iter(watched)
+        next(changes)
+        for n in range(3):
+            client.push(stream, {"n": [n]})
+            until(changes, "all", store, n + 1)
+        assert [line["why"] for line in store.recharges()] == [""], "there is no line for each change"
+        monkeypatch.setattr(watch_log, "NOTE_S", 0.0)
+        client.push(stream, {"n": [3]})
+        until(changes, "all", store, 4)
+        line, _ = store.recharges()
+        assert (line["came"], line["left_out"], line["why"]) == (3, "", "watch") and 0 < line["sent"] < line["received"]
+        assert [line["came"] for line in store.history()] == [3, 0]
+        monkeypatch.setattr(watch_log, "NOTE_S", 600.0)
+        changes.close()  # type: ignore[attr-defined]
+    assert [line["came"] for line in store.history()] == [1, 3, 0], "the end of it is told, too"
+
+
+def test_a_service_that_does_not_know_watch_is_asked_again_and_again(
+    client: Client, store: Store, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older(client, monkeypatch)
+    stream, lost = make_stream("(n BIGINT)"), list[PSoupError]()
+    store.add("all", sql=f"SELECT n FROM {stream} BEGIN (START)")
+    with store.watch(client, lost=lost.append) as watched:
+        changes = iter(watched)
+        next(changes)
+        for n in range(3):
+            client.push(stream, {"n": [n]})
+            until(changes, "all", store, n + 1)
+        client.unregister(key=store.key_of(store.entry("all")))
+        while next(changes).error is None:
+            pass
+        client.push(stream, {"n": [3]})
+        until(changes, "all", store, 4)
+    assert [problem.reason for problem in lost] == ["NO_SUCH_CALL"] and "older version" in lost[0].message
+
+
 def test_rounds_lie_apart(client: Client, store: Store, make_stream: MakeStream) -> None:
     stream = make_stream("(n BIGINT)")
     store.add("all", sql=f"SELECT n FROM {stream} BEGIN (START)")
@@ -98,7 +145,6 @@ def test_rounds_lie_apart(client: Client, store: Store, make_stream: MakeStream)
 
 
 def test_the_command(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "keeps no query yet" in psoup("recharge", "watch").err
     assert psoup("recharge", "add", "all_rows", f"SELECT * FROM {filled} BEGIN (START)").code == 0
     assert psoup("recharge", "add", "bad", "SELECT nothing FROM nowhere").code == 0
     watch = Store.watch

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pytest
 
-from psoup_client import AnswerCopy, Query
+from psoup_client import AnswerCopy, Client, Query, watching
 from psoup_client import copies as copies_module
+from psoup_proto.v1 import sync_pb2
 
 
 def some(rows: int, draw: random.Random) -> pa.Table:
@@ -31,3 +33,15 @@ def same(copy: AnswerCopy, query: Query) -> None:
 def token_of(copy: AnswerCopy) -> bytes:
     """The token that a copy will be asked for with."""
     return copies_module.want_of(copy).token
+
+
+def older(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a client call a method that no service knows instead of Watch, and ask again soon."""
+    unknown = client.connection._channel.unary_stream(
+        "/psoup.v1.SyncService/WatchOfLater",
+        request_serializer=sync_pb2.WatchRequest.SerializeToString,
+        response_deserializer=sync_pb2.WatchResponse.FromString,
+    )
+    monkeypatch.setattr(client.connection.sync, "Watch", unknown)
+    monkeypatch.setattr(watching, "FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(watching, "LONGEST_POLL_S", 0.05)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from psoup_cli.commands.recharge_reading import Name, existing, history, show_copy, state_of, status
 from psoup_cli.common import Address, AsJson, Timeout, connect, exit_code, message
 from psoup_cli.output import print_json, print_list
+from psoup_client.errors import AlreadyExists, PSoupError
 from psoup_client.wording import counted
 from psoup_recharge import Entry, Recharge, Recharged, Store, read_profile
 from psoup_recharge.quantities import read_bytes, read_seconds
@@ -22,9 +23,17 @@ app = typer.Typer(cls=TyperGroup, invoke_without_command=True, rich_markup_mode=
 STORE = "psoup-recharge.db"
 StoreFile = Annotated[
     Path,
-    typer.Option("--store", metavar="FILE", envvar="PSOUP_STORE", help="The SQLite file with the copies."),
+    typer.Option(
+        "--store",
+        metavar="FILE",
+        envvar="PSOUP_STORE",
+        help="The SQLite file with the copies; stands before a command.",
+    ),
 ]
 Quantity = TypeVar("Quantity")
+_WISHES = ("priority", "fresh", "share", "order", "window")
+_SHOWN = 60
+"""Characters of a statement that a message shows."""
 
 
 def _read(text: str | None, read: Callable[[str], Quantity], option: str) -> Quantity | None:
@@ -65,21 +74,27 @@ def recharge(
 
     Bring copies of answers up to date: only what has changed comes. Copies that are overdue come first, then those of
     the greatest priority; what bytes or time did not suffice for comes next time. Everything else works without a
-    network.
+    network. The file is made by the first `add`, or with --profile.
 
     A profile has a table for each query: [delays], then sql = "SELECT ...", or key = "...", or id = "...", and
     priority = 10, fresh = "15min" (a copy need not be asked for again before that), share = 0.5 (of the bytes of
     --budget are kept for it), order = "newest" or "oldest" (rows first), window = "BEGIN ...".
     """
     if context.invoked_subcommand is not None:
+        command, own = context.invoked_subcommand, {"--profile": profile, "--budget": budget, "--max-time": max_time}
+        _refuse(own | {"--only": only}, f"is for psoup recharge alone, not for {command}")
+        _refuse(
+            {"--address": address, "--timeout": timeout, "--json": as_json}, f"stands behind {command}, if it has it"
+        )
         context.obj = store
         return
     size, seconds = _read(budget, read_bytes, "--budget"), _read(max_time, read_seconds, "--max-time")
-    with Store(store) as file:
-        if profile is not None:
-            file.adopt(read_profile(profile))
+    wished = None if profile is None else read_profile(profile)
+    with existing(store) if wished is None else Store(store) as file:
+        if wished is not None:
+            file.adopt(wished)
         if not file.entries():
-            message(f'{store} keeps no query yet. Add one: psoup recharge add NAME "SELECT ..."')
+            _print_empty(store)
             return
         with connect(address, timeout) as client:
             told = file.recharge(client, max_bytes=size, max_seconds=seconds, only=only or ())
@@ -87,6 +102,13 @@ def recharge(
     failed = [copy.error for copy in told.copies if copy.error is not None]
     if failed:
         raise typer.Exit(exit_code(failed[0]))
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuse the first of some options that is given."""
+    for option, value in options.items():
+        if value:
+            raise typer.BadParameter(f"{option} {why}")
 
 
 def _print(told: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
@@ -115,17 +137,24 @@ def add(
     sql: Annotated[str | None, typer.Argument(metavar="[SQL]", help="The statement.", show_default=False)] = None,
     query_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="A query that stands, by its ID.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="A query that stands, by its key.")] = None,
-    priority: Annotated[float, typer.Option("--priority", help="The greatest comes first.")] = 0.0,
+    priority: Annotated[
+        float, typer.Option("--priority", metavar="NUMBER", help="The greatest comes first, and may be negative.")
+    ] = 0.0,
     fresh: Annotated[
         str | None, typer.Option("--fresh", metavar="TIME", help="Ask again only after this time: 15min.")
     ] = None,
-    share: Annotated[float, typer.Option("--share", help="The part of --budget that is kept for it: 0.5.")] = 0.0,
+    share: Annotated[
+        float, typer.Option("--share", metavar="PART", help="The part of --budget that is kept for it: 0.5 is half.")
+    ] = 0.0,
     order: Annotated[
         str, typer.Option("--order", metavar="newest|oldest", help="Which rows come first, if not all may come.")
     ] = "newest",
     window: Annotated[
         str, typer.Option("--window", metavar="BEGIN...", help="Another window than the query's own.")
     ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="If there is a copy of this name, of another query: its rows go.")
+    ] = False,
 ) -> None:
     """\b
     Examples:
@@ -133,14 +162,36 @@ def add(
       psoup recharge add alerts --key alerts/u7 --priority 10
       psoup recharge --store other.db add one --id q-7f3a91c2-12
 
-    Keep a copy of a query: of a statement, which the next recharge registers, or of one that stands. Its name is that
-    of a view in the file. Adding it again changes the rest.
+    Keep a copy of a query: of a statement, which the next recharge registers, or of one that stands, named by its ID or
+    its key. NAME is that of a view in the file. Adding it again changes the options, all of them.
     """
     seconds = _read(fresh, read_seconds, "--fresh") or 0.0
+    entry = Entry(name, sql or "", query_id or "", key or "", priority, seconds, share, order, window)
     with Store(context.obj) as file:
-        query = {"sql": sql or "", "query_id": query_id or "", "key": key or ""}
-        file.add(name, **query, priority=priority, fresh=seconds, share=share, order=order, window=window)
-    message(f"{context.obj} keeps {name}; its rows come with: psoup recharge")
+        known = {old.name.lower(): old for old in file.entries()}.get(name.lower())
+        if known is not None and _query_of(known) != _query_of(entry) and not replace:
+            raise AlreadyExists(
+                f"{context.obj} has a copy {known.name} already, of {_named(known)}; with --replace it becomes one of"
+                f" {_named(entry)}, and its rows go; or choose another name"
+            )
+        file.adopt([entry])
+    if known is None or _query_of(known) != _query_of(entry):
+        message(f"{context.obj} keeps {name}; its rows come with: psoup recharge")
+        return
+    pairs = [(wish, getattr(known, wish), getattr(entry, wish)) for wish in _WISHES]
+    changed = [f"{wish} is {new or 'none'} instead of {old or 'none'}" for wish, old, new in pairs if old != new]
+    message(f"{context.obj} keeps {known.name} already; {', '.join(changed) or 'nothing has changed'}")
+
+
+def _query_of(entry: Entry) -> tuple[str, str, str]:
+    return entry.sql, entry.query_id, entry.key
+
+
+def _named(entry: Entry) -> str:
+    """What a copy is of, in a message."""
+    if entry.sql:
+        return f"the statement {entry.sql if len(entry.sql) <= _SHOWN else entry.sql[:_SHOWN] + '…'}"
+    return f"the query with the key {entry.key}" if entry.key else f"the query {entry.query_id}"
 
 
 @app.command("watch", short_help="Stay connected, and keep the copies up to date.")
@@ -161,14 +212,26 @@ def watch(
     Keep the copies up to date, until Ctrl-C: each change comes as it becomes visible, and a line says what came. While
     the service cannot be reached it is asked again, with pauses of up to a minute.
     """
-    seconds = _read(every, read_seconds, "--every")
-    with Store(context.obj) as file:
+    seconds, told = _read(every, read_seconds, "--every"), list[str]()
+
+    def lost(problem: PSoupError) -> None:
+        if told[-1:] != [str(problem)]:
+            message(str(problem))
+        told[:] = [str(problem)]
+
+    with existing(context.obj) as file:
         if not file.entries():
-            message(f'{context.obj} keeps no query yet. Add one: psoup recharge add NAME "SELECT ..."')
+            _print_empty(context.obj)
             return
         with connect(address, timeout) as client:
-            for copy in file.watch(client, every=seconds, lost=lambda problem: message(str(problem))):
+            for copy in file.watch(client, every=seconds, lost=lost):
+                if copy.error is None:
+                    told.clear()
                 _print_change(copy, file.entry(copy.name), as_json)
+
+
+def _print_empty(store: Path) -> None:
+    message(f'{store} keeps no query yet. Add one: psoup recharge add NAME "SELECT ..."')
 
 
 def _print_change(copy: Recharged, entry: Entry, as_json: bool) -> None:

@@ -39,7 +39,10 @@ def state_of(asked: bool, complete: bool, error: str) -> str:
 
 def show_copy(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The name of the copy, in any case; else --sql.", show_default=False),
+    ] = None,
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="SELECT", help="What SQLite finds in the copies, by their names.")
     ] = None,
@@ -56,7 +59,8 @@ def show_copy(
       psoup recharge show --sql "SELECT carrier, count(*) FROM delays GROUP BY carrier"
 
     Print the rows of a copy, in the order of the answer. Rows that have left a sliding window since the last recharge,
-    by the clock here, are hidden. What is shown goes to standard error: `exact now`, `as of` a time, or a part.
+    by the clock here, are hidden. A line on standard error says how exact that is: `exact now` (the answer now, had no
+    tuple come since), `as of` a time, or a part of the answer.
     """
     if (name is None) == (sql is None):
         raise typer.BadParameter("give the name of a copy, or --sql")
@@ -146,7 +150,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 def history(
     context: typer.Context,
     copies: Annotated[bool, typer.Option("--copies", help="What came for each copy, a line for each.")] = False,
-    lines: Annotated[int, typer.Option("--lines", min=1, help="The latest.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="How many, the latest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """\b
@@ -154,7 +158,8 @@ def history(
       psoup recharge history
       psoup recharge history --copies --json
 
-    List the latest recharges, the newest first: bytes and rows, what was left out, and why.
+    List the latest recharges, the newest first: bytes and rows, what was left out, and why (`bytes` or `time` were
+    spent, or an error). A line with `watch` tells of ten minutes of psoup recharge watch, or of its last ones.
     """
     with existing(context.obj) as file:
         facts = file.history(lines) if copies else file.recharges(lines)

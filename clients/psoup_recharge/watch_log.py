@@ -1,0 +1,54 @@
+"""The history of a store that is connected: what comes by Watch is written down some minutes at a time.
+
+    change change        change        change     the connection ends
+    '──── ten minutes: one line ────'  '──────── another line ────────'
+
+A process that is killed loses the last line, and no row.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from psoup_recharge.rounds import Recharge, Recharged, after
+from psoup_recharge.sqlite import StoreError
+
+if TYPE_CHECKING:
+    from psoup_recharge.store import Store
+
+NOTE_S = 600.0
+"""Seconds of which one line tells."""
+WATCH = "watch"
+"""Why such a line is there: `Store.recharges`."""
+
+
+class WatchLog:
+    """What has come while connected, and is not in the history yet. `sent`, `received`: bytes since the beginning."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._copies = dict[str, Recharged]()
+        self._since, self._sent, self._received = time.monotonic(), 0, 0
+
+    def add(self, copy: Recharged) -> Recharged:
+        """Take in what became of a copy, and give it back."""
+        known = self._copies.get(copy.name)
+        self._copies[copy.name] = copy if known is None else after(known, copy)
+        return copy
+
+    def look(self, sent: int, received: int) -> None:
+        """Write a line, if it is time for one."""
+        if time.monotonic() - self._since >= NOTE_S:
+            self.note(sent, received)
+
+    def note(self, sent: int, received: int) -> None:
+        """Write a line, if something has come, and a line for each copy that has changed."""
+        if self._copies:
+            seconds, copies = time.monotonic() - self._since, tuple(self._copies.values())
+            told = Recharge(copies, received - self._received, seconds, why=WATCH)
+            with suppress(StoreError):  # the store was closed meanwhile, say; what has come is in it
+                self._store.note(told, sent - self._sent)
+        self._copies = {}
+        self._since, self._sent, self._received = time.monotonic(), sent, received
