@@ -147,6 +147,11 @@ def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], E
     return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 
 
+def plan_above(source: StatementText, select: exp.Select, binder: Binder, join: Join) -> Node:
+    """The plan of a join that is known, of a statement that was bound before. Raises SqlError."""
+    return _plan(source, select, binder, join, _distinct(source, select))
+
+
 def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:
     """The plan for the tuples that satisfy WHERE, from the leaves up. Raises SqlError."""
     outputs = listed_outputs(source, select, binder)

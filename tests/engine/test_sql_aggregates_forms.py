@@ -115,6 +115,29 @@ def test_parameters_in_having_are_bound_without_parsing(monkeypatch: pytest.Monk
         wrong.bind(("[a",), 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "values", "constants"),
+    [
+        ("t.qty > ? AND q.bid < ? GROUP BY t.sym HAVING count(*) > ?", (3, 2.5, 4), ("3", "2.5e0", "4")),
+        ("q.bid > 1 GROUP BY t.sym HAVING max(q.bid) > $x AND sum(t.qty) > $x", (2,), ("2", "2")),
+        ("t.sym = ? GROUP BY q.sym HAVING min(t.sym) <> ? ORDER BY 2 LIMIT 5", ("it's", "b"), ("'it''s'", "'b'")),
+    ],
+)
+def test_a_join_with_parameters_in_having_is_bound_without_parsing(
+    text: str, values: tuple[Parameter, ...], constants: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sides are templates; a parameter of WHERE is not taken for one of HAVING, nor the other way round."""
+    text = f"SELECT count(*) AS n, max(t.qty) AS m FROM trades t, quotes q WHERE t.sym = q.sym AND {text}"
+    template, places = prepare(text, lookup), iter(constants)
+    expected = bind(re.sub(r"\?|\$[a-z]+", lambda _: next(places), text))
+    with monkeypatch.context() as patched:
+        patched.setattr(template_module, "selected", None)
+        query = template.bind(values)
+    assert query == expected
+    assert [side.text for side in query.sides] == [side.text for side in expected.sides]
+    assert template.bind(values).plan is query.plan, "equal constants make one plan"
+
+
 def test_parameters_of_where_and_having_are_told_apart(tmp_path: Path) -> None:
     soup = RestartingPSoup(EngineConfig(), VirtualClock(), tmp_path)
     soup.execute("CREATE STREAM s (k BIGINT, x BIGINT)")

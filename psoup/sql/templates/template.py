@@ -21,6 +21,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.tree import Literal
 from psoup.model import DataType
 from psoup.plan.canonical import factor_text
+from psoup.plan.nodes import Join, walk
 from psoup.plan.standing import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import from_list
@@ -28,7 +29,7 @@ from psoup.sql.guards import tokens_of
 from psoup.sql.names import Names
 from psoup.sql.parsing import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
-from psoup.sql.select import Lookup, bind_select, clause_text, selected
+from psoup.sql.select import Lookup, bind_select, clause_text, plan_above, selected
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.comparisons import Slow
@@ -135,16 +136,21 @@ def template_of(
     if not (origin.joined or shape.having):
         return Template(frame, holes, expected, _Where(source, select, origin.names, shape.conjuncts(), holes))
     binder = Binder(source, origin.names, samples)
-    texts = None if shape.having else side_texts(source, select, origin, binder, holes)
+    whole = partial(_whole, lookup)
+    if not origin.joined:
+        return WholeTemplate(frame, holes, expected, whole, partial(_of_tree, source, select, lookup, names))
+    texts = side_texts(source, select, origin, binder, holes)
     if texts is None:
-        whole = partial(_whole, lookup)
-        tree = None if origin.joined else partial(_of_tree, source, select, lookup, names)
-        return WholeTemplate(frame, holes, expected, whole, tree)
+        return WholeTemplate(frame, holes, expected, whole)
     sides = [
         side if text is None else prepared(StatementText(text), lookup)
         for side, text in zip(frame.sides, texts, strict=True)
     ]
-    return JoinTemplate(frame, holes, expected, sides)
+    joined = JoinTemplate(frame, holes, expected, sides)
+    if not shape.having:
+        return joined
+    (join,) = (node for _, node in walk(frame.plan) if isinstance(node, Join))
+    return WholeTemplate(frame, holes, expected, whole, partial(_of_sides, source, select, origin.names, joined, join))
 
 
 def _whole(lookup: Lookup, text: str) -> StandingQuery:
@@ -157,11 +163,27 @@ def _of_tree(
     select: exp.Select,
     lookup: Lookup,
     names: Sequence[str],
+    values: Sequence[Parameter],
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
     """The query of a parsed SELECT with constants in place of its parameters."""
     return replace(bind_select(source, select, lookup, names, parameters), text=text)
+
+
+def _of_sides(
+    source: StatementText,
+    select: exp.Select,
+    names: Names,
+    joined: JoinTemplate,
+    join: Join,
+    values: Sequence[Parameter],
+    parameters: Mapping[int, Literal],
+    text: str,
+) -> StandingQuery:
+    """The query of a join whose sides are templates, and whose plan above has constants in place of parameters."""
+    plan = plan_above(source, select, Binder(source, names, parameters), join)
+    return replace(joined.bind(tuple(values)), plan=plan, text=text)
 
 
 def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:

@@ -3,8 +3,9 @@
     SELECT sym, count(*) … GROUP BY sym HAVING count(*) > ?      5   ->   the query of `… HAVING count(*) > 5`
     SELECT … FROM r, s WHERE r.k = s.k AND r.a + s.a > ?         7   ->   the query of `… r.a + s.a > 7`
 
-Over one stream it is bound from the tree of the statement, a join from its text, as sides have texts of their own. That
-takes some hundred microseconds a query. Queries of equal constants share a plan, if few others came between them.
+Over one stream it is bound from the tree of the statement. So is the plan of a join whose parameters are in HAVING and
+in conditions over single sources, which are templates of their own; other joins are bound from their text. That takes
+some hundred microseconds a query. Queries of equal constants share a plan, if few others came between them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from psoup.sql.templates.values import Columns
 Whole = Callable[[str], StandingQuery]
 """Binds the whole text of a statement."""
 
-FromTree = Callable[[Mapping[int, Literal], str], StandingQuery]
-"""Binds the tree of a statement with constants, by the places of their parameters in the text; and gives it a text."""
+FromTree = Callable[[Sequence[Parameter], Mapping[int, Literal], str], StandingQuery]
+"""Binds the tree of a statement with values, as constants by the places of parameters in the text; gives it a text."""
 
 
 class WholeTemplate(Prepared):
@@ -47,10 +48,11 @@ class WholeTemplate(Prepared):
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters, as `Prepared.bind` says."""
-        literals, text = self.constants(self.row(values, query), query)
+        row = self.row(values, query)
+        literals, text = self.constants(row, query)
         if self._tree is not None:
             with suppress(InvalidInput):  # the text is bound then: errors point into it
-                return self._plans.of(self._tree(dict(zip(self._offsets, literals, strict=True)), text))
+                return self._plans.of(self._tree(row, dict(zip(self._offsets, literals, strict=True)), text))
         try:
             return self._plans.of(self._whole(text))
         except InvalidInput as problem:
