@@ -23,6 +23,7 @@ from psoup.aggregates.sketches import Buckets, Registers
 from psoup.aggregates.state import ALL, Folding, Rows, State
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
 from psoup.columns import Array, Column
+from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
 
@@ -103,6 +104,11 @@ def states_for(measures: Sequence[Measure]) -> dict[Name, Measure]:
         if not counts_rows(measure):
             names.setdefault(state_of(measure), measure)
     return names
+
+
+def read_by(measure: Measure) -> list[Expr]:
+    """The expressions over tuples that a measure reads."""
+    return [*measure.args, *([] if measure.condition is None else [measure.condition])]
 
 
 def rows_for(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from psoup.columns import Array, Column
 from psoup.plan.nodes import Measure
 
 _ONLY: Array = np.zeros(1, np.int64)
+_NO_PLACES: Array = np.zeros(0, np.int64)
 
 _NARROW = (np.int8, np.int16, np.int32)
 _PACK_BYTES = 1_000
@@ -149,6 +151,41 @@ def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | Non
     return None
 
 
+class Use(NamedTuple):
+    """Where the clauses of a pack are: among its own, int64, or None: all of these; and among those asked for."""
+
+    pack: int
+    rows: Array | None
+    places: Array
+
+
+class Uses(NamedTuple):
+    """Which packs of a span are used, each clause once, and the places of clauses that none of them has."""
+
+    uses: list[Use]
+    lacking: Array
+
+
+def uses_of(ids: Array, packs: Sequence[FoldPack]) -> Uses:
+    """Where some clauses are among those of packs; two packs may have one clause, if two readers made them at once."""
+    uses, lacking = list[Use](), np.arange(len(ids))
+    for at, pack in enumerate(packs):
+        own, wanted = pack.ids, ids if len(lacking) == len(ids) else ids[lacking]
+        if not len(wanted) or own[-1] < wanted[0] or wanted[-1] < own[0]:
+            continue
+        if len(own) == len(wanted) and np.array_equal(own, wanted):
+            uses.append(Use(at, None, lacking))
+            lacking = _NO_PLACES
+            continue
+        rows = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
+        have = own[rows] == wanted
+        if have.any():
+            rows = rows[have]
+            uses.append(Use(at, None if len(rows) == len(own) else rows, lacking[have]))
+            lacking = lacking[~have]
+    return Uses(uses, lacking)
+
+
 @dataclass(slots=True, eq=False)
 class Packs:
     """The packs of one stream for some states. Any thread: spans come and go in single steps."""
@@ -162,6 +199,10 @@ class Packs:
     """The chunks of the latest windows."""
     rosters: list[Array] = field(default_factory=list)
     """The latest `ids`, so that packs of the same clauses share them."""
+    fresh: set[Span] = field(default_factory=set)
+    """Spans that are not on the disk as they are here."""
+    looked: set[Span] = field(default_factory=set)
+    """Spans that were looked for on the disk since they were here the last time."""
     nbytes: int = 0
     changes: int = 0
     used: bool = True
@@ -179,6 +220,7 @@ class Packs:
     def put(self, span: Span, pack: FoldPack, fan: int) -> None:
         """Keep a pack; large ones of its chunks go if it has all of their clauses. O(fan)."""
         self.spans[span] = (*self.spans.get(span, ()), pack)
+        self.fresh.add(span)
         self.nbytes += pack.nbytes
         level, number = span
         for child in range(number * fan, (number + 1) * fan) if level else ():
@@ -186,6 +228,8 @@ class Packs:
             left = tuple([own for own in packs if own.ids is not pack.ids or own.nbytes <= _SMALL])
             if len(left) < len(packs):
                 self.spans[level - 1, child] = left
+                self.fresh.discard((level - 1, child))
+                self.looked.discard((level - 1, child))
                 self.nbytes -= sum(own.nbytes for own in packs) - sum(own.nbytes for own in left)
         self._changed()
 
@@ -214,6 +258,8 @@ class Packs:
             for level, number in list(self.spans):
                 if (number + 1) * fan**level <= oldest:
                     self.spans.pop((level, number), None)
+                    self.fresh.discard((level, number))
+                    self.looked.discard((level, number))
             self.count()
 
     def _changed(self) -> None:

@@ -22,8 +22,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from psoup.aggregates.folds import Folds, Span, cover
+from psoup.aggregates.measures import read_by
 from psoup.aggregates.recipes import Fold, Recipe
-from psoup.aggregates.state import State
+from psoup.aggregates.state import Folding, State
 from psoup.columns import Array, Column
 from psoup.data.archived import ArchivedChunk, Chunk, ChunkSource
 from psoup.data.sidecars import ChunkSpan, OnDisk
@@ -32,12 +33,12 @@ from psoup.limbs import LIMBS
 from psoup.model import DataType
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor
+from psoup.plan.nodes import Measure
 
 _VERSION = 1
 """Raised when states come to mean something else: folds of before are not found then."""
-_DTYPES = {kind: np.dtype(kind.decode()) for kind in (b"<i8", b"<f8", b"|u1", b"|b1", b"<i4", b"<u8")} | {
-    b"wide": LIMBS
-}
+_KINDS = (b"<i8", b"<f8", b"|u1", b"|b1", b"<i4", b"<u8", b"<i2", b"|i1")
+_DTYPES = {kind: np.dtype(kind.decode()) for kind in _KINDS} | {b"wide": LIMBS}
 _HEAD, _COUNT, _PART = struct.Struct("<qqq"), struct.Struct("<I"), struct.Struct("<4sI")
 _ALIGNED = 8
 
@@ -51,14 +52,21 @@ def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int
     texts = [str(_VERSION), str(stream), str(longest)]
     texts += ["WHERE", *sorted(factor_text(factor) for factor in factors)]
     for folding, measure in zip(recipe.foldings, recipe.firsts, strict=True):
-        read = [*measure.args, *([] if measure.condition is None else [measure.condition])]
-        texts += ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read]]
-        exprs += read
+        texts += told_of(folding, measure)
+        exprs += read_by(measure)
     if recipe.keys:
         texts += ["BY", *[f"{expr_text(key)} {key.type}" for key in recipe.keys]]
         exprs += recipe.keys
-    if any(map(calls_supplied, exprs)):
-        return None
+    return None if any(map(calls_supplied, exprs)) else digest(texts)
+
+
+def told_of(folding: Folding, measure: Measure) -> list[str]:
+    """A state and what it is made of, as texts."""
+    return ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read_by(measure)]]
+
+
+def digest(texts: Iterable[str]) -> bytes:
+    """A name of 128 bits of some texts."""
     content = b"".join(struct.pack("<I", len(data)) + data for data in (_utf8(text) for text in texts))
     return hashlib.blake2b(content, digest_size=16).digest()
 
@@ -73,14 +81,19 @@ def _utf8(text: str) -> bytes:
 def encoded(fold: Fold) -> bytes:
     """The bytes of a fold. O(states)."""
     out = bytearray(_HEAD.pack(fold.matched, fold.errors, fold.failed))
-    for state in fold.states:
+    put_states(out, fold.states)
+    for array in (array for key in fold.keys for array in _arrays(key)):
+        put(out, array)
+    return bytes(out)
+
+
+def put_states(out: bytearray, states: Iterable[State]) -> None:
+    """Append states, each as a count of parts and these."""
+    for state in states:
         out += _COUNT.pack(len(state))
         for part in state:
             for array in [part] if isinstance(part, np.ndarray) else _arrays(part):
-                _put(out, array)
-    for array in (array for key in fold.keys for array in _arrays(key)):
-        _put(out, array)
-    return bytes(out)
+                put(out, array)
 
 
 def _arrays(column: Column) -> list[Array | None]:
@@ -88,7 +101,8 @@ def _arrays(column: Column) -> list[Array | None]:
     return [compact.values, compact.valid, compact.data]
 
 
-def _put(out: bytearray, array: Array | None) -> None:
+def put(out: bytearray, array: Array | None) -> None:
+    """Append an array: kind, shape, values from a multiple of eight bytes on."""
     if array is None:
         out += _PART.pack(b"", 0)
         return
@@ -99,17 +113,14 @@ def _put(out: bytearray, array: Array | None) -> None:
 
 def decoded(recipe: Recipe, content: bytes) -> Fold:
     """The fold of a recipe that has these bytes. O(states)."""
-    reader = _Reader(bytearray(content))
+    reader = Reader(bytearray(content))
     matched, errors, failed = reader.take(_HEAD)
-    states = list[State]()
-    for folding in recipe.foldings:
-        parts, (count,) = folding.empty(1), reader.take(_COUNT)
-        states.append(tuple([reader.part(parts[place] if place < len(parts) else None) for place in range(count)]))
+    states = tuple(map(reader.state, recipe.foldings))
     keys = tuple([reader.column(key.type) for key in recipe.keys])
-    return Fold(matched, errors, failed, tuple(states), keys)
+    return Fold(matched, errors, failed, states, keys)
 
 
-class _Reader:
+class Reader:
     """The parts of some bytes, one after the other. Arrays can be written to, as all others: kernels know one kind."""
 
     def __init__(self, content: bytearray) -> None:
@@ -121,15 +132,21 @@ class _Reader:
         self._at += form.size
         return values
 
-    def part(self, like: Array | Column | None) -> Array | Column:
+    def state(self, folding: Folding) -> State:
+        """The next state."""
+        parts, (count,) = folding.empty(1), self.take(_COUNT)
+        return tuple([self._part(parts[place] if place < len(parts) else None) for place in range(count)])
+
+    def _part(self, like: Array | Column | None) -> Array | Column:
         """The next part of a state, of the kind of another."""
-        return self.column(like.type) if isinstance(like, Column) else self._array()
+        return self.column(like.type) if isinstance(like, Column) else self.array()
 
     def column(self, data_type: DataType) -> Column:
         """The next column."""
-        return Column(data_type, self._array(), self._array(), self._array())
+        return Column(data_type, self.array(), self.array(), self.array())
 
-    def _array(self) -> Any:
+    def array(self) -> Any:
+        """The next array, or None."""
         kind, dimensions = self.take(_PART)
         if not kind.strip(b"\0"):
             return None

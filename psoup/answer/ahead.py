@@ -5,7 +5,8 @@
 
 So an aggregate over years needs no tuple, though nobody has asked for it while its chunks were in memory. It is work of
 no urgency, done in steps beside readers; what it does not do, the reader does who asks. Only for streams with an
-archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead.
+archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead, and all of them as
+packs (`psoup.answer.packs_ahead`) if they were asked for as a table.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from psoup.aggregates.recipes import Recipe, recipe_of
 from psoup.aggregates.shelved import shelf_of
 from psoup.answer.asked import plan_of
 from psoup.answer.matches import known_matches
+from psoup.answer.packs_ahead import PacksAhead
 from psoup.answer.reused import aggregate_of, fold_of, named_folds
 from psoup.errors import PSoupError
 from psoup.plan.nodes import Aggregate, Node
@@ -52,6 +54,7 @@ class FoldingAhead:
         """The numbers [first, stop) of chunks that were looked at, by stream."""
         self._queries: object = None
         self._standing: dict[int, list[Standing]] = {}
+        self._packs = PacksAhead()
 
     def step(self, snapshot: Snapshot) -> int:
         """Fold some of what stands over some chunks; returns how many folds were made, 0 if there is nothing to do."""
@@ -60,6 +63,7 @@ class FoldingAhead:
         for view in snapshot.by_id.values():
             if (view.archived or view.spec.retention.archive) and view.folds.fan > 1:
                 made += self._fold(snapshot, view, _STEP - made)
+                made += self._packs.step(snapshot, view)
             if made >= _STEP:
                 break
         return made

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.aggregates.measures import Name, counts_rows, folding_of, rows_for, state_of, states_for
+from psoup.aggregates.measures import Name, counts_rows, folding_of, read_by, rows_for, state_of, states_for
 from psoup.aggregates.packs import FoldPack, pack_of, taken
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.outputs import shown
@@ -186,8 +186,3 @@ def _computed(
     except TooMuchText:
         yield from _computed(outputs, some, 0, size // 2, reading)
         yield from _computed(outputs, some, size // 2, size, reading)
-
-
-def read_by(measure: Measure) -> list[Expr]:
-    """The expressions over tuples that a measure reads."""
-    return [*measure.args, *([] if measure.condition is None else [measure.condition])]

@@ -12,33 +12,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from psoup.aggregates.folds import Span, cover
 from psoup.aggregates.leaves import leaf_of
-from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs
+from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs, Uses, uses_of
 from psoup.answer.folded import Folded
-from psoup.answer.reused import inner_of
+from psoup.answer.packs_on_disk import PackShelf, one_of, pack_shelf
+from psoup.answer.reused import Inner, inner_of
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Part, Together, Told, parts_of
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
-from psoup.results.sets import all_evaluated
+from psoup.results.sets import all_evaluated, evaluated
 
-_EVERY: Array = np.zeros(0, np.int64)
+_SHELVED = 64
+"""Spans that a reader puts on the disk at once, at most."""
+
+
+class BeyondArchive(Exception):
+    """Raised if too much would be read from the disk; `clauses`: for which of them it would be, bool[k]."""
+
+    def __init__(self, problem: ResourceExhausted, clauses: Array) -> None:
+        super().__init__()
+        self.problem, self.clauses = problem, clauses
 
 
 def folded(measures: Sequence[Measure], together: Together, low: int, high: int, most: int, reading: Reading) -> Folded:
-    """The aggregates of all clauses over the tuples with IDs in [low, high). Raises as `Together.found`."""
+    """The aggregates of all clauses over the tuples with IDs in [low, high).
+
+    Raises TooManyPairs, and BeyondArchive.
+    """
     made, view = Folded(measures, reading, len(together.ids)), together.view
     inner = inner_of(view, low, high) if view.packs.fan > 1 else None
-    packs = None if inner is None else view.packs.known(view.stream_id, measures)
+    packs = None if inner is None else _known(view, measures, inner)
     if inner is None or packs is None:
         parts = list(parts_of(view, low, high))
         made.read(together, parts, most, together.begin(parts))
@@ -48,26 +61,28 @@ def folded(measures: Sequence[Measure], together: Together, low: int, high: int,
     spans = Spans(measures, packs, together, reading, most)
     left, right = list(parts_of(view, low, inner.low)), list(parts_of(view, inner.high, high))
     inside = first, first + inner.stop - inner.first
-    spans.told = together.begin([*left, *spans.missing(inside), *right])
+    shelf = pack_shelf(together.snapshot, view, packs) if inner.first < view.archived else None
+    if shelf is not None:
+        spans.fetch(shelf, inside)
+    beyond = [*left, *spans.missing(inside), *right]
+    try:
+        spans.told = together.begin(beyond)
+    except ResourceExhausted as problem:
+        raise BeyondArchive(problem, spans.beyond(inside)) from problem
     made.read(together, left, most, spans.told)
     spans.add_inside(made, inside)
     made.read(together, right, most, spans.told)
+    if shelf is not None:
+        shelf.shelve(_SHELVED)
     return made
 
 
-class _Use(NamedTuple):
-    """Where the clauses of a pack are: among its own, int64, or None: all of these; and among those asked for."""
-
-    pack: int
-    rows: Array | None
-    places: Array
-
-
-class _Uses(NamedTuple):
-    """Which packs of a span are used, each clause once, and the places of clauses that none of them has."""
-
-    uses: list[_Use]
-    lacking: Array
+def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs | None:
+    """The packs for some measures; None if the window is to be read tuple by tuple."""
+    packs = view.packs.known(view.stream_id, measures)
+    if packs is None and inner.first < view.archived:  # to read from the disk takes longer: it is folded at once
+        packs = view.packs.known(view.stream_id, measures)
+    return packs
 
 
 @dataclass(slots=True)
@@ -80,7 +95,7 @@ class Spans:
     reading: Reading
     most: int
     told: Told = None
-    _known: dict[tuple[int, ...], _Uses] = field(default_factory=dict)
+    _known: dict[tuple[int, ...], Uses] = field(default_factory=dict)
     _rosters: list[Array] = field(default_factory=list)
     """Keeps the arrays whose addresses are names in `_known`."""
     _parts: dict[bytes, Spans] = field(default_factory=dict)
@@ -90,6 +105,44 @@ class Spans:
         """The chunks of [first, stop) that have to be read, as some clause is in no pack of them."""
         if len(self._uses(self.packs.inner.get(inside, ())).lacking):
             yield from self._missing(cover(*inside, self.together.view.packs.fan))
+
+    def fetch(self, shelf: PackShelf, inside: tuple[int, int]) -> None:
+        """Take from the disk what the clauses lack in chunks [first, stop), the widest spans first. O(spans)."""
+
+        def take(level: int, number: int) -> None:
+            if self.lacks((level, number)) and shelf.fetch((level, number)) and not self.lacks((level, number)):
+                return
+            for child in range(number * fan, (number + 1) * fan) if level and self.lacks((level, number)) else ():
+                take(level - 1, child)
+
+        fan = self.together.view.packs.fan
+        if len(self._uses(self.packs.inner.get(inside, ())).lacking):
+            for span in cover(*inside, fan):
+                take(*span)
+
+    def beyond(self, inside: tuple[int, int]) -> Array:
+        """Which clauses need a chunk of [first, stop) that is on disk and was not evaluated for them: bool[k]."""
+        fan, entries = self.together.view.packs.fan, self.together.view.chunks
+
+        def lacks(level: int, number: int) -> Array:
+            own: Array = np.zeros(len(self.together.ids), np.bool_)
+            own[self._uses(self.packs.spans.get((level, number), ())).lacking] = True
+            if not level:
+                entry = entries[number - entries[0].data.number]
+                return own & ~evaluated(entry.results, self.together.ids) & (not entry.data.in_memory)
+            if own.any():
+                own &= np.logical_or.reduce([lacks(level - 1, number * fan + child) for child in range(fan)])
+            return own
+
+        return np.logical_or.reduce([lacks(*span) for span in cover(*inside, fan)])
+
+    def lacks(self, span: Span) -> bool:
+        """Whether some of the clauses are in no pack of a span."""
+        return len(self._uses(self.packs.spans.get(span, ())).lacking) > 0
+
+    def lacks_chunks(self, span: Span) -> bool:
+        """Whether chunks of a span would have to be read for some of the clauses."""
+        return next(iter(self._missing([span])), None) is not None
 
     def add_inside(self, into: Folded, inside: tuple[int, int]) -> None:
         """Add the states of all clauses in chunks [first, stop): of a window that comes again from one pack."""
@@ -118,8 +171,13 @@ class Spans:
         for use in uses:
             into.join(packs[use.pack], use.rows, use.places)
         if len(lacking):
-            part = self._part(lacking)
-            into.join(part.made(span), None, lacking)
+            into.join(self._part(lacking).made(span), None, lacking)
+
+    def complete(self, span: Span) -> None:
+        """Fold the clauses that are in no pack of a span, and keep that."""
+        lacking = self._uses(self.packs.spans.get(span, ())).lacking
+        if len(lacking):
+            self._part(lacking).made(span)
 
     def made(self, span: Span) -> FoldPack:
         """Fold all clauses in a span anew, and keep that."""
@@ -158,11 +216,8 @@ class Spans:
         packs, room = (*self.packs.spans.get(span, ()), pack), self.together.view.packs
         if len(packs) > MOST_PACKS:
             ids = self.packs.shared(np.unique(np.concatenate([own.ids for own in packs])))
-            whole = Folded(self.measures, self.reading, len(ids))
-            for use in _found(ids, packs).uses:
-                whole.join(packs[use.pack], use.rows, use.places)
             self.packs.spans.pop(span, None)
-            pack = whole.packed(ids)
+            pack = one_of(self.measures, self.reading, packs, ids)
         room.put(self.packs, span, pack)
 
     def _missing(self, spans: Iterable[Span]) -> Iterator[Part]:
@@ -192,34 +247,14 @@ class Spans:
             self._parts[lacking.tobytes()] = part
         return part
 
-    def _uses(self, packs: Sequence[FoldPack]) -> _Uses:
+    def _uses(self, packs: Sequence[FoldPack]) -> Uses:
         """Which of some packs are used for which clauses. O(1) for packs of clauses that were met before."""
         key = tuple([id(pack.ids) for pack in packs])
         known = self._known.get(key)
         if known is None:
             self._rosters += [pack.ids for pack in packs]
-            known = self._known[key] = _found(self.together.ids, packs)
+            known = self._known[key] = uses_of(self.together.ids, packs)
         return known
-
-
-def _found(ids: Array, packs: Sequence[FoldPack]) -> _Uses:
-    """Where some clauses are among those of packs; two packs may have one clause, if two readers made them at once."""
-    uses, lacking = list[_Use](), np.arange(len(ids))
-    for at, pack in enumerate(packs):
-        own, wanted = pack.ids, ids if len(lacking) == len(ids) else ids[lacking]
-        if not len(wanted) or own[-1] < wanted[0] or wanted[-1] < own[0]:
-            continue
-        if len(own) == len(wanted) and np.array_equal(own, wanted):
-            uses.append(_Use(at, None, lacking))
-            lacking = _EVERY
-            continue
-        rows = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
-        have = own[rows] == wanted
-        if have.any():
-            rows = rows[have]
-            uses.append(_Use(at, None if len(rows) == len(own) else rows, lacking[have]))
-            lacking = lacking[~have]
-    return _Uses(uses, lacking)
 
 
 def check_packs(snapshot: Snapshot) -> None:
@@ -251,7 +286,7 @@ def _check_pack(
         kept, anew = (Folded(measures, reading, len(rows)) for _ in range(2))
         kept.join(pack, rows, np.arange(len(rows)))
         parts = [(entry, 0, len(entry.data)) for entry in view.chunks[numbers[0] - base : numbers[-1] - base + 1]]
-        anew.read(together, parts, 2**62, together.begin(parts))
+        anew.read(together, parts, 2**62, None)
         shown = [repr(states.plain()) for states in (kept, anew)]
         ensure(
             shown[0] == shown[1], pack, "a pack is not that of its chunks", span=numbers, kept=shown[0], anew=shown[1]

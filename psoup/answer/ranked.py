@@ -19,9 +19,9 @@ import numpy as np
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.listed import Distinct
 from psoup.aggregates.listed import Gathered as Values
-from psoup.aggregates.measures import counts_rows, folding_of, rows_for, state_of
+from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
 from psoup.aggregates.state import State
-from psoup.answer.folded import computed, read_by
+from psoup.answer.folded import computed
 from psoup.answer.shaped import Gathered, Shape, Shown, count_within, refuse_many, starts_of_kept
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column, empty_column, plain

@@ -190,6 +190,9 @@ class Table:
                     raise _FoldedOnDisk from problem
                 failed.append(Failed(_raised(problem), made.alike.places[some]))
                 continue
+            if line.failed and self.count <= _ON_DISK:
+                raise _FoldedOnDisk
+            failed += line.failed
             lines.append(line)
             pairs += len(line.rows)
         self.failed += failed

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.asked import Alike, distinct_ids
+from psoup.answer.asked import Alike, Failed, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.folded import Folds, folds_of
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
-from psoup.answer.packed import folded
+from psoup.answer.packed import BeyondArchive, folded
 from psoup.answer.ranked import ranked, read_of
 from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of, starts_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
@@ -102,6 +102,8 @@ class Lines:
     errors: int = 0
     select_errors: int = 0
     """Errors of values that no row shows; and those of `columns`."""
+    failed: list[Failed] = field(default_factory=list)
+    """Queries that have no answer, beside the others."""
 
 
 @dataclass(slots=True)
@@ -171,13 +173,10 @@ class Asking:
         if made.joined is not None:
             pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
             return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs, errors=pairs.errors)
+        if made.folds is not None:
+            return self._folded(made, made.folds, places, sqc_ids, most)
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
-        if made.folds is not None:
-            reading, measures = self._reading(made), made.folds.node.measures
-            states = folded(measures, together, part.range.low, part.range.high, most, reading)
-            with self.held(states.nbytes):
-                return self._of_each(made, places, states.shown(made.folds), back, most, [])
         assert made.shape is not None
         gathered, shape = Gathered(self._reading(made), len(clauses)), made.shape
         for found in together.found(*part.range[:2], most):
@@ -187,6 +186,23 @@ class Asking:
         wanted = len(shape.arranged_by if shape.node is None else read_of(shape.node))
         with self.held(gathered.nbytes + 16 * wanted * gathered.count):
             return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
+
+    def _folded(self, made: Set, folds: Folds, places: Array, sqc_ids: Array, most: int) -> Lines:
+        """The aggregates of queries at some places; of those that would read too much on disk the failure."""
+        clauses, back = distinct_ids(sqc_ids)
+        together, part = Together(self.snapshot, made.seen[0].view, clauses, self.budget), made.seen[0]
+        reading, measures = self._reading(made), folds.node.measures
+        try:
+            states = folded(measures, together, part.range.low, part.range.high, most, reading)
+        except BeyondArchive as beyond:
+            out = beyond.clauses if back is None else beyond.clauses[back]
+            if out.all() or not out.any():
+                raise beyond.problem from None
+            lines = self._folded(made, folds, places[~out], sqc_ids[~out], most)
+            lines.failed.append(Failed(beyond.problem.with_traceback(None), places[out]))
+            return lines
+        with self.held(states.nbytes):
+            return self._of_each(made, places, states.shown(folds), back, most, [])
 
     def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
         """The rows that are shown of matches, or of their groups. Raises TooManyPairs."""
