@@ -63,7 +63,7 @@ from benchmarks import (
 )
 from benchmarks.machine import machine
 from benchmarks.measure import Row
-from benchmarks.report import head_line, markdown, number, print_table, write_json
+from benchmarks.report import head_line, json_line, markdown, number, print_table, write_json
 from benchmarks.run import Run, Size
 
 GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
@@ -137,10 +137,12 @@ def main() -> int:
     progress = Console(stderr=True)
     progress.print(head_line(here), highlight=False)
     rows: list[Row] = []
+    lines: list[str] = []
     for row in _measured(groups, run, progress):
         rows.append(row)
+        lines.append(json_line(row, here))
         # Written as it goes: a run that is ended keeps what it has measured.
-        write_json(options.json, rows, here)
+        write_json(options.json, lines)
         options.json.with_suffix(".md").write_text(markdown(rows, here))
     console = Console()
     if options.markdown:

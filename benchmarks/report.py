@@ -18,10 +18,14 @@ SHOWN = 60
 """Characters of a failure in the table; below it stands more."""
 
 
-def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None:
-    """A line for each row, an object; each carries the machine, so that rows of several files can be put together."""
+def json_line(row: Row, machine: dict[str, Any]) -> str:
+    """A row as an object; each carries the machine, so that rows of several files can be put together."""
+    return json.dumps(row.to_dict() | {"machine": machine})
+
+
+def write_json(path: Path, lines: Sequence[str]) -> None:
+    """A list of the lines of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(row.to_dict() | {"machine": machine}) for row in rows]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 

@@ -148,7 +148,8 @@ def test_ratio_and_target(
 
 def test_the_file_holds_one_object_for_each_row(tmp_path: Path) -> None:
     rows = [Row(f"row{n}", sample(2), "us", "peer", sample(4), Target(at_least=1)) for n in range(3)]
-    report.write_json(tmp_path / "deep" / "bench.json", rows, machine())
+    here = machine()
+    report.write_json(tmp_path / "deep" / "bench.json", [report.json_line(row, here) for row in rows])
     objects = json.loads((tmp_path / "deep" / "bench.json").read_text())
     assert [item["name"] for item in objects] == ["row0", "row1", "row2"]
     assert all(set(item) >= FIELDS and item["machine"]["cores"] for item in objects)

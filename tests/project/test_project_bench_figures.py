@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-pytest.importorskip("matplotlib")
-
-from benchmarks import figures, growth
+from benchmarks import growth
 from benchmarks.machine import machine
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.report import write_json
+from benchmarks.report import json_line, write_json
+
+
+@pytest.fixture(scope="module")
+def figures() -> ModuleType:
+    """Matplotlib takes half a second to be imported: only where figures are drawn."""
+    pytest.importorskip("matplotlib")
+    return importlib.import_module("benchmarks.figures")
 
 
 def series(name: str, points: dict[int, float]) -> list[Row]:
@@ -34,11 +41,14 @@ def test_growth_beyond_the_proportional_misses_its_target() -> None:
     ]
 
 
-def test_figures_are_drawn_of_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_are_drawn_of_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: ModuleType
+) -> None:
     rows = series("growth.queries.eq", {100: 50, 1_000: 200})
     rows.append(Row("arrival", Sample.of([100]), "tuples/s", "DuckDB", Sample.of([10]), Target(at_least=2)))
     rows.append(Row("invoke", Sample.of([5]), "us", "empty call", Sample.of([10]), Target(at_most=2)))
-    write_json(tmp_path / "bench.json", rows, machine())
+    here = machine()
+    write_json(tmp_path / "bench.json", [json_line(row, here) for row in rows])
     command = ["figures", "--json", str(tmp_path / "bench.json"), "--folder", str(tmp_path / "figures")]
     monkeypatch.setattr(sys, "argv", command)
     assert figures.main() == 0
@@ -50,7 +60,7 @@ def test_figures_are_drawn_of_what_was_measured(tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_rows_it_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], figures: ModuleType
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["figures", "--json", str(tmp_path / "none.json")])
     assert figures.main() == 1

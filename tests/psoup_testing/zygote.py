@@ -1,9 +1,10 @@
 """Services in processes that can be killed and started again in tenths of a second.
 
-    test ──"start DIR PORT"──> zygote (has imported and compiled everything) ──fork──> psoup_service.main.serve
-         <──"ready ADDRESS"──────────────────────────────────────────────────────────────────┘
+    test ──"start {DIR, PORT, …}"──> zygote (has imported and compiled everything) ──fork──> psoup_service.main.serve
+         <──"ready ADDRESS"────────────────────────────────────────────────────────────────────────┘
          ──"kill"────────────> kill -9
          <──"dead STATUS"───── whenever it has ended, whatever ended it
+         ──"rest"────────────> kill -9, if it runs; then the zygote waits for the next test of this process
 
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
 may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate, and with
@@ -13,44 +14,46 @@ is the zygote; `Zygote` is the test's side.
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
+
+_PREFIX = "PSOUP_"
+_RESTING: defaultdict[bool, list[subprocess.Popen[str]]] = defaultdict(list)
+"""Zygotes that no test uses now, by whether they have few arenas: one takes two seconds of a processor to make."""
 
 
 class Zygote:
     """Starts one service at a time; whatever still runs is killed at the end of the `with` block."""
 
     def __init__(self, **environ: str) -> None:
-        paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        if "PSOUP_TEST_MEMORY_MIB" in environ:  # of address space, of which the C library reserves 64 MiB a thread
-            environ["MALLOC_ARENA_MAX"] = "2"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "psoup_testing.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env={**os.environ, **paths, **environ},
-        )
+        given = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+        self._environ = {**given, **environ}
+        self._few_arenas = "PSOUP_TEST_MEMORY_MIB" in environ
+        self._process = _RESTING[self._few_arenas].pop() if _RESTING[self._few_arenas] else _made(self._few_arenas)
 
     def __enter__(self) -> Zygote:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
-        self._say("end")
-        self._process.wait(30)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._say("rest")
+        while self._hear() != "resting":
+            pass
+        _RESTING[self._few_arenas].append(self._process)
 
     def start(self, data_dir: str, port: int = 0, quarantine: str = "") -> None:
         """Begin to start a service; `ready` waits for it, `kill` does not."""
-        self._say(f"start {port} {data_dir}\t{quarantine}")
+        wanted = {"port": port, "data_dir": data_dir, "quarantine": quarantine.split(), "environ": self._environ}
+        self._say(f"start {json.dumps(wanted)}")
 
     def died(self) -> int:
         """Wait until the service has ended by itself; returns the exit status, as `os.waitpid` has it."""
@@ -85,6 +88,27 @@ class Zygote:
         return line.strip()
 
 
+def _made(few_arenas: bool) -> subprocess.Popen[str]:
+    """A new zygote. Of limited address space the C library must not reserve 64 MiB a thread."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    if few_arenas:
+        environ["MALLOC_ARENA_MAX"] = "2"
+    return subprocess.Popen(
+        [sys.executable, "-m", "psoup_testing.zygote"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env=environ,
+    )
+
+
+@atexit.register
+def _end_resting() -> None:
+    for process in (process for resting in _RESTING.values() for process in resting):
+        process.communicate(timeout=30)
+
+
 def _tell(text: str) -> None:
     os.write(1, (text + "\n").encode())
 
@@ -96,8 +120,11 @@ def _limit(mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (taken + mib * 1024 * 1024,) * 2)
 
 
-def _serve(port: int, data_dir: str, quarantine: str) -> None:
+def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, str]) -> None:
     """The forked child: a service until it is killed or told to stop."""
+    for name in [name for name in os.environ if name.startswith(_PREFIX)]:
+        del os.environ[name]
+    os.environ.update(environ)
     from psoup_service.main import serve
     from psoup_service.settings import Settings, load
 
@@ -112,8 +139,7 @@ def _serve(port: int, data_dir: str, quarantine: str) -> None:
     if mib := os.environ.get("PSOUP_TEST_MEMORY_MIB"):
         _limit(int(mib))
     flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "warning"}
-    ids = quarantine.split()
-    os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}"), quarantine=ids))
+    os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}"), quarantine=quarantine))
 
 
 class _Nursery:
@@ -123,7 +149,7 @@ class _Nursery:
         self.child = 0
         signal.signal(signal.SIGCHLD, self._ended)
 
-    def start(self, port: int, data_dir: str, quarantine: str) -> None:
+    def start(self, wanted: dict[str, Any]) -> None:
         """Fork it; if it ends at once, that waits until it is known."""
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         self.child = os.fork()
@@ -131,14 +157,17 @@ class _Nursery:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         if not self.child:
-            _serve(port, data_dir, quarantine)
+            _serve(**wanted)
 
     def end(self) -> None:
         """Kill it with signal 9, without notice, and wait until it is gone."""
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        if self.child:
-            os.kill(self.child, signal.SIGKILL)
-            os.waitpid(self.child, 0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        child, self.child = self.child, 0
+        if child:
+            with suppress(ProcessLookupError, ChildProcessError):  # it has ended by itself
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it has not ended."""
@@ -160,14 +189,14 @@ def main() -> None:
     warm_up()
     nursery = _Nursery()
     for line in sys.stdin:
-        command, *rest = line.split(maxsplit=2)
+        command, _, wanted = line.strip().partition(" ")
         if command == "start":
-            data_dir, _, quarantine = rest[1].rstrip("\n").partition("\t")
-            nursery.start(int(rest[0]), data_dir, quarantine)
+            nursery.start(json.loads(wanted))
         elif command in ("kill", "stop"):
             nursery.send(signal.SIGKILL if command == "kill" else signal.SIGTERM)
-        elif command == "end":
-            break
+        elif command == "rest":
+            nursery.end()
+            _tell("resting")
     nursery.end()
 
 
