@@ -1,6 +1,7 @@
 """`python -m benchmarks.figures`: pictures of build/bench.json, as PNG and SVG in build/figures.
 
     growth.<series>   cost against the number of queries, the window, the factors, the match rate; both axes logarithmic
+    join.growth.<series>   the same of joins: the number of them, their windows, their streams
     ratios            for each row how many times faster than each peer; left of the line PSoup loses
 
 What a benchmark did not measure is not drawn.
@@ -30,6 +31,9 @@ AXES = {
     "growth.factors": ("intervals of each of 4,096 queries", "ns a tuple"),
     "growth.match": ("share of the 4,096 queries that a tuple matches", "ns a tuple"),
     "growth.window": ("tuples in the window", "µs an answer"),
+    "join.growth.queries": ("standing joins, registered in blocks of 1,024", "bytes a join"),
+    "join.growth.window": ("tuples in the window of each side, of which 2 % are selected", "µs an answer"),
+    "join.growth.streams": ("streams of a chain", "µs an answer"),
 }
 SCALES = {"growth.match": 1e-6}
 """The factor of a point of a series."""

@@ -3,7 +3,7 @@
     join.registered.w16m     a join registered over 16 M tuples of each stream, and its first answer
     join.disk.w4m            both streams on disk, one in 5,000 tuples of a side selected; DuckDB over the same files
     join.disk.w100m          the same over 200 M tuples: only if it is asked for (`--only join.disk`)
-    join.growth.queries.N    bytes of memory for each of N joins, beside its sides registered as selections
+    join.growth.queries.N    bytes allocated for each of N joins, beside its sides registered as selections
     join.growth.window.N     an answer over windows of N tuples, sides of 2 %
     join.growth.streams.N    an answer over a chain of N streams
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from benchmarks.archive import CHUNK, START, Opened, forget, resident
+from benchmarks.archive import CHUNK, START, Opened, forget
 from benchmarks.growth import point
 from benchmarks.joins import BATCH, Case, check, keyed, several
 from benchmarks.joins_many import PARAMETERS
@@ -52,7 +53,9 @@ BLOCK = 1_024
 MOST_BESIDE = 300
 """Bytes that a join may take beside its sides."""
 WINDOWS = tuple(2**power for power in range(12, 23, 2))
-QUERIES = (8_192, 65_536)
+QUERIES = (1, 64, 1_024, 8_192, 65_536)
+_FIXED = 1_024
+"""Joins from which on what a block takes by itself, some 100 KB, does not hide what a join takes."""
 STREAMS = (2, 3, 4, 6, 8)
 
 
@@ -65,7 +68,7 @@ def rows(run: Run) -> Iterator[Row]:
         name = f"join.disk.{label}"
         if tuples <= MOST_ON_DISK or run.only:
             yield from run.part(partial(_on_disk, name, tuples, run.of(3, 3, 1)), name)
-    for queries in run.of(QUERIES, QUERIES[:1], (BLOCK,)):
+    for queries in run.of(QUERIES, QUERIES[:3], (BLOCK,)):
         name = f"join.growth.queries.{queries}"
         yield from run.part(partial(_memory, name, queries), name)
     windows, streams = run.of(WINDOWS, WINDOWS[:2], WINDOWS[:1]), run.of(STREAMS, STREAMS[:2], STREAMS[:1])
@@ -200,24 +203,24 @@ def _make(folder: Path, tuples: int) -> None:
 
 
 def _memory(name: str, queries: int) -> Iterator[Row]:
-    """Bytes that a process grows by for each join, and for the two selections that are its sides."""
+    """Bytes that a process allocates for each join, and for the two selections that are its sides."""
     ours, alone = _measured("joins", queries), _measured("sides", queries)
     peer = Sample.of([alone + MOST_BESIDE])
-    details = {"bytes_of_sides": alone}
-    yield Row(
-        name, Sample.of([ours]), "bytes", f"its sides, and {MOST_BESIDE}", peer, Target(at_most=1.0), details=details
-    )
+    details = {"bytes_of_sides": alone, "series": "join.growth.queries", "x": queries}
+    target = Target(at_most=1.0) if queries >= _FIXED else None
+    yield Row(name, Sample.of([ours]), "bytes", f"its sides, and {MOST_BESIDE}", peer, target, details=details)
 
 
 def _measured(what: str, queries: int) -> float:
-    """`grown` in a process of its own: memory that another work has freed would be taken again unseen."""
-    command = [sys.executable, "-m", "benchmarks.joins_large", what, str(queries)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parents[1])
+    """`grown` in a process of its own, whose objects are allocated one by one, so that each byte is counted."""
+    command, own = [sys.executable, "-m", "benchmarks.joins_large", what, str(queries)], {"PYTHONMALLOC": "malloc"}
+    here = Path(__file__).resolve().parents[1]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=here, env=os.environ | own)
     return float(done.stdout)
 
 
 def grown(what: str, queries: int) -> float:
-    """Bytes of memory for each of so many joins, or of selections like their sides."""
+    """Bytes allocated for each of so many joins, or of selections like their sides."""
     if what == "joins":
         statements = ["SELECT r.k, r.a, s.b FROM r [ROWS 65536], s [ROWS 65536] WHERE r.k = s.k" + PARAMETERS]
     else:
@@ -238,13 +241,39 @@ def grown(what: str, queries: int) -> float:
     register(queries, BLOCK)
     local.maintain()
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    before = resident()
+    before = _allocated()
     for first in range(0, queries, BLOCK):
-        register(first, BLOCK)
+        register(first, min(BLOCK, queries - first))
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return (resident() - before) / queries
+    return (_allocated() - before) / queries
+
+
+class _Allocations(ctypes.Structure):
+    """What glibc's allocator says of itself."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    )
+
+
+def _allocated() -> int:
+    """Bytes that are allocated in this process now."""
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = _Allocations
+    told = ask()
+    return int(told.uordblks) + int(told.hblkhd)
 
 
 def _curve(run: Run, name: str, points: tuple[int, ...], make: Callable[[int], Case], repeats: int) -> Iterator[Row]:
