@@ -3,10 +3,11 @@
     steps     pushes, late tuples, heartbeats, clocks, queries that come and go, ALTER, history and batches of jobs,
               upkeep, covers, restarts, kill, snapshots put back, backups restored, chunks set aside, keys rotated
     clients   ask for one copy or for all, of few bytes or rows, oldest or newest first, are cut off, go on with an
-              older copy, or with a copy of a copy, ask for another window
+              older copy, or with a copy of a copy, ask for another window; or they recharge a store within budgets,
+              are killed in a transaction, are two on one file (`copy_actions`)
 
 After every reply the validators look at it (`copy_validators`), and what was met is counted (`copy_clients`). A case
-that was never met proves nothing, so a zero fails.
+that was never met proves nothing, so a zero fails; `sweep` meets all pairs of a step, a pattern and what a client does.
 """
 
 from __future__ import annotations
@@ -25,22 +26,17 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.model import SECOND
-from psoup_client.copies import AnswerCopy, copy_of_bytes
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.attaching import attach, take, write, write_job
-from psoup_testing.copy_clients import MET, PATTERNS, RANGED, Client, Clients
-from psoup_testing.copying import Desk, Line, Manner, Saved
+from psoup_testing.copy_actions import MANNERS, OF_STORES, TURNS, WINDOWS, Actions
+from psoup_testing.copy_clients import MET, PATTERNS, RANGED, Client
+from psoup_testing.copy_stores import KeptCopy, LookedAtStore
+from psoup_testing.copying import Desk, Manner, Saved
 from psoup_testing.restarting import RestartingPSoup
 
-WINDOWS = (
-    "BEGIN (NOW - 20 SECONDS)",
-    "BEGIN (NOW - 40 SECONDS) END (NOW - 10 SECONDS)",
-    "BEGIN (START)",
-    "BEGIN (NOW - 150 ROWS)",
-    "BEGIN (NOW - 300 ROWS) END (NOW - 100 ROWS)",
-)
 KEPT = ("", " RETENTION 60 SECONDS", " RETENTION 300 ROWS", " RETENTION 150 ROWS ARCHIVE 450 ROWS", "")
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
+ACTS = (*MANNERS, *TURNS, *OF_STORES)
 TUPLES = 200
 """Tuples of a window that one change looks at: so some windows take several."""
 STEPS = (
@@ -49,7 +45,7 @@ STEPS = (
 )
 
 
-class CopiesMachine(Clients, RuleBasedStateMachine):
+class CopiesMachine(Actions, RuleBasedStateMachine):
     """Two streams, queries of all patterns, and clients."""
 
     @initialize(
@@ -69,7 +65,8 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
         for name in "sr":
             self.soup.execute(f"CREATE STREAM {name} (a BIGINT, b BIGINT, x DOUBLE, w TEXT{timed}{kept}")
         self.desk = Desk(self.soup, self.folder)
-        self.clients, self.saved, self.kept = list[Client](), list[Saved](), dict[int, tuple[bytes, Any]]()
+        self.clients, self.saved = list[Client](), list[Saved]()
+        self.stores, self.acting = list[LookedAtStore](), True
         for which in range(len(PATTERNS)):
             self.register(which, seed + which // 2)
 
@@ -147,7 +144,7 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
         self.asks_for_all(0)
         if self.job(stream, f"job {self.jobs}", rows, times, None):
             self.met("history")
-            self.asks_for_all(0)
+            self.all_act()
 
     @rule(away=st.integers(-10, 3))
     def heartbeat(self, away: int) -> None:
@@ -171,16 +168,14 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
     @rule(which=st.integers(0, len(PATTERNS) - 1), window=st.integers(0, len(WINDOWS) - 1))
     def register(self, which: int, window: int) -> None:
         """A query of a pattern comes, with a client or two."""
-        if len(self.clients) > 20:
+        if len(self.clients) > 20 and self.acting:
             return
         self.number += 1
         names = [*PATTERNS]
         pattern, key = names[which % len(names)], f"k{self.number}"
         self.soup.register(f"{PATTERNS[pattern]} {WINDOWS[window % len(WINDOWS)]}", key=key)
         self.met("register")
-        line = Line(self.desk)
-        copy = AnswerCopy(line, "", key=key, accept_truncation=True)  # type: ignore[arg-type]
-        self.clients.append(Client(copy, line, key, pattern))
+        self.new_client(key, pattern, stored=self.number % 2 > 0)
 
     @precondition(lambda self: len(self.clients) > 3)
     @rule(place=st.integers(0, 99))
@@ -239,8 +234,16 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
         else:
             {"restart": desk.restart, "kill": desk.kill, "restore": desk.restore}[how]()
         self.met(how)
-        for client in [*self.clients]:
-            self.ask([client], Manner())
+        self.all_act()
+
+    def all_act(self) -> None:
+        """Each client does something, another thing each time."""
+        if not self.acting:
+            return
+        self.number += 1
+        for place, client in enumerate([*self.clients]):
+            if client in self.clients:
+                self.act(client, ACTS[(self.number + place) % len(ACTS)], self.number + place)
 
     def damage(self) -> bool:
         """Damage the oldest stored chunk, and let the doctor set it aside."""
@@ -297,31 +300,61 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
             self.ask(here, Manner(max_bytes, cut=cut))
 
     @precondition(lambda self: self.clients)
-    @rule(place=st.integers(0, 99), what=st.sampled_from(["goes back", "is shared", "other window"]))
-    def turns(self, place: int, what: str) -> None:
-        """A client goes on with an older copy, gives its copy to another, or wants another window."""
+    @rule(place=st.integers(0, 99), what=st.sampled_from([*TURNS, *OF_STORES]))
+    def acts(self, place: int, what: str) -> None:
+        """Some clients go on with older copies, share them, want another window; or what stores do."""
         for client in [self.clients[(place + more) % len(self.clients)] for more in range(0, 16, 2)]:
-            self.turn(client, what, place)
             if client in self.clients:
-                self.client_met(what, client)
-                self.ask([client], Manner())
+                self.act(client, what, place)
 
-    def turn(self, client: Client, what: str, place: int) -> None:
-        """Let one client do that."""
-        if what == "is shared":
-            line = Line(self.desk)
-            copy = copy_of_bytes(line, client.copy.to_bytes())  # type: ignore[arg-type]
-            self.clients.append(Client(copy, line, client.key, client.pattern, client.given))
-        elif what == "other window":
-            client.copy._window = "" if client.copy._window else WINDOWS[place % len(WINDOWS)]
+    def sweep(self, steps: Sequence[str], turn: int) -> None:
+        """Each step, and after it a client of each pattern does something: all pairs of the three, in so many acts.
+
+        With every `turn` up to the number of acts, all triples.
+        """
+        self.acting = False
+        for which, pattern in enumerate(PATTERNS):
+            self.client_of(which, pattern, False), self.client_of(which, pattern, True)
+        for place, step in enumerate(steps):
+            self.step(step, place)
+            for which, pattern in enumerate(PATTERNS):
+                what = ACTS[(which + place + turn) % len(ACTS)]
+                self.act(self.client_of(which, pattern, what in OF_STORES or (place + which) % 2 > 0), what, place)
+
+    def client_of(self, which: int, pattern: str, stored: bool) -> Client:
+        """A client of a pattern, with a copy of its own or in a store."""
+        for _ in range(2):
+            for client in self.clients:
+                if client.pattern == pattern and isinstance(client.copy, KeptCopy) == stored:
+                    return client
+            self.number += self.number % 2 == stored  # as register counts on
+            self.register(which, which)
+        raise AssertionError(f"no client of {pattern}")
+
+    def step(self, step: str, place: int) -> None:
+        """Do a step."""
+        before = MET[step]
+        away = {"clock forward": 25, "clock back": -10}.get(step, 0)
+        if step in ("push", "late", "batch"):
+            self.push(40, 1, step == "late", 1)
+        elif step == "heartbeat":
+            self.push(5, 0, False, 1)
+            self.heartbeat(0)
+        elif away:
+            self.advance(away)
+        elif step == "register":
+            self.register(place, place)
+        elif step == "unregister":
+            self.register(place, place)
+            self.unregister(len(self.clients) - 1)
+        elif step == "history":
+            self.history(30, "s")
+        elif step in ("alter", "seal", "cover"):
+            self.upkeep(step, "s")
         else:
-            kept, given = self.kept.pop(id(client), (b"", None))
-            if not kept or place % 2:
-                kept, given = client.copy.to_bytes(), client.given
-                self.push(9, 1, False, place)
-                self.ask([client], Manner())
-            client.copy, client.given = copy_of_bytes(client.line, kept), given  # type: ignore[arg-type]
-            self.kept[id(client)] = client.copy.to_bytes(), client.given
+            for _ in range(2 if step == "rotate" else 1):  # the key before the present one is valid
+                self.start(step)
+        assert MET[step] > before, f"{step} was not done"
 
     def teardown(self) -> None:
         """All clients come back, and hold the answers; the folder goes."""
@@ -339,5 +372,7 @@ class CopiesMachine(Clients, RuleBasedStateMachine):
                 else:
                     raise AssertionError("resumable: a copy does not become complete")
         finally:
+            for store in self.stores:
+                store.close()
             self.soup.store.close()
             shutil.rmtree(self.folder)
