@@ -26,6 +26,7 @@ from psoup_service.sync.changes import Copies
 from psoup_service.sync.keys import rotate
 from psoup_service.sync.tokens import Again, Held, Tokens
 from psoup_storage import DurableStore, MemoryStore
+from psoup_testing.budget import SEED, places
 
 HELD = Held(7, bytes(4), ((-5, 3), (9, 2**40)))
 
@@ -73,6 +74,42 @@ def test_a_token_is_of_one_tenant_and_one_query() -> None:
     assert outcome(tokens, tokens.write(HELD, "other", 1)) == "TOKEN_INVALID"
     assert outcome(tokens, tokens.write(HELD, "default", 101)) == "RESET_ROLLED_BACK"
     assert outcome(tokens, tokens.write(HELD, "default", 100)) == str(HELD)
+
+
+def test_no_token_that_was_changed_is_accepted() -> None:
+    """T27: changed, cut, put together of two, or of another tenant: what is read is what was written, or nothing."""
+    tokens, draw = Tokens(MemoryStore(), "00000001"), random.Random(SEED)
+    written = dict[tuple[bytes, str], Held]()
+    for number in range(40):
+        ends = sorted(draw.sample(range(-500, 500), 2 * draw.randrange(1, 5)))
+        held = Held(number % 7, bytes([number % 3]) * 4, tuple(zip(ends[::2], ends[1::2], strict=True)))
+        tenant = f"t{number % 4}"
+        written[tokens.write(held, tenant, draw.randrange(100)), tenant] = held
+    known = [token for token, _ in written]
+
+    def changed(token: bytes, other: bytes) -> bytes:
+        at, to = draw.randrange(len(token)), draw.randrange(len(other))
+        return (
+            token,
+            token[:at] + other[to:],
+            token[:at] + bytes([draw.randrange(256)]) + token[at + 1 :],
+            token[:at] + token[at + 1 :],
+            token[:-16] + other[-16:],
+            token[: module._HEAD.size] + other[module._HEAD.size :],
+            token + draw.randbytes(8),
+        )[draw.randrange(7)]
+
+    accepted = 0
+    for _ in places(100_000, 5_000):
+        token, tenant = changed(draw.choice(known), draw.choice(known)), f"t{draw.randrange(4)}"
+        try:
+            held = tokens.read(token, tenant, 100)
+        except (Again, InvalidInput):
+            assert (token, tenant) not in written
+            continue
+        accepted += 1
+        assert held == written[token, tenant]
+    assert accepted, "none was left as it was"
 
 
 def interval(*pairs: tuple[int, int]) -> Callable[[bytearray], object]:
