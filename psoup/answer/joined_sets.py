@@ -5,7 +5,8 @@
               └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
 
 For joins of two streams by one equality, whose windows are in memory and together smaller than what their queries would
-gather one by one. All other joins are answered one by one, with the same rows.
+gather one by one. All other joins are answered one by one, with the same rows. Aggregates over such joins are made of
+the same pass: `psoup.answer.ranked` groups its rows by query and key.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from psoup.answer.asked import distinct_ids
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_rows import JoinRows
 from psoup.answer.matches import Packed
+from psoup.answer.shaped import Shape
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Together, parts_of
 from psoup.answer.window import Reach
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, concat_columns
 from psoup.expressions.tree import Expr
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.room import Room
 from psoup.kernels.paired_sets import pairs_of_sets
 from psoup.kernels.sets import place_rows
-from psoup.plan.nodes import Join, Node, Project
+from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id
 from psoup.published.records import picked
 from psoup.published.snapshot import Snapshot
@@ -47,9 +49,15 @@ _EACH = 16_384
 
 def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
     """Whether joins of a plan over these parts of their streams may be answered together."""
-    if not isinstance(plan, Project) or not isinstance(plan.input, Join):
-        return False
-    join = plan.input
+    return isinstance(plan, Project) and isinstance(plan.input, Join) and _can_be_found(plan.input, seen)
+
+
+def can_be_grouped(shape: Shape, seen: Sequence[Reach]) -> bool:
+    """Whether aggregates over joins, of plans of a shape, may be answered together."""
+    return shape.node is not None and isinstance(shape.node.input, Join) and _can_be_found(shape.node.input, seen)
+
+
+def _can_be_found(join: Join, seen: Sequence[Reach]) -> bool:
     simple = len(join.inputs) == 2 and len(join.keys) == 1 and not join.bands and not join.rest
     return simple and all(
         entry.data.in_memory for part in seen for entry, _, _ in parts_of(part.view, part.range.low, part.range.high)
@@ -87,22 +95,61 @@ class Pairs:
 
     def columns(self, plan: Node, low: int, high: int, most: int, reading: Reading) -> Iterator[list[Column]]:
         """Compute the columns of the plan for some rows, at most so many at a time."""
-        assert isinstance(plan, Project) and isinstance(plan.input, Join)
-        outputs: list[Expr] = [output.expr for output in plan.schema]
+        assert isinstance(plan, Project)
+        yield from self.computed([output.expr for output in plan.schema], join_of(plan), low, high, most, reading)
+
+    def computed(
+        self, exprs: list[Expr], join: Join, low: int, high: int, most: int, reading: Reading
+    ) -> Iterator[list[Column]]:
+        """Compute expressions over some rows, at most so many at a time."""
         limits = (reading.texts, reading.budget, reading.joins.bytes)
-        rows = JoinRows(reading, plan.input, _sides=[MatchedSide(window, *limits) for window in self.windows])
+        rows = JoinRows(reading, join, _sides=[MatchedSide(window, *limits) for window in self.windows])
         try:
-            yield from rows.arranged(outputs, self.rows[:, low:high].T, most)
+            yield from rows.arranged(exprs, self.rows[:, low:high].T, most)
         finally:
             rows.close()
+
+
+@dataclass(slots=True)
+class PairsOfQueries:
+    """The rows of joins, query after query, to be grouped. `starts`: where those of each start, int64[k + 1]."""
+
+    pairs: Pairs
+    join: Join
+    reading: Reading
+    starts: Array
+    errors: Array
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.pairs.queries)
+
+    def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
+        """Expressions over all rows, of which there is one at least."""
+        wanted, count = list(dict.fromkeys(exprs)), self.count
+        parts = list(self.pairs.computed(wanted, self.join, 0, count, count, self.reading)) if wanted else []
+        if len(parts) == 1:
+            return dict(zip(wanted, parts[0], strict=True))
+        return {expr: concat_columns([part[at] for part in parts]) for at, expr in enumerate(wanted)}
+
+
+def by_query(pairs: Pairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
+    """The rows of so many joins of a plan, to be grouped."""
+    starts = np.searchsorted(pairs.queries, np.arange(queries + 1))
+    return PairsOfQueries(pairs, join_of(plan), reading, starts, np.zeros(queries, np.int64))
+
+
+def join_of(plan: Node) -> Join:
+    """The join of a plan over several streams."""
+    return next(node for _, node in walk(plan) if isinstance(node, Join))
 
 
 class JoinedSets:
     """Joins of one plan over the same parts of their streams, to be answered together."""
 
     def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
-        assert isinstance(plan, Project) and isinstance(plan.input, Join)
-        self._snapshot, self._join, self._seen, self._budget = snapshot, plan.input, seen, budget
+        self._snapshot, self._join, self._seen, self._budget = snapshot, join_of(plan), seen, budget
         self._windows = [
             [
                 Packed(entry.data, start, stop - start, None)

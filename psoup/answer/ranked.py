@@ -22,6 +22,7 @@ from psoup.aggregates.listed import Gathered as Values
 from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
 from psoup.aggregates.state import State
 from psoup.answer.folded import computed
+from psoup.answer.joined_sets import PairsOfQueries
 from psoup.answer.shaped import Gathered, Shape, Shown, count_within, refuse_many, starts_of_kept
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, Column, empty_column, plain
@@ -42,7 +43,7 @@ def read_of(node: Aggregate) -> list[Expr]:
     return list(dict.fromkeys([*node.keys, *(expr for measure in node.measures for expr in read_by(measure))]))
 
 
-def ranked(shape: Shape, node: Aggregate, gathered: Gathered, reading: Reading) -> Shown:
+def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, reading: Reading) -> Shown:
     """The rows of groups that are shown.
 
     Raises TooManyPairs if there are more groups, or rows to be sorted or shown, than one answer may have.

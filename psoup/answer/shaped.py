@@ -26,7 +26,7 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
-from psoup.plan.nodes import Aggregate, Distinct, Having, Limit, Node, OrderKey, Project, Sort, Source
+from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
@@ -34,7 +34,7 @@ from psoup.results.sets import TooManyPairs
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The nodes of a plan over one stream. `node`: what its rows are grouped by, or None."""
+    """The nodes of a plan above its stream, or above a join. `node`: what its rows are grouped by, or None."""
 
     node: Aggregate | None
     having: Expr | None
@@ -81,7 +81,7 @@ class Shape:
 
 
 def shape_of(plan: Node) -> Shape | None:
-    """The shape of a plan; None if it is over a join."""
+    """The shape of a plan; None if it is over a join without groups."""
     limit, skip, distinct, having = None, 0, False, None
     order: Sequence[OrderKey] = ()
     node = plan
@@ -98,7 +98,7 @@ def shape_of(plan: Node) -> Shape | None:
         having, below = below.condition, below.input
     grouped = below if isinstance(below, Aggregate) else None
     below = grouped.input if grouped is not None else below
-    if not isinstance(below, Source):
+    if not isinstance(below, Source) and (grouped is None or not isinstance(below, Join)):
         return None
     return Shape(grouped, having, outputs, distinct, tuple(order), limit, skip)
 

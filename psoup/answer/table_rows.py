@@ -18,7 +18,7 @@ from psoup.answer.asked import Alike, Failed, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.folded import Folds, folds_of
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_sets import JoinedSets, Pairs, can_be_together, side_clauses
+from psoup.answer.joined_sets import JoinedSets, Pairs, by_query, can_be_grouped, can_be_together, side_clauses
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.packed import BeyondArchive, folded
@@ -79,7 +79,7 @@ class Set:
     sides: list[Array] = field(default_factory=list)
     folds: Folds | None = None
     shape: Shape | None = None
-    """Of rows that are no such folds."""
+    """Of rows that are no such folds, or of the groups of a join."""
 
     def between(self, start: int, stop: int) -> slice:
         """Those whose places lie in [start, stop)."""
@@ -137,11 +137,13 @@ class Asking:
                 )
             told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
             known = by_window[key] = Group(told, query)
-        if joined and can_be_together(alike.plan, seen):
+        shape = shape_of(alike.plan)
+        if joined and (can_be_together(alike.plan, seen) or (shape is not None and can_be_grouped(shape, seen))):
             sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
-            return Set(alike, known, seen, True, sets, [side_clauses(snapshot, ids, place) for place in range(2)])
-        folds, shape = None if joined else folds_of(alike.plan), None if joined else shape_of(alike.plan)
-        together = (folds is not None or shape is not None) and bool(query.factors)
+            sides = [side_clauses(snapshot, ids, place) for place in range(2)]
+            return Set(alike, known, seen, True, sets, sides, shape=shape)
+        folds = None if joined else folds_of(alike.plan)
+        together = not joined and (folds is not None or shape is not None) and bool(query.factors)
         return Set(alike, known, seen, together, folds=folds, shape=shape)
 
     def _seen(
@@ -172,6 +174,8 @@ class Asking:
         places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
         if made.joined is not None:
             pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
+            if made.shape is not None:
+                return self._grouped(made, made.shape, places, pairs, most)
             return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs, errors=pairs.errors)
         if made.folds is not None:
             return self._folded(made, made.folds, places, sqc_ids, most)
@@ -186,6 +190,21 @@ class Asking:
         wanted = len(shape.arranged_by if shape.node is None else read_of(shape.node))
         with self.held(gathered.nbytes + 16 * wanted * gathered.count):
             return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
+
+    def _grouped(self, made: Set, shape: Shape, places: Array, pairs: Pairs, most: int) -> Lines:
+        """The groups of the rows of joins at some places. Raises TooManyPairs."""
+        assert shape.node is not None
+        reading = self._reading(made)
+        reading.joins = self.snapshot.config.joins
+        gathered = by_query(pairs, made.alike.plan, len(places), reading)
+        with self.held(16 * (1 + len(read_of(shape.node))) * gathered.count):
+            try:
+                answers = ranked(shape, shape.node, gathered, reading)
+            except TooMuchText as problem:
+                raise TooManyPairs from problem
+            line = self._of_each(made, places, answers, None, most, [])
+        line.errors += pairs.errors
+        return line
 
     def _folded(self, made: Set, folds: Folds, places: Array, sqc_ids: Array, most: int) -> Lines:
         """The aggregates of queries at some places; of those that would read too much on disk the failure."""

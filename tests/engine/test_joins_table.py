@@ -89,6 +89,31 @@ def test_joins_of_one_plan_are_what_each_is_alone(form: str, together: bool, pas
     assert not passes or max(passes) >= 82
 
 
+GROUPED = (
+    "SELECT count(*) AS n, sum(x.v + y.v) AS s, max(x.t) AS m {} HAVING count(*) > 2",
+    "SELECT x.v, count(DISTINCT y.t) AS n, first(y.v) AS f, avg(x.k) AS a {} GROUP BY x.v ORDER BY n DESC, 1 LIMIT 3",
+    "SELECT y.t, x.t AS o, min(y.v) FILTER (WHERE x.v > 4) AS m, sum(CAST(x.t AS BIGINT)) AS c {} GROUP BY ALL",
+)
+"""Aggregates over joins; FROM and WHERE are put in. Some texts are no numbers, so values are counted as errors."""
+
+
+@pytest.mark.parametrize("form", GROUPED)
+def test_aggregates_over_joins_of_one_plan_are_what_each_is_alone(form: str, passes: list[int]) -> None:
+    rng = np.random.default_rng(len(form))
+    soup = LocalPSoup(SMALL, VirtualClock(0))
+    for stream in "rs":
+        soup.execute(f"CREATE STREAM {stream} (k BIGINT, v BIGINT, t TEXT)")
+    text = form.format(FORMS[0][0])
+    ids = [*soup.register_many(text, parameters(rng))]
+    compare(soup, ids)
+    for stream in "rs":
+        soup.push(stream, rows(rng, 130))
+    soup.maintain()
+    ids += soup.register_many(text, parameters(rng))
+    assert compare(soup, [*ids, ids[0]]) > 40
+    assert passes and max(passes) >= 41
+
+
 def test_joins_of_too_many_rows_are_answered_in_parts(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psoup.answer.table._PAIRS", 4_000)
     soup = LocalPSoup(SMALL, VirtualClock(0))
