@@ -28,7 +28,7 @@ from psoup.columns import Array
 from psoup.errors import PSoupError
 from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
-from psoup.published.records import QueryBlock, picked
+from psoup.published.records import NO_CLAUSE, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.results.chunk_results import ALL
@@ -153,7 +153,7 @@ def _plans(snapshot: Snapshot) -> Iterator[tuple[int, Array, Node]]:
     alike = defaultdict[int, list[int]](list)
     plans = dict[int, tuple[int, Node]]()
     for record in snapshot.queries.single():
-        if record.query_id < FIRST_SIDE and record.query.factors:
+        if record.query_id < FIRST_SIDE and record.sqc_id != NO_CLAUSE and record.query.factors:
             plan = record.query.plan
             alike[id(plan)].append(record.sqc_id)
             plans[id(plan)] = record.stream_id, plan

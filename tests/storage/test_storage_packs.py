@@ -166,3 +166,14 @@ def test_tables_are_those_without_packs_whenever_the_process_ends(
     for soup in sides:
         soup.check()
         soup.store.close()
+
+
+def test_a_join_beside_them_is_left_out(soup: RestartingPSoup) -> None:
+    soup.register("SELECT p.x FROM s AS p, s AS q WHERE p.x = q.x")
+    ids = list(soup.register_many(PLAIN, [[k] for k in range(13)]))
+    push(soup, 0, 200)
+    asked(soup, ids), asked(soup, ids)
+    push(soup, 200, 600)
+    soup.restart()
+    assert asked(soup, ids) == (expected(range(13), 600), {})
+    assert soup.store.archive_reads == 0
