@@ -20,11 +20,11 @@ from google.protobuf.message import DecodeError
 
 from psoup_client import html
 from psoup_client.answer import rows_of
-from psoup_client.errors import InvalidData, NotFound, PSoupError, from_failure
+from psoup_client.errors import InvalidData, NotFound, PSoupError, ServerFault, from_failure
 from psoup_client.held_rows import hidden_columns, in_order, order_of, staying
-from psoup_client.json_columns import from_json
 from psoup_client.moments import Moment, elapsed, moment
 from psoup_client.places import placed
+from psoup_client.replies import body_of, new_rows, suspicious
 from psoup_client.session import Session
 from psoup_client.times import Instant, from_micros, from_proto, to_micros
 from psoup_client.wording import counted
@@ -270,13 +270,14 @@ def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool
 
 
 def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
-    """Bring a copy up to date by a change, all or nothing."""
-    now = now_of(change, body.streams)
-    told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
-    state = replace(told, clock=body.clock, moment=moment())
+    """Bring a copy up to date by a change, all or nothing. Raises ServerFault for what is no change of this copy."""
     before = len(copy)
-    if change.token:
-        state = _changed(state, change)
+    with suspicious():
+        now = now_of(change, body.streams)
+        told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
+        state = replace(told, clock=body.clock, moment=moment())
+        if change.token:
+            state = _changed(state, change)
     reset = "other query" if copy._named == "key alone" else REASONS.get(change.reset, "other")
     copy._state, copy._greatest, copy._named = state, 0, "id"
     copy._query_id = change.query_id or copy._query_id
@@ -308,12 +309,15 @@ def sync_copies(
                 continue
             if outcome.WhichOneof("outcome") == "failure":
                 error = from_failure(outcome.failure)
-                if falls_back(copies[place], want, error):
+                done[place] = replace(done[place], error=error)
+                if falls_back(copies[place], want, error):  # and a change takes the error away
                     again.append(place)
-                else:
-                    done[place] = replace(done[place], error=error)
                 continue
-            done[place] = _after(done[place], applied(copies[place], outcome.change, body))
+            try:
+                done[place] = _after(done[place], applied(copies[place], outcome.change, body))
+            except ServerFault as problem:
+                done[place] = replace(done[place], error=problem)
+                continue
             if not done[place].complete:
                 again.append(place)
         open_ = [*again, *open_[len(body.outcomes) :]]
@@ -338,15 +342,14 @@ def changes(
         return reply
 
     reply = session.reflecting(wait_for, attempt)
-    return body_of(reply), len(reply.body)
-
-
-def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.SyncBody:
-    """Read a reply."""
-    raw = reply.body
-    if reply.compression != sync_pb2.COMPRESSION_UNSPECIFIED:
-        raw = pa.decompress(raw, reply.size, "zstd", asbytes=True)
-    return sync_pb2.SyncBody.FromString(raw)
+    body = body_of(reply)
+    with suspicious():
+        if not body.outcomes or any(
+            outcome.HasField("change") and not (outcome.change.complete or outcome.change.token)
+            for outcome in body.outcomes
+        ):
+            raise ValueError("it brings nothing, and would be asked for again for ever")
+    return body, len(reply.body)
 
 
 def _after(first: Synced, later: Synced) -> Synced:
@@ -361,8 +364,9 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
     if change.reset:
         form = change.form
         schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
-    assert schema is not None and form is not None
-    new = from_json(change.columns_json, schema, hidden_columns(form))
+    if schema is None or form is None:
+        raise ValueError("rows for a copy that holds nothing")
+    new = new_rows(change, form, schema)
     if kept is not None and form.whole:
         new = placed(kept, new, change)
     elif kept is not None:

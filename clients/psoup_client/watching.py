@@ -21,14 +21,14 @@ from psoup_client.copies import (
     AnswerCopy,
     Synced,
     applied,
-    body_of,
     changes,
     falls_back,
     token_of,
     want_of,
 )
-from psoup_client.errors import NO_SUCH_CALL, DeadlineExceeded, PSoupError, from_failure
+from psoup_client.errors import NO_SUCH_CALL, DeadlineExceeded, PSoupError, ServerFault, from_failure
 from psoup_client.patience import Patience, passes
+from psoup_client.replies import body_of, placed_among
 from psoup_client.session import Session
 from psoup_proto.v1 import sync_pb2
 
@@ -197,8 +197,7 @@ class Watching:
     def _take(self, body: sync_pb2.SyncBody) -> None:
         """Apply a message. Copies that are to be asked for in another way are, all of them, by a call anew."""
         anew = False
-        for place, outcome in zip(body.places, body.outcomes, strict=True):
-            copy, want = self._wanted[place]
+        for (copy, want), outcome in placed_among(self._wanted, body):
             if outcome.HasField("failure"):
                 error = from_failure(outcome.failure)
                 if falls_back(copy, want, error):
@@ -210,7 +209,13 @@ class Watching:
             if token_of(copy) != self._tokens[copy]:  # it was synced by itself meanwhile
                 anew = True
                 continue
-            synced = applied(copy, outcome.change, body)
+            try:
+                synced = applied(copy, outcome.change, body)
+            except ServerFault as problem:
+                self._copies.remove(copy)
+                self._found.append((copy, Synced(error=problem)))
+                anew = True
+                continue
             self._tokens[copy] = token_of(copy)
             if outcome.change.token or copy in self._new:
                 self._new.discard(copy)

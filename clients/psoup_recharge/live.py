@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS
-from psoup_client.errors import NotFound, PSoupError, from_failure
+from psoup_client.errors import NotFound, PSoupError, ServerFault, from_failure
 from psoup_client.patience import passes
+from psoup_client.replies import placed_among
 from psoup_client.watching import MOST_WATCHED, WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
@@ -105,14 +106,18 @@ class Live:
             for body in messages:
                 self._pause = FIRST_PAUSE_S
                 log.look(self._sent, messages.received)
-                for place, outcome in zip(body.places, body.outcomes, strict=True):
-                    entry, want = self._begun[place]
+                for (entry, want), outcome in placed_among(self._begun, body):
                     if outcome.HasField("failure"):
                         yield log.add(Recharged(entry.name, asked=True, error=from_failure(outcome.failure)))
                         self._closed.wait(FIRST_PAUSE_S)
                         return
                     change = outcome.change
-                    gone = self._store.apply(entry, want, change, body.streams, body.clock)
+                    try:
+                        gone = self._store.apply(entry, want, change, body.streams, body.clock)
+                    except ServerFault as problem:  # the message is no change of this copy
+                        yield log.add(Recharged(entry.name, asked=True, error=problem))
+                        self._closed.wait(FIRST_PAUSE_S)
+                        return
                     if gone is None:  # another process was faster
                         return
                     want.token = change.token or want.token

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS, changes
-from psoup_client.errors import DeadlineExceeded, InvalidRequest, NotFound, PSoupError, Unavailable, from_failure
+from psoup_client.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    NotFound,
+    PSoupError,
+    ServerFault,
+    Unavailable,
+    from_failure,
+)
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.budget import Budget
 from psoup_recharge.entry import Entry
@@ -208,7 +216,10 @@ def _applied(
             return Recharged(entry.name, asked=True)
         return Recharged(entry.name, asked=True, error=error)
     change = outcome.change
-    gone = store.apply(entry, want, change, body.streams, body.clock)
+    try:
+        gone = store.apply(entry, want, change, body.streams, body.clock)
+    except ServerFault as problem:  # the reply is no change of this copy
+        return Recharged(entry.name, asked=True, error=problem)
     if gone is None:  # another process was faster: ask with the token that is there now
         return Recharged(entry.name, asked=True)
     reset = REASONS.get(change.reset, "other")

@@ -123,6 +123,7 @@ def _why(problem: apsw.Error) -> str:
         apsw.BusyError: "another program is writing to it; try again",
         apsw.IOError: "the disk failed, or has no more room; nothing was changed",
         apsw.CantOpenError: "it cannot be opened; is there such a folder, and may you write to it?",
+        apsw.ConstraintError: "what came does not fit the rows that are there; nothing was changed",
         apsw.ConnectionClosedError: "it is closed",
     }
     return next((f"{words} ({said})" for kind, words in advice.items() if isinstance(problem, kind)), said)

@@ -24,10 +24,9 @@ import pyarrow as pa
 from psoup_client import Client
 from psoup_client.copies import now_of
 from psoup_client.errors import NotFound, PSoupError
-from psoup_client.held_rows import hidden_columns
-from psoup_client.json_columns import from_json
 from psoup_client.moments import moment
 from psoup_client.places import positions
+from psoup_client.replies import new_rows, suspicious
 from psoup_client.times import from_micros
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import ledger
@@ -249,11 +248,11 @@ class Store:
     ) -> int | None:
         """Make a change of a copy: rows and token, in one transaction; returns how many rows left.
 
-        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has
-        another token, or is of another query, by now.
+        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has another token, or is of
+        another query, by now. Raises ServerFault for what is no change of this copy.
         """
-        now = now_of(change, streams)
-        with self._file.changing():
+        with suspicious(), self._file.changing():
+            now = now_of(change, streams)
             found = self._file.run(f"SELECT number, token, form FROM queries WHERE {_SAME}", *_names(entry))
             if not found or found[0][1] != asked.token:
                 return None
@@ -261,13 +260,14 @@ class Store:
             gone = 0
             if change.token:
                 form = change.form if change.reset else sync_pb2.CopyForm.FromString(stored)
+                new = new_rows(change, form, schema_of(form))
                 if change.reset:
                     gone = self._begun_anew(entry.name, number, form)
                 elif form.whole:
                     gone = self._moved(number, change)
                 else:
                     gone = self._left(number, form, change.keep)
-                self._insert(number, form, change)
+                self._insert(number, form, change, new)
                 update = "UPDATE queries SET token = ?, form = ? WHERE number = ?"
                 self._file.run(update, change.token, form.SerializeToString(), number)
             update = "UPDATE queries SET complete = ?, now = ?, synced = ?, error = '' WHERE number = ?"
@@ -361,10 +361,8 @@ class Store:
         self._file.run(f"UPDATE rows_{number} SET _id = -1 - _id WHERE _id < 0")  # two rows never have one place
         return rows - len(stay)
 
-    def _insert(self, number: int, form: sync_pb2.CopyForm, change: sync_pb2.Change) -> None:
-        schema = schema_of(form)
-        table = from_json(change.columns_json, schema, hidden_columns(form))
-        keys = len(schema) - len(form.sort_keys)
+    def _insert(self, number: int, form: sync_pb2.CopyForm, change: sync_pb2.Change, table: pa.Table) -> None:
+        keys = table.num_columns - len(form.sort_keys)
         columns = [to_sqlite(column, ordered=place >= keys) for place, column in enumerate(table.columns)]
         if form.whole:
             places = [*chain(*(range(*interval) for interval in intervals(change.places)))]

@@ -67,7 +67,9 @@ def apply_window(
         low, high, lost = _rows(window, timeline, retention, current, now)
         return WindowRange(low, max(low, high), None, now, lost)
     begin, end = _time(window.begin, now), _time(window.end, now)
-    assert end is not None
+    if end is None:  # up to START, where nothing is
+        edge = retention_edge(timeline, retention, current)
+        return WindowRange(edge, edge, None, None, False)
     if begin is None:
         low, lost = retention_edge(timeline, retention, current), False
     else:

@@ -351,3 +351,13 @@ def test_a_key_that_is_another_querys_by_now_gives_that_ones_answer(client: Clie
     with client.watch([watched]) as changes:
         assert next(changes)[1].reset == "other query"
         same(watched, query)
+
+
+def test_a_window_up_to_start_holds_nothing(client: Client, stream: str) -> None:
+    client.push(stream, {"n": range(10)})
+    empty = "BEGIN (START) END (START)"
+    for what, rows in (("n", []), ("count(*)", [(0,)]), ("DISTINCT n", [])):
+        query = client.register(f"SELECT {what} FROM {stream} BEGIN (START)")
+        copy = client.copy(query, window=empty)
+        copy.sync()
+        assert query.invoke(window=empty).rows() == copy.rows() == rows

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup_client import Client, InvalidRequest, NotFound
+from psoup_client import Client, InvalidRequest, NotFound, ServerFault
 from psoup_client.copies import changes
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Store, StoreError, rounds
@@ -159,7 +159,7 @@ def test_a_change_is_made_once_and_whole(client: Client, stream: str, store: Sto
     broken = sync_pb2.Change()
     broken.CopyFrom(change)
     broken.columns_json = change.columns_json.replace(b"11]", b'11],["x"]')
-    with pytest.raises(ValueError, match="argument"):
+    with pytest.raises(ServerFault, match="argument"):
         store.apply(entry, asked, broken, body.streams)
     assert store.read("q").num_rows == 10, "half of a change"
     with Store(store.path) as second:

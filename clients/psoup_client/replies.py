@@ -1,0 +1,75 @@
+"""Replies with changes of copies, read with suspicion: who answers may be broken, or be another program.
+
+body, compressed ── size told, at most 64 MiB ──> SyncBody ── as many rows as told ──> a table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from psoup_client.connection import MAX_RECEIVE_BYTES
+from psoup_client.errors import ServerFault
+from psoup_client.held_rows import hidden_columns
+from psoup_client.json_columns import from_json
+from psoup_proto.v1 import sync_pb2
+
+T = TypeVar("T")
+_WRONG = (
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    pa.ArrowException,
+)
+"""What reading ends with where a reply is not what it should be."""
+
+
+@contextmanager
+def suspicious() -> Iterator[None]:
+    """A context in which a reply that cannot be read is a ServerFault, reason BAD_REPLY."""
+    try:
+        yield
+    except (*_WRONG, DecodeError) as problem:
+        raise ServerFault(
+            f"what the service sent is no change of a copy ({str(problem)[:200]}); nothing was changed: is it PSoup,"
+            " and of this version?",
+            reason="BAD_REPLY",
+        ) from problem
+
+
+def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.SyncBody:
+    """Read a reply, which says before it is decompressed how large it is. Raises ServerFault."""
+    with suspicious():
+        raw = reply.body
+        if reply.compression != sync_pb2.COMPRESSION_UNSPECIFIED:
+            if not 0 <= reply.size <= MAX_RECEIVE_BYTES:
+                raise ValueError(f"{reply.size:,} bytes, and at most {MAX_RECEIVE_BYTES:,} are read")
+            raw = pa.decompress(raw, reply.size, "zstd", asbytes=True)
+        return sync_pb2.SyncBody.FromString(raw)
+
+
+def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, sync_pb2.SyncOutcome]]:
+    """The outcomes of a message, each with what was wanted. Raises ServerFault for those that nobody asked for."""
+    with suspicious():
+        if any(place < 0 for place in body.places):
+            raise ValueError("an outcome at a place below 0")
+        return [(wanted[place], outcome) for place, outcome in zip(body.places, body.outcomes, strict=True)]
+
+
+def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema) -> pa.Table:
+    """The new rows of a change, as many as it says. Raises ValueError and the like for others: see `suspicious`."""
+    hidden = hidden_columns(form)
+    if not 0 <= hidden <= len(schema) - len(form.sort_keys):
+        raise ValueError(f"{len(schema)} columns, and {hidden} + {len(form.sort_keys)} of them hidden")
+    table = from_json(change.columns_json, schema, hidden)
+    if table.num_rows != change.rows:
+        raise ValueError(f"{table.num_rows:,} rows, and not {change.rows:,}")
+    return table
