@@ -61,10 +61,13 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
-# Compiled once, before many processes would each do it at the same time.
+# Compiled once, before many processes would each do it at the same time: the kernels, and beside them the tests, of
+# which pytest rewrites the asserts (10 s of a processor).
 $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
 	@mkdir -p build
-	@$(BIN)/python -c 'from psoup_service.warmup import warm_up; warm_up()'
+	@$(PYTEST) -q --collect-only > /dev/null 2>&1 & \
+	  $(BIN)/python -c 'from psoup_service.warmup import warm_up; warm_up()'; \
+	  wait
 	@touch $@
 
 # Two workers a core: the tests wait for processes and sockets half of the time. Random tests draw half of their

@@ -16,6 +16,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
 from psoup.model import SECOND
+from psoup_testing.budget import scaled
 from psoup_testing.gate import Gate, rows
 
 CONFIG = EngineConfig(
@@ -68,7 +69,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
 
 
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 @given(STEPS)
 def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
     steps: list[tuple[Command, int, bool]],

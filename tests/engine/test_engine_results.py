@@ -18,6 +18,7 @@ from psoup.results.failures import Failures
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, grouped
 from psoup.results.sealed import merge_packs, seal
+from psoup_testing.budget import scaled
 
 ROWS = 128
 SLOTS = 6
@@ -94,7 +95,7 @@ def test_a_view_does_not_see_later_pieces(pieces: list[tuple[set[tuple[int, int]
         assert view.offsets(slot, 0, length).tolist() == sorted(o for s, o in expected if s == slot)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(PIECES, st.sampled_from([1, 4, 1_000]), st.sets(st.integers(0, SLOTS - 1)), st.sampled_from([64, ROWS]))
 def test_sealed_columns(
     pieces: list[tuple[set[tuple[int, int]], bool]], limit: int, dead: set[int], block_rows: int

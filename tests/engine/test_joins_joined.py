@@ -23,6 +23,7 @@ from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
 from psoup.reading import ReadBudget
+from psoup_testing.budget import scaled
 from psoup_testing.joined_sides import Side, by_looking, factor, node_of, ref, run, tuples_of
 
 BIG = 2**63 - 1
@@ -129,7 +130,7 @@ def joins(draw: st.DrawFn) -> tuple[list[Side], list[PairFactor], list[Any]]:
 
 
 @given(joins(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 def test_joins_of_some_sides(join: tuple[list[Side], list[PairFactor], list[Any]], data: st.DataObject) -> None:
     sides, factors, rest = join
     node = node_of(sides, factors, rest)

@@ -14,11 +14,12 @@ from psoup.errors import Corrupt
 from psoup.plan.factors import Factor
 from psoup.sql import standing_query
 from psoup_testing.blocks import SPEC, block_of, conditions
+from psoup_testing.budget import scaled
 
 CONFIG = EngineConfig(delta_queries=8)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_a_block_of_columns_is_the_part_of_its_clauses(
     parts: list[tuple[str, list[object]]], data: st.DataObject

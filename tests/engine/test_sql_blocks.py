@@ -18,6 +18,7 @@ from psoup.plan.standing import ClauseColumns, Edges
 from psoup.sql import prepare
 from psoup.sql.templates.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
 from psoup_testing.blocks import block_of, conditions, lookup
+from psoup_testing.budget import scaled
 
 
 def factors(columns: ClauseColumns, row: int) -> set[Factor]:
@@ -50,7 +51,7 @@ def boundary(edges: Edges, row: int) -> Key | None:
 SEEN = {"columns": 0, "rows": 0}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(400), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_the_columns_of_a_block_say_what_its_queries_say(
     parts: list[tuple[str, list[st.SearchStrategy[object]]]], data: st.DataObject
@@ -154,7 +155,7 @@ WRITTEN = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @given(st.sampled_from(sorted(WRITTEN)), st.data())
 def test_numbers_that_come_as_text_are_what_each_of_them_says(name: str, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(WRITTEN[name] | st.none()), min_size=1, max_size=5))

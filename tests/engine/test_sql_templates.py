@@ -16,6 +16,7 @@ from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, StreamSp
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
 from psoup.sql.templates.template import Template
+from psoup_testing.budget import scaled
 
 SPEC = create_stream(
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, day DATE, ok BOOLEAN)"
@@ -74,7 +75,7 @@ def conditions(draw: st.DrawFn) -> tuple[str, list[object]]:
     return f"{column} {operator} ?", [draw(value)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(400), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_a_bound_template_is_the_query_of_its_text(parts: list[tuple[str, list[object]]], data: st.DataObject) -> None:
     texts = [text for text, _ in parts]

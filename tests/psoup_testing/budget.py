@@ -80,6 +80,11 @@ def places(total: int, bounded: int) -> list[int]:
     return sorted(random.Random(SEED).sample(range(total), count))
 
 
+def scaled(count: int) -> int:
+    """How many examples a test with settings of its own draws: `count`, times the scale, at most ten times as many."""
+    return max(1, int(count * min(SCALE, 10)))
+
+
 def round_settings(examples: int, **more: Any) -> settings:
     """Settings of one round. The phases that shrink and explain a failure take longer than a test may."""
     return settings(

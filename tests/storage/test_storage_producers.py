@@ -23,6 +23,7 @@ from psoup.events.events import Pushed
 from psoup.model import SECOND
 from psoup_storage.durable.log import forgetting
 from psoup_storage.durable.store import DurableStore
+from psoup_testing.budget import scaled
 from psoup_testing.gate import rows
 
 CONFIG = EngineConfig(producers=3, producer_rest=SECOND, kept_acknowledgements=2, producer_idle=10**6 * SECOND)
@@ -133,7 +134,7 @@ def play(steps: list[tuple[Any, ...]]) -> Place:
         return place
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_no_number_is_taken_twice_whoever_is_forgotten_and_whenever_it_is_killed(steps: list[tuple[Any, ...]]) -> None:
     play(steps)
