@@ -76,6 +76,9 @@ def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
     facts = {"route": ", ".join([names[0], *(names[step.source] for step in steps)])}
     least = "" if whole else "at least "
     lines = [f"{least}{counted(rows, 'tuple')} from {counted(join.candidates, 'candidate')}"]
+    if join.nested:
+        facts["order"] = "as in FROM, over the rows that have partners"
+        lines.append("in the order of FROM, over the rows that have partners")
     if join.errors:
         lines.append(f"{counted(join.errors, 'evaluation error')}")
     for number, step in enumerate(steps, 1):

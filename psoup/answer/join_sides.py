@@ -24,7 +24,7 @@ from psoup.answer.joined_message import SideMemory, side_memory
 from psoup.answer.located import Located, count_of
 from psoup.answer.matches import Matches
 from psoup.answer.outputs import Group, computed, gathered, shown
-from psoup.columns import Array, Column, concat_columns, empty_column
+from psoup.columns import Array, Column, concat_columns, empty_column, scratch_array
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
@@ -87,7 +87,7 @@ class MatchedSide:
         memory = self.memory
         if kind == TEXT:
             return self._texts_of(column, memory)
-        keys, kept = np.empty(self.rows, np.int64), np.empty(self.rows, np.int32)
+        keys, kept = scratch_array(self.rows, np.int64), scratch_array(self.rows, np.int32)
         ask = (memory.sources, memory.stride, memory.rows, memory.stops)
         count, least, greatest = gather_keys(kind, column, *ask, keys, kept)
         if count == self.rows and kind in (WIDE, NUMBER):
@@ -96,8 +96,8 @@ class MatchedSide:
 
     def _texts_of(self, column: int, memory: SideMemory) -> SideKeys:
         """Hashes of texts for keys, and where these lie: in the chunks, which the matches keep."""
-        keys, places = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
-        sizes, kept = np.empty(self.rows, np.int32), np.empty(self.rows, np.int32)
+        keys, places = scratch_array(self.rows, np.int64), scratch_array(self.rows, np.int64)
+        sizes, kept = scratch_array(self.rows, np.int32), scratch_array(self.rows, np.int32)
         ask = (memory.sources, memory.stride, memory.rows, memory.stops)
         count = gather_texts(column, *ask, keys, places, sizes, kept)
         return SideKeys(keys, None if count == self.rows else kept[:count], -(2**63), 2**63 - 1, (places, sizes))

@@ -19,7 +19,7 @@ import numpy as np
 
 from psoup.answer.message import Form, Message, form_of, tabled
 from psoup.answer.outputs import Group
-from psoup.columns import Array, new_array
+from psoup.columns import Array, new_array, scratch_array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef
@@ -154,7 +154,8 @@ class SideColumns:
         except ResourceExhausted:
             return
         self._held += len(new) * rows * (9 if nullable else 8)
-        values, valid = np.empty((len(new), rows), np.int64), np.empty((len(new), rows * nullable), np.uint8)
+        values = scratch_array(len(new) * rows, np.int64).reshape(len(new), rows)
+        valid = scratch_array(len(new) * rows * nullable, np.uint8).reshape(len(new), rows * nullable)
         self.task = partial(gather_whole, self._kinds[new], self._columns[new], *self._ask[2:], values, valid)
         self._arrays = [values, valid, *known.values()]
         sources: Array = np.zeros((len(self._columns), PARTS), np.int64)
@@ -185,7 +186,7 @@ class Blocks:
             try:
                 self._budget.hold_joined(MESSAGES * size)
             except ResourceExhausted:
-                return np.empty(size, np.uint8)
+                return scratch_array(size, np.uint8)
             self._held = MESSAGES * size
             self._free = new_array(self._held, np.uint8)
         out, self._free = self._free[:size], self._free[-(-size // _LINE) * _LINE :]

@@ -19,7 +19,7 @@ import numpy as np
 
 from psoup.answer.matches import Known, Matches, Side, sides_of_join
 from psoup.answer.message import tabled
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
@@ -100,7 +100,7 @@ class Located(Sequence[Known]):
     def rows(self) -> Array:
         """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
         if self._rows is None:
-            rows = np.empty(self.size, np.int32)
+            rows = scratch_array(self.size, np.int32)
             written = write_rows(self._places, self._run.asked, self._side[1].slot, rows)
             ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
             self._rows = rows

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.flat import Flat
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.data.chunk import ChunkView
 from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import corrupt, ensure
@@ -120,7 +120,9 @@ class Message:
 
     def gathered(self) -> Array:
         """The message, uint8[size]. O(rows * columns), and the bytes of text."""
-        out: Array = np.empty(self.size, np.uint8) if self._exact else np.zeros(self.size, np.uint8)
+        out = scratch_array(self.size, np.uint8)
+        if not self._exact:
+            out[:] = 0
         self._write(out)
         return out
 

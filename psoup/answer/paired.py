@@ -19,7 +19,7 @@ from psoup.answer.joined_message import JoinedForm, joined_form
 from psoup.answer.located import ChunkTable, Located
 from psoup.answer.message import Message
 from psoup.answer.source_rows import Reading
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
 from psoup.kernels.coded import gather_coded, may_be_null
@@ -116,7 +116,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     except ResourceExhausted:  # others give out what they have found before they hold more
         return None
     tables = one.table, other.table
-    left, right = np.empty(expected, np.int32), np.empty(expected, np.int32)
+    left, right = scratch_array(expected, np.int32), scratch_array(expected, np.int32)
     sides = (*one.found, *tables[0][:2]), (*other.found, *tables[1][:2])
     pairs = pair_located(*sides, known.kinds, known.columns, known.band, known.fitting, _LOOKED, left, right)
     room.close()

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.joins.room import Room
 from psoup.kernels.buckets import fill_buckets, find_buckets
 from psoup.kernels.order import order_keys
@@ -59,9 +59,9 @@ class Buckets:
             bounds = int(own.min()), int(own.max())
         base, factor, shift, buckets, self.exact = choose_buckets(*bounds, count)
         self._base, self._factor, self._shift = np.uint64(base), np.uint64(factor), np.uint64(shift)
-        self._starts: Array = np.empty(buckets + 2, np.int32)
-        self.rows: Array = np.empty(count, np.int32)
-        self.keys: Array = _NONE if self.exact else np.empty(count, np.int64)
+        self._starts: Array = scratch_array(buckets + 2, np.int32)
+        self.rows: Array = scratch_array(count, np.int32)
+        self.keys: Array = _NONE if self.exact else scratch_array(count, np.int64)
         fill_buckets(keys, rows, self._base, self._factor, self._shift, self._starts, self.rows, self.keys)
 
     @property
@@ -89,7 +89,7 @@ class Sorted:
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its band")
         own = keys if count == len(keys) else keys[rows]
-        order, spare = np.empty(count, np.int64), np.empty(count, np.int64)
+        order, spare = scratch_array(count, np.int64), scratch_array(count, np.int64)
         order_keys(own, order, spare)
         self.rows: Array = rows[order]
         self.ascending = bool((self.rows[1:] > self.rows[:-1]).all())

@@ -2,9 +2,10 @@
 
     rows of the first source   1,024 4,096 …  ──eddy──> tuples ──sorted if need be──> rest ──> at most 65,536 at a time
 
-Two sources need no routes: the pairs of their only step stream. More go through the eddy, some rows of the first source
-at a time. Its tuples are kept and sorted, or, should they be too many, made again by steps in the order of FROM,
-and stream too. So nothing waits for all tuples of a join, and a reader that wants few stops early.
+Two sources need no routes: the pairs of their only step stream. Nor do more that are joined by one equality each
+(`psoup.joins.nested`). Others go through the eddy, some rows of the first source at a time. Its tuples are kept and
+sorted, or, should they be too many, made again by steps in the order of FROM, and stream too. So nothing waits for all
+tuples of a join, and a reader that wants few stops early.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from psoup.columns import Array
 from psoup.config import JoinLimits, TextLimits
 from psoup.joins.builds import Builds, all_rows
 from psoup.joins.eddy import Eddy, Routes, taken
-from psoup.joins.keys import Keyed, keyed
+from psoup.joins.keys import Edge, Keyed, keyed
+from psoup.joins.nested import Nested, tree_of
 from psoup.joins.ordered import in_from_order
-from psoup.joins.policies import Greedy, Learned, Policy
+from psoup.joins.policies import Greedy, InFromOrder, Learned, Policy
 from psoup.joins.rest import Rest
 from psoup.joins.room import Room
 from psoup.joins.side import JoinSide
@@ -72,7 +74,7 @@ class Joined(Iterator[list[Array]]):
         self._room = Room(limits, budget)
         self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None
         self._key_errors = 0
-        self._routes: Routes | None = None
+        self._routes: Routes | Nested | None = None
         self._pieces: Iterator[list[Array]] = self._all_pieces()
 
     def __next__(self) -> list[Array]:
@@ -97,6 +99,11 @@ class Joined(Iterator[list[Array]]):
         return self._room.candidates
 
     @property
+    def nested(self) -> bool:
+        """Whether its steps were taken without routes: see `psoup.joins.nested`."""
+        return isinstance(self._routes, Nested)
+
+    @property
     def figures(self) -> list[StepFigures]:
         """What each step did so far."""
         return self._routes.figures if self._routes else []
@@ -109,13 +116,20 @@ class Joined(Iterator[list[Array]]):
         rows = thinned(self._taking_part(keys), keys.edges, self._room, first=int(len(self._sides) == 2))
         if not all(map(len, rows)):
             return
-        self._routes = Routes(keys.edges, Builds(rows, self._room))
-        tuples = self._of_two(rows[0]) if len(rows) == 2 else self._of_many(rows[0])
-        for piece in tuples:
+        for piece in self._tuples(keys.edges, rows):
             kept = piece if self._rest is None else self._rest.kept(piece)
             self._room.found += len(kept[0])
             if len(kept[0]):
                 yield kept
+
+    def _tuples(self, edges: Sequence[Edge], rows: list[Array]) -> Iterator[list[Array]]:
+        """The tuples that keys and bands allow, of the rows that take part."""
+        tree = tree_of(edges, len(rows)) if len(rows) > 2 and isinstance(self._policy, InFromOrder) else None
+        if tree is not None:
+            nested = self._routes = Nested(tree, rows, self._room, self._limits)
+            return nested.pieces()
+        routes = self._routes = Routes(edges, Builds(rows, self._room))
+        return self._of_two(routes, rows[0]) if len(rows) == 2 else self._of_many(routes, rows[0])
 
     def _taking_part(self, keys: Keyed) -> list[Array]:
         """The rows of each side that take part: int32, ascending."""
@@ -131,25 +145,23 @@ class Joined(Iterator[list[Array]]):
             yield slice(start, stop) if whole else rows[start:stop].astype(np.int64), stop - start
             start, size = stop, min(size * _GROWTH, most)
 
-    def _of_two(self, rows: Array) -> Iterator[list[Array]]:
+    def _of_two(self, routes: Routes, rows: Array) -> Iterator[list[Array]]:
         """The pairs of two sources, as they come: that is the order of FROM."""
-        assert self._routes is not None
-        step, limits = self._routes.step(1, 1), self._limits
+        step, limits = routes.step(1, 1), self._limits
         most = min(limits.first, limits.rows)
         for places, count in self._driving(rows, _GROWTH * limits.first, limits.rows):
             for tuples, partners in step.pairs((places, None), count, most):
                 yield [taken(places, tuples), partners]
                 most = min(most * _GROWTH, limits.rows)
 
-    def _of_many(self, rows: Array) -> Iterator[list[Array]]:
+    def _of_many(self, routes: Routes, rows: Array) -> Iterator[list[Array]]:
         """The tuples of several sources, some rows of the first at a time."""
         for places, count in self._driving(rows, self._limits.first, self._limits.piece):
-            yield from self._routed(places, count)
+            yield from self._routed(routes, places, count)
 
-    def _routed(self, places: Places, count: int) -> Iterator[list[Array]]:
+    def _routed(self, routes: Routes, places: Places, count: int) -> Iterator[list[Array]]:
         """The tuples of some rows of the first source: kept and sorted, or, if too many, as they come."""
-        assert self._routes is not None
-        eddy = Eddy(self._routes, self._policy, self._limits.piece, len(self._sides))
+        eddy = Eddy(routes, self._policy, self._limits.piece, len(self._sides))
         kept: list[list[Array]] = []
         total = 0
         for piece in eddy.complete(places, count):
@@ -167,7 +179,7 @@ class Joined(Iterator[list[Array]]):
             yield from self._sorted(kept, eddy.in_order)
             return
         kept.clear()
-        again = Eddy(self._routes, self._policy, self._limits.piece, len(self._sides))
+        again = Eddy(routes, self._policy, self._limits.piece, len(self._sides))
         again.forced = True
         yield from again.complete(places, count)
 

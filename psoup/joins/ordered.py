@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.kernels.order import order_keys
 
 _BITS = 62
@@ -23,7 +23,7 @@ def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
         return list(places)
     count = len(places[0])
     order: Array = np.arange(count)
-    made, spare = np.empty(count, np.int64), np.empty(count, np.int64)
+    made, spare = scratch_array(count, np.int64), scratch_array(count, np.int64)
     for numbers in turns:
         order_keys(numbers.take(order), made, spare)
         order = order.take(made)

@@ -3,6 +3,7 @@
     Fixed     the same order always
     Lottery   a step wins with the tickets it has: one for each tuple it was given, one less for each it made of them
     Greedy    the step that leaves the fewest tuples for its cost, by what was seen lately; sometimes another one
+    InFromOrder  none where the order of FROM needs no routes (`psoup.joins.nested`), else as Greedy: the default
 
 A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. What
 Greedy saw is kept with the plan (`Learned`), so that a join of few pieces need not try every step first.
@@ -94,9 +95,9 @@ class Learned:
     def __init__(self) -> None:
         self._kept: tuple[dict[object, _Seen], int] = {}, 0
 
-    def policy(self) -> Greedy:
+    def policy(self) -> InFromOrder:
         """A policy that knows it: with the weight of few tuples, as it may be of long ago."""
-        policy, (kept, choices) = Greedy(), self._kept
+        policy, (kept, choices) = InFromOrder(), self._kept
         for name, seen in kept.items():
             policy.seen[name] = seen.faded(min(1.0, _FEW / max(seen.rows_in, 1.0)))
         policy.choices = choices
@@ -149,3 +150,7 @@ class Greedy:
         if seen is None or not seen.rows_in:
             return step.share - 1.0
         return (seen.rows_out - seen.rows_in) / max(seen.cost, 1.0)
+
+
+class InFromOrder(Greedy):
+    """Greedy, for joins that need routes: others take their steps in the order of FROM."""

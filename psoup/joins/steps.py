@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.joins.builds import Buckets, Build, Builds, hashed
 from psoup.joins.keys import Edge
 from psoup.kernels import pairs as kernels
@@ -114,7 +114,7 @@ class Step:
         """Candidates (tuple, row, how many) of equal keys."""
         row = inside = 0
         while row < len(keys):
-            firsts, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+            firsts, rows = scratch_array(room, np.int64), scratch_array(room, np.int64)
             row, inside, pairs, looked = probe_buckets(keys, _EVERY, *build.places, row, inside, _LOOKED, firsts, rows)
             self._looked(looked)
             few = _SPARE * pairs < room  # what is kept of them must not keep the room
@@ -139,7 +139,7 @@ class Step:
                 left, row = left - looked, row + 1
                 continue
             size = min(left, room)
-            firsts, rows = np.empty(size, np.int64), np.empty(size, np.int64)
+            firsts, rows = scratch_array(size, np.int64), scratch_array(size, np.int64)
             row, inside, pairs, looked = kernels.emit_pairs(
                 begin, end, keys, build.keys, build.rows, row, inside, _LOOKED, firsts, rows
             )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.joins.keys import Edge
 from psoup.joins.room import Room
 from psoup.kernels.buckets import keep_marked, mark_keys
@@ -61,5 +61,5 @@ def _kept(edge: Edge, small: Array, large: Array, room: Room) -> Array:
     bits = max((_MARKS * len(small)).bit_length(), 6)
     shift, marks = np.uint64(64 - bits), np.zeros(1 << (bits - 6), np.uint64)
     mark_keys(edge.left_keys, small, SPREADING, shift, marks)
-    out = np.empty(len(large), np.int32)
+    out = scratch_array(len(large), np.int32)
     return out[: keep_marked(edge.right_keys, large, SPREADING, shift, marks, out)]

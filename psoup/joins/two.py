@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, scratch_array
 from psoup.config import JoinLimits
 from psoup.joins.builds import Buckets, all_rows, hashed
 from psoup.joins.keys import Edge
@@ -169,7 +169,7 @@ def _pieces(
     at = inside = 0
     most = min(limits.first, limits.rows)
     while at < count:
-        firsts, partners = np.empty(most, np.int32), np.empty(most, np.int32)
+        firsts, partners = scratch_array(most, np.int32), scratch_array(most, np.int32)
         at, inside, found, looked = probe(at, inside, _LOOKED, firsts, partners)
         room.look(looked, text)
         for test in tests:

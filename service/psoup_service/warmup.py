@@ -40,6 +40,7 @@ _JOINED = (
     "SELECT r.a, s.c FROM warm AS r, warm AS s WHERE r.c = s.c AND r.a < 3 AND r.t <= s.t AND r.a + s.a < 7",
     "SELECT r.a FROM warm AS r, warm AS s WHERE r.c = s.c AND r.a = s.a AND r.t <= s.t AND r.a < 3",
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND s.a < 3 ORDER BY r.b LIMIT 9",
+    "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND r.a <= x.a AND s.a < 3",
 )
 _KEPT = "SELECT r.a FROM warm AS r, warm AS s WHERE r.t = s.t AND r.a < 9 AND s.a > 2"
 _SHOWN = (

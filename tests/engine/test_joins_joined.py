@@ -19,7 +19,7 @@ from psoup.expressions.functions import resolve
 from psoup.expressions.tree import Literal
 from psoup.joins.builds import hashed
 from psoup.joins.joined import joined
-from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
+from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
 from psoup.reading import ReadBudget
@@ -84,7 +84,7 @@ def drawn(draw: st.DrawFn, type: DataType, rows: int) -> Column:
 def policies(draw: st.DrawFn, sources: int) -> Policy:
     """Every policy, and every fixed order."""
     order = draw(st.permutations(range(1, sources)))
-    return draw(st.sampled_from([Greedy(), Lottery(draw(st.integers(0, 9))), Fixed(order)]))
+    return draw(st.sampled_from([Greedy(), InFromOrder(), Lottery(draw(st.integers(0, 9))), Fixed(order)]))
 
 
 @st.composite
@@ -146,8 +146,28 @@ def test_keys_that_follow_from_others_connect(data: st.DataObject) -> None:
     factors = [factor("eq", ref(sides, a, 0), ref(sides, b, 0), implied=b - a == 2) for a, b in pairs]
     node = node_of(sides, factors)
     wanted = by_looking(node, sides)
-    for order in itertools.permutations(range(1, 3)):
-        assert run(node, sides, policy=Fixed(order)) == wanted
+    for policy in (InFromOrder(), *map(Fixed, itertools.permutations(range(1, 3)))):
+        assert run(node, sides, policy=policy) == wanted
+
+
+@given(st.data())
+def test_trees_of_equalities_equal_what_looking_finds(data: st.DataObject) -> None:
+    """Each source is joined with one before it, by either of its columns; keys near one another or far apart; NULLs."""
+    count, spread = data.draw(st.integers(3, 5)), data.draw(st.sampled_from([1, 2**40]))
+    values = st.lists(st.sampled_from([None, 0, 1, 2, 3]), min_size=6, max_size=6)
+    far = [[None if v is None else v * spread for v in data.draw(values)] for _ in range(2 * count)]
+    sides = [Side([ints(*own) for own in far[place::count]]) for place in range(count)]
+    own = st.integers(0, 1)
+    factors = [
+        factor("eq", ref(sides, data.draw(st.integers(0, s - 1)), data.draw(own)), ref(sides, s, data.draw(own)))
+        for s in range(1, count)
+    ]
+    node, bounds = node_of(sides, factors), data.draw(limits())
+    found = joined(node, sides, limits=bounds)
+    rows = tuples_of(found)
+    assert rows == by_looking(node, sides)[0]
+    assert found.nested or not rows
+    assert run(node, sides, policy=Greedy()) == (rows, 0)
 
 
 @pytest.mark.parametrize("spread", [1, 2**40])
@@ -250,8 +270,9 @@ def test_tuples_that_are_too_many_to_be_sorted_come_in_order_all_the_same() -> N
 @pytest.mark.parametrize(
     ("bounds", "word"), [(JoinLimits(pairs=1_000_000), "join_pairs"), (JoinLimits(bytes=99), "join_mib")]
 )
-def test_bounds_end_a_join_with_what_to_narrow(bounds: JoinLimits, word: str) -> None:
-    sides, node = hot(4_000)
+@pytest.mark.parametrize("sources", [2, 3])
+def test_bounds_end_a_join_with_what_to_narrow(bounds: JoinLimits, word: str, sources: int) -> None:
+    sides, node = hot(4_000, sources)
     with pytest.raises(ResourceExhausted, match=word) as refusal:
         for _ in joined(node, sides, limits=bounds):
             pass
@@ -259,7 +280,8 @@ def test_bounds_end_a_join_with_what_to_narrow(bounds: JoinLimits, word: str) ->
     assert {"used", "limit", "factor"} <= refusal.value.facts.keys()
 
 
-def test_a_caller_that_has_left_ends_a_join() -> None:
+@pytest.mark.parametrize("sources", [2, 3])
+def test_a_caller_that_has_left_ends_a_join(sources: int) -> None:
     class Left(Exception):
         pass
 
@@ -270,7 +292,7 @@ def test_a_caller_that_has_left_ends_a_join() -> None:
         if len(asked) > 10:
             raise Left
 
-    sides, node = hot(4_000)
+    sides, node = hot(4_000, sources)
     with pytest.raises(Left):
         for _ in joined(node, sides, budget=ReadBudget(ask)):
             pass
@@ -294,3 +316,15 @@ def test_figures_say_what_each_step_did() -> None:
     assert (first.rows_in, second.rows_in, second.rows_out) == (10, first.rows_out, rows)
     assert found.candidates == first.candidates + second.candidates
     assert "c0" in first.text
+
+
+def test_a_join_without_routes_tells_what_each_step_did() -> None:
+    """Of (0, 1, 2, 3) the last has no partner in the third source, and the first only there: they take no step."""
+    keys = [0, 1, 2, 3], [1, 2, 2, 3], [0, 1, 2, 2]
+    sides = [Side([ints(*own)]) for own in keys]
+    node = node_of(sides, [factor("eq", ref(sides, 0, 0), ref(sides, place, 0)) for place in (1, 2)])
+    found = joined(node, sides)
+    assert tuples_of(found) == by_looking(node, sides)[0]
+    assert found.nested
+    assert [(step.source, step.rows_in, step.rows_out) for step in found.figures] == [(1, 2, 3), (2, 3, 5)]
+    assert found.candidates == 8

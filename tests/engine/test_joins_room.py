@@ -1,4 +1,4 @@
-"""Answers of joins in little room: long texts go in parts, and results that were evicted are found again."""
+"""Answers of joins in little room: long texts go in parts, and results that were evicted are found again; EXPLAIN."""
 
 from __future__ import annotations
 
@@ -51,3 +51,15 @@ def test_sides_whose_results_were_evicted_are_evaluated_again() -> None:
     (view,) = evicted.engine.snapshot().by_id.values()
     assert sum(entry.results.evicted for entry in view.chunks) > 0
     assert answers[0] == answers[1] == [(a, b) for a in range(301, 500) for b in range(100) if a % 40 == b % 40]
+
+
+def test_explain_tells_of_a_join_without_routes() -> None:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM r (k BIGINT)")
+    soup.push("r", pa.table({"k": [1, 2, 2, 3]}))
+    query = soup.register("SELECT x.k FROM r AS x, r AS y, r AS z WHERE x.k = y.k AND y.k = z.k AND z.k < 3")
+    told = soup.explain(query)
+    (join,) = [node for node in told.nodes if node.operator == "join"]
+    assert join.facts["order"] == "as in FROM, over the rows that have partners"
+    assert join.figures["step_2_out"] == join.figures["rows"] == soup.invoke(query).to_table().num_rows == 9
+    assert "| in the order of FROM, over the rows that have partners" in "\n".join(told.lines("q"))

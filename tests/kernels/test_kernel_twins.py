@@ -65,6 +65,8 @@ SCRATCH = {
     "joined.probe_buckets": (11, 12),
     "joined.probe_ranges": (11, 12),
     "banded.probe_banded": (17, 18),
+    "nested.keep_partnered": (1, 7),
+    "nested.nest": (0, 4, 6, 7),
     "joined.gather_whole": (2,),
     "joined.gather_at": (3,),
     "pairs.emit_pairs": (8, 9),
@@ -97,6 +99,7 @@ KEPT = {
     "columns.bits_to_offsets": 3,
     "buckets.keep_marked": 5,
     "kept.marked_rows": 7,
+    "nested.keep_partnered": 7,
     "runs.find_pairs": 6,
     "runs.keys_to_rows": 0,
     "runs.name_slots": 0,
@@ -140,6 +143,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [own[: returned[2]] for own in arguments[11:]]
     if name == "banded.probe_banded":
         return [own[: returned[2]] for own in arguments[17:]]
+    if name == "nested.nest":
+        return arguments[7][:, : returned[0]]
     if name == "located.locate":
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
     if name == "paired_sets.pairs_of_sets":

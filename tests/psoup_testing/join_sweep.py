@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.joins.policies import Fixed, Greedy, Lottery, Policy
+from psoup.joins.policies import Fixed, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Kind, Schema, decimal
 from psoup_testing.asking import plain_rows, rows_of
 from psoup_testing.join_past import attach_history, cover_sides, table_of
@@ -88,7 +88,7 @@ WINDOWS = {
     "rows": Window(Edge("rows", 80, "(NOW - 80 ROWS)"), NOW),
 }
 WINDOW_KINDS = (*WINDOWS, "each its own")
-ROUTES = ("of two", "as in FROM", "backwards", "lottery", "greedy")
+ROUTES = ("of two", "as in FROM", "backwards", "lottery", "by default")
 FORMS = {
     "open": {"row"},
     "sealed": {"list", "row+run"},
@@ -134,7 +134,7 @@ class Case:
     def policy(self, seed: int) -> Policy:
         """The policy that takes the route."""
         given = {"backwards": Fixed((3, 2, 1)), "as in FROM": Fixed(), "lottery": Lottery(seed)}
-        return given.get(self.route) or Greedy()
+        return given.get(self.route) or InFromOrder()
 
     def query(self, number: int) -> JoinQuery:
         """The join: the factor between the first two sources, the others by keys of their own."""

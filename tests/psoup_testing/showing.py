@@ -16,7 +16,7 @@ from psoup.kernels.plain import coded as plain_coded
 from psoup.kernels.plain import gather as plain
 from psoup.kernels.plain import joined as plain_joined
 from psoup.kernels.plain import paired as plain_paired
-from psoup_testing import gathering, locating, pairing
+from psoup_testing import gathering, locating, nesting, pairing
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -238,5 +238,6 @@ SHOWING = {
     "banded.probe_banded": probe_banded,
     "joined.gather_whole": gather_whole,
     "joined.gather_at": gather_at,
+    **nesting.CASES,
 }
 """Part of `psoup_testing.kernel_cases.CASES`."""
