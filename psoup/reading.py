@@ -143,7 +143,9 @@ class ReadBudget:
             self._shared.give_back(size)
 
     def hold_grouped(self, size: int) -> None:
-        """Take `size` bytes for groups. Raises ResourceExhausted: GROUP_BUDGET is its own, SORTS_BUDGET that of all."""
+        """Take `size` bytes for groups. Raises as `check`, and ResourceExhausted: GROUP_BUDGET is its own, SORTS_BUDGET
+        that of all."""
+        self.check()
         if self.grouped + size > self.sort_bytes:
             raise ResourceExhausted(
                 f"the groups of this answer would hold {self.grouped + size:,} bytes, and one read may hold"

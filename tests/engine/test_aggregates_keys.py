@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from psoup.aggregates import numbers
 from psoup.aggregates.keys import Keys
 from psoup.columns import Column, column_from_arrow, concat_columns
 from psoup.errors import ResourceExhausted
@@ -133,3 +135,25 @@ def test_a_fork_holds_the_bounds_of_its_reader() -> None:
         fork.number([column([100])])
     table.fork(101, held.append).number([column([100])])
     assert sum(held) > 800
+
+
+def test_very_many_texts_are_in_the_order_of_their_bytes_and_a_reader_is_asked_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Zeros, texts that begin others, NULL, bytes above 127, lengths about eight and sixteen."""
+    monkeypatch.setattr(numbers, "_SORTED_BY_WORDS", 1)
+    rng, held = np.random.default_rng(3), list[int]()
+    lengths = rng.choice([0, 1, 7, 8, 9, 15, 16, 17, 63, 64], 400)
+    texts = ["".join(rng.choice(list("\0ab\x7fé"), length // 2)) for length in lengths]
+    texts += ["b" * k for k in range(64)] + ["a\0", "a", "a\0\0"]
+    column = column_from_arrow("s", TEXT, pa.array([*texts, None], pa.string()))
+    found = Keys([TEXT], 1 << 20, held.append)
+    found.number([column])
+    assert held.count(0) == 0
+    (ordered,) = found.columns(found.order())
+    distinct = sorted({text.encode() for text in texts})
+    assert [None if v is None else v.encode() for v in ordered.to_arrow().to_pylist()] == [*distinct, None]
+    assert held.count(0) == 8, "a look before each word of the longest"
+    longer = Keys([TEXT], 1 << 20, held.append)
+    longer.number([column_from_arrow("s", TEXT, pa.array(["b" * 65, "a" * 70], pa.string()))])
+    assert longer.order().tolist() == [1, 0]
