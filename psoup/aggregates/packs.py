@@ -201,6 +201,8 @@ class Packs:
     """The latest `ids`, so that packs of the same clauses share them."""
     fresh: set[Span] = field(default_factory=set)
     """Spans that are not on the disk as they are here."""
+    ahead: int = 0
+    """The number of the first chunk that was not folded ahead; packs that are dropped begin anew."""
     looked: set[Span] = field(default_factory=set)
     """Spans that were looked for on the disk since they were here the last time."""
     nbytes: int = 0

@@ -56,8 +56,6 @@ class PacksAhead:
     def __init__(self) -> None:
         self._queries: object = None
         self._asking: dict[Key, Asking] = {}
-        self._looked: dict[Key, int] = {}
-        """The number of the next chunk to be looked at."""
         self._found: set[int] = set()
         """Streams of which it was looked what is on the disk."""
 
@@ -74,12 +72,11 @@ class PacksAhead:
         return made
 
     def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking) -> int:
-        key = view.stream_id, tuple(states_for(packs.measures))
         base, made = view.chunks[0].data.number, 0
         packs.forget(base, view.packs.fan)
         wanted = Asking(np.setdiff1d(wanted.ids, view.outside.ids, assume_unique=True), wanted.measures)
         spans, shelf = _spans(snapshot, view, packs, wanted), pack_shelf(snapshot, view, packs)
-        number = max(self._looked.get(key, 0), base + view.archived)
+        number = max(packs.ahead, base + view.archived)
         while made < _STEP and number < base + len(view.chunks) - 1:
             entry = view.chunks[number - base]
             if not entry.data.in_memory or entry.results.evicted:
@@ -89,7 +86,7 @@ class PacksAhead:
                 break
             made += _made(spans, shelf, number, base)
             number += 1
-        self._looked[key] = number
+        packs.ahead = number
         return made if shelf is None else made + shelf.shelve(_STEP)
 
     def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, Asking]) -> None:
