@@ -13,6 +13,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from psoup.events.commands import UnregisterMany
 from psoup.local import LocalPSoup
+from psoup_testing.budget import scaled
 from psoup_testing.histories import TINY
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, delta_queries=16, shape=TINY)
@@ -61,7 +62,7 @@ def shown(soup: LocalPSoup) -> Any:
     return answers, labels, tags, {name: state[name] for name in ("reserved", "queries", "requests", "streams")}
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(scaled(4)))
 def test_at_once_is_the_same_as_one_after_another(number: int) -> None:
     source, again = random.Random(number), random.Random(number)
     many, loop = make(), make()

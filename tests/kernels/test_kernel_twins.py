@@ -17,6 +17,7 @@ import pytest
 
 import psoup.kernels
 from psoup.kernels import arrive, plain, postings
+from psoup_testing.budget import scaled
 from psoup_testing.kernel_cases import CASES, Arguments
 
 
@@ -174,7 +175,7 @@ def test_twins_have_one_signature(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_kernel_agrees_with_its_twin(name: str) -> None:
-    for seed in range(40):
+    for seed in range(scaled(40)):
         fast, slow = CASES[name](np.random.default_rng(seed)), CASES[name](np.random.default_rng(seed))
         returned, wanted = KERNELS[name](*fast), TWINS[name](*slow)
         np.testing.assert_equal(returned, wanted, err_msg=f"{name}, seed {seed}: returned")
