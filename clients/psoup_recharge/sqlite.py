@@ -25,6 +25,8 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path} is a folder, a pipe or a device, and no file; choose another place for the store")
         with self.explained():
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(_BUSY_MS)

@@ -96,7 +96,9 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
         (["--profile", "missing.toml"], 1, "missing.toml: No such file"),
         (["--store", "missing.db", "status"], 4, "missing.db does not exist; name another with --store"),
         (["--store", "missing.db", "show", "bad"], 4, "missing.db does not exist"),
-        (["--store", str(tmp_path)], 1, "cannot be opened"),
+        (["--store", str(tmp_path), "status"], 1, "is a folder, a pipe or a device"),
+        (["--store", "/dev/zero", "add", "a", "SELECT 1"], 1, "/dev/zero is a folder, a pipe or a device"),
+        (["--store", "missing/there.db", "add", "a", "SELECT 1"], 1, "cannot be opened"),
         (["--budget", "1kB", "watch"], 2, "--budget is for psoup recharge alone, not for watch"),
         (["--address", "127.0.0.1", "forget", "bad"], 2, "--address stands behind forget"),
     ):
