@@ -56,6 +56,7 @@ class Desk:
         self.soup, self._folder, self._copies = soup, folder, 0
         self.hops = 0
         """Reads that a service would do on a reader thread."""
+        self._published: Callable[[], None] | None = None
         self.starts = [Start(0, soup.store.incarnation, None, 0, 0)]
         self.servicer = self._begin()
 
@@ -77,6 +78,14 @@ class Desk:
         except StopIteration as done:
             return sync_pb2.SyncResponse.FromString(done.value.SerializeToString())
         raise AssertionError("the servicer waits for something")
+
+    def publish(self) -> None:
+        """Say that there may be news, as the writer does."""
+        if self._published is not None:
+            self._published()
+
+    def _listen(self, published: Callable[[], None] | None) -> None:
+        self._published = published
 
     # What happens to the directory ----------------------------------------------------------------------------
 
@@ -142,7 +151,7 @@ class Desk:
         async def reflecting(sequence: int) -> None:
             assert sequence == 0
 
-        async def evaluate(read: Callable[[Any, ReadBudget], Any], *, tenant: str) -> Any:
+        async def evaluate(read: Callable[[Any, ReadBudget], Any], *, tenant: str = "") -> Any:
             self.hops += 1
             return read(soup.engine.snapshot(), ReadBudget())
 
@@ -150,7 +159,9 @@ class Desk:
             store=soup.store,
             ids=Ids(soup.store.incarnation),
             limits=Limits(),
-            host=SimpleNamespace(evaluate=evaluate, snapshot=lambda: soup.engine.snapshot()),
+            host=SimpleNamespace(
+                evaluate=evaluate, snapshot=lambda: soup.engine.snapshot(), clock=soup.clock, listen=self._listen
+            ),
             reflecting=reflecting,
             now=soup.clock.now,
             tenant=lambda context: soup.tenant,

@@ -22,9 +22,12 @@ from psoup_service.servicers import sync as servicer
 from psoup_service.sync import changes
 from psoup_service.sync.lives import Lives
 from psoup_service.sync.tokens import Held, Tokens
+from psoup_service.watching import topics
+from psoup_service.watching.rounds import Rounds
 from psoup_testing.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings
 from psoup_testing.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
 from psoup_testing.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
+from psoup_testing.copy_watching import WATCHED, WatchingMachine
 from psoup_testing.copying import Manner
 
 MACHINES = Budget("copies: state machines", round(4 / min(SCALE, 1)))
@@ -43,6 +46,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servicer, "MANY_S", float("inf"))
     monkeypatch.setattr(expectations, "QUICK_S", 1e9)
     monkeypatch.setattr(expectations, "_LOOP_S", 1e9)
+    monkeypatch.setattr(topics, "_SHARE", 0)
     monkeypatch.setattr(store, "moment", lambda: Moment(0, 0, ""))
 
 
@@ -68,6 +72,16 @@ def test_copies_are_the_answers_whatever_happens() -> None:
     assert not missed, f"never met: {missed}"
 
 
+def test_who_watches_holds_the_answers() -> None:
+    """After every step, and after some in which it did not read."""
+    MET.clear()
+    for turn, (steps, begun) in product(range(2), SWEPT):
+        played(functools.partial(WatchingMachine.watch, steps=steps, turn=turn), WatchingMachine, **begun)()
+    pairs = [*product(STEPS, WATCHED), *product(WATCHED, PATTERNS)]
+    missed = [case for case in map(" / ".join, pairs) if not MET[case]]
+    assert not missed, f"never met: {missed}"
+
+
 def test_one_copy_of_a_selection_in_memory_needs_no_reader_thread() -> None:
     def script(machine: CopiesMachine) -> None:
         hops = dict[str, int]()
@@ -85,7 +99,7 @@ def test_one_copy_of_a_selection_in_memory_needs_no_reader_thread() -> None:
     played(script)()
 
 
-FOUND = "right|ordered|explicit reset|unique|gap-free|bookmarked|minimal|quiet|resumable|atomic|UNIQUE"
+FOUND = "right|ordered|explicit reset|unique|gap-free|bookmarked|minimal|quiet|resumable|atomic|bounded|UNIQUE"
 """What validators say, or SQLite of rows that come twice."""
 
 
@@ -142,18 +156,25 @@ def whatever_token_is_there(right: Any, self: Any, entry: Any, asked: Any, *more
     return right(self, entry, asked, *more)
 
 
-Script = Callable[[CopiesMachine], None]
+def the_place_of_before(right: Any, self: Any, watcher: Any, taken: Any, page: Any) -> None:
+    tokens = [want.token for want in watcher.wants]
+    right(self, watcher, taken, page)
+    for want, token in zip(watcher.wants, tokens, strict=True):
+        want.token = token or want.token
+
+
+Script = Callable[[Any], None]
 
 
 def at_random(number: int) -> Callable[[], None]:
     return functools.partial(run, number)
 
 
-def played(script: Script, **begun: Any) -> Callable[[], None]:
+def played(script: Script, kind: type[CopiesMachine] = CopiesMachine, **begun: Any) -> Callable[[], None]:
     """Steps by hand, for what random ones meet seldom."""
 
     def play() -> None:
-        machine = CopiesMachine()
+        machine = kind()
         machine.begin(**{"event": False, "fed": False, "kept": "", "small": False, "seed": 2, **begun})
         try:
             script(machine)
@@ -192,6 +213,10 @@ def two_on_a_store(machine: CopiesMachine) -> None:
         machine.act(machine.client_of(0, "range", True), "is one of two", 0)
 
 
+def watched(machine: WatchingMachine) -> None:
+    machine.watch(["push", "push", "push"], 1)
+
+
 PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (Lives, "has", no_reset_after, played(put_back)),
     (changes, "digest_of_window", one_window_for_all, at_random(0)),
@@ -202,6 +227,7 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (copies, "_changed", kept_at_a_reset, at_random(0)),
     (since, "_cut", a_cut_that_goes_too_far, at_random(0)),
     (Tokens, "write", a_token_before_its_rows, at_random(0)),
+    (Rounds, "apply", the_place_of_before, played(watched, WatchingMachine)),
     (store.Store, "_insert", a_token_in_another_transaction, played(killed_anywhere)),
     (store.Store, "apply", whatever_token_is_there, played(two_on_a_store)),
 ]
