@@ -4,11 +4,12 @@
     sync.idle50                     bytes of a reply about fifty copies of which nothing has changed
     sync.delta.10, .100, .1000      the time that a service takes for so many new rows, from the token to the reply
     sync.delta.10.w2^18             the same for ten rows of a window of 262,144
+    sync.delta.10.w2^20             the same for ten rows of a window of 2^20, beside one of 2^14
     sync.top100, sync.groups        bytes of a reply after 1 %, the mean of ten: the 100 latest flights, their groups
 
 Beside each is a poll: the whole answer again, as Arrow in one Zstandard frame; beside some also what many build by
-hand, a table in SQLite that is asked for rows above a number (which tells nothing of rows that leave). The copy is
-checked against the answer.
+hand, a table in SQLite that is asked for rows above a number (which tells nothing of rows that leave), and the same in
+databases (`sync_peers`). The copy is checked against the answer.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.run import Run
+from benchmarks.sync_peers import Databases
 from psoup.clock import VirtualClock
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
@@ -38,12 +41,17 @@ from psoup_service.sync.tokens import Tokens
 from psoup_storage import MemoryStore
 
 WINDOW, IDLE = 10_000, 50
+WINDOWS = 2**14, 2**20
+PUSHED = 2**19
+APART = 400 * 24 * 3_600 * SECOND
+"""Between two times of the data set, which has a year."""
 NOW = 1_400_000_000 * SECOND
 """In May 2014, after all flights."""
 ROOM = 3 * 1024 * 1024
 CODEC = pa.Codec("zstd")
 POLL = "the whole answer again, Arrow in Zstandard"
 NUMBERED = "rows above a number, SQLite, JSON in gzip"
+ALONE = "PyArrow takes, writes and compresses rows that are known"
 GZIP = "the whole answer again, SQLite, JSON in gzip"
 BYTES = {"1": Target(value_at_most=4_000), "10": Target(value_at_most=30_000)}
 TIMES = {10: Target(value_at_most=150), 100: Target(value_at_most=800), 1_000: Target(value_at_most=4_000)}
@@ -65,6 +73,8 @@ def rows(run: Run) -> Iterator[Row]:
     for window, name in run.of(((WINDOW, ""), (262_144, ".w2^18")), ((WINDOW, ""),), ((1_000, ""), (2_000, ".w2^18"))):
         wanted = {f"sync.delta.{count}{name}": count for count in (TIMES if not name else (10,))}
         yield from run.part(partial(_times, wanted, window, run.of(51, 21, 1)), *wanted)
+    for windows in run.of((WINDOWS,), (), ((500, 1_000),)):
+        yield from run.part(partial(_windows, windows, run.of(201, 201, 1)), "sync.delta.10.w2^20")
 
 
 class Side:
@@ -75,14 +85,17 @@ class Side:
         self.ids = Ids("00000001")
         self.tokens = Tokens(MemoryStore(), self.ids.incarnation)
         self.soup.execute(create_statement("flights"))
-        self.flights = load().slice(0, window + 20_000)
+        self.flights = flights_of(window + 20_000)
         self.query = self.soup.register(f"{select} BEGIN (NOW - {window} ROWS)")
         self.push(window + 5_000)
 
     def push(self, count: int) -> None:
         """Let so many flights depart."""
-        self.soup.push("flights", self.flights.slice(self.at, count))
-        self.at += count
+        end = self.at + count
+        while self.at < end:
+            part = self.flights.slice(self.at, min(PUSHED, end - self.at))
+            self.soup.push("flights", part)
+            self.at += part.num_rows
 
     def reply(self, token: bytes, encoding: sync_pb2.Encoding.ValueType, wants: int = 1) -> sync_pb2.SyncResponse:
         """The reply to a client with a token, compressed."""
@@ -109,6 +122,20 @@ class Side:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return CODEC.compress(sink.getvalue(), asbytes=True)
+
+
+def flights_of(count: int) -> pa.Table:
+    """So many flights: those of the data set, after the same of years before, where it has fewer."""
+    known = load()
+    parts = [known]
+    while sum(part.num_rows for part in parts) < count:
+        earlier = parts[0]
+        for name in ("departure", "scheduled"):
+            place = earlier.schema.get_field_index(name)
+            moved = pc.subtract(earlier.column(name).cast(pa.int64()), APART).cast(earlier.schema.field(name).type)
+            earlier = earlier.set_column(place, earlier.schema.field(name), moved)
+        parts.insert(0, earlier)
+    return pa.concat_tables(parts).slice(0, count)
 
 
 class Numbered:
@@ -190,26 +217,62 @@ def _again(name: str, statement: str, window: int) -> Iterator[Row]:
 
 
 def _times(wanted: dict[str, int], window: int, repeats: int) -> Iterator[Row]:
-    side = Side(window)
-    for name, count in wanted.items():
+    side, databases = Side(window), Databases(window)
+    try:
+        for name, count in wanted.items():
+            token = side.token()
+            side.push(count)
+            yield from _timed(name, count, side, token, databases, repeats)
+    finally:
+        databases.close()
+
+
+def _timed(name: str, count: int, side: Side, token: bytes, databases: Databases, repeats: int) -> Iterator[Row]:
+    here, first = side.flights.slice(0, side.at), side.at - count
+    turns: dict[str, Callable[[], Any]] = {
+        "": partial(side.reply, token, sync_pb2.ENCODING_UNSPECIFIED),
+        "the same change as Arrow": partial(side.reply, token, sync_pb2.ENCODING_ARROW),
+        POLL: side.poll,
+        NUMBERED: partial(Numbered(here).poll, first),
+        ALONE: partial(_alone, here.combine_chunks().to_batches()[0], pa.array(range(first, side.at))),
+    }
+    assert change_in(turns[""]()).rows == count
+    samples = _in_turns(turns, repeats)
+    polls = {peer: partial(poll, first) for peer, poll in databases.load(here).items()}
+    assert all(poll().num_rows == count for poll in polls.values())
+    samples |= _in_turns(polls, repeats)  # by themselves: a database leaves the caches cold for all others
+    ours = samples.pop("")
+    yield Row(name, ours, "us", POLL, samples.pop(POLL), TIMES[count], databases.note)
+    for peer, sample in samples.items():
+        yield Row(name, ours, "us", peer, sample)
+
+
+def _alone(flights: pa.RecordBatch, places: pa.Array) -> bytes:
+    """The least that a reply of these rows as Arrow takes, by PyArrow: they are known, taken, written, compressed."""
+    return CODEC.compress(flights.take(places).serialize(), asbytes=True)
+
+
+def _windows(windows: tuple[int, int], repeats: int) -> Iterator[Row]:
+    """The change of ten rows of a large window, beside that of a small one."""
+    turns = dict[str, Callable[[], Any]]()
+    for name, window in zip(("small", "large"), windows, strict=True):
+        side = Side(window)
         token = side.token()
-        side.push(count)
-        turns: dict[str, Callable[[], Any]] = {
-            "": partial(side.reply, token, sync_pb2.ENCODING_UNSPECIFIED),
-            "the same change as Arrow": partial(side.reply, token, sync_pb2.ENCODING_ARROW),
-            POLL: side.poll,
-        }
-        turns[NUMBERED] = partial(Numbered(side.flights.slice(0, side.at)).poll, side.at - count)
-        assert change_in(turns[""]()).rows == count
-        times: dict[str, list[float]] = {turn: [] for turn in turns}
-        for _ in range(repeats + 1):
-            for turn, call in turns.items():
-                times[turn].append(1e6 * seconds(call))
-        samples = {turn: Sample.of(values[1:]) for turn, values in times.items()}
-        ours = samples.pop("")
-        yield Row(name, ours, "us", POLL, samples.pop(POLL), TIMES[count])
-        for peer, sample in samples.items():
-            yield Row(name, ours, "us", peer, sample)
+        side.push(10)
+        turns[name] = partial(side.reply, token, sync_pb2.ENCODING_UNSPECIFIED)
+        assert change_in(turns[name]()).rows == 10
+    samples = _in_turns(turns, repeats)
+    peer = f"a window of {windows[0]:,}"
+    yield Row("sync.delta.10.w2^20", samples["large"], "us", peer, samples["small"], Target(at_least=0.67))
+
+
+def _in_turns(turns: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Sample]:
+    """Microseconds of each call; the first of each is not counted."""
+    times: dict[str, list[float]] = {turn: [] for turn in turns}
+    for _ in range(repeats + 1):
+        for turn, call in turns.items():
+            times[turn].append(1e6 * seconds(call))
+    return {turn: Sample.of(values[1:]) for turn, values in times.items()}
 
 
 def _one(value: float) -> Sample:

@@ -60,7 +60,8 @@ class Since:
     """The change of an answer. `answer`: the rows to be added, in stream order, as `Ranged.plan` shows them.
 
     `keep`: the tuple IDs of the rows that stay; `have`: those that the client holds completely after the change;
-    `complete`: that is all of the answer. `left`: rows that were found and not sent. `leaving`: a row may leave.
+    `complete`: that is all of the answer. `left`: rows that were found and not sent. `lost`: the tuple IDs that the
+    client holds and is to drop.
     """
 
     answer: Answer
@@ -70,7 +71,12 @@ class Since:
     rows: int
     complete: bool
     left: int
-    leaving: bool
+    lost: Intervals
+    search: Search
+
+    def any_leaves(self) -> bool:
+        """Whether a row may leave; looked for now: of a change that has rows nobody need ask. O(chunks)."""
+        return self.search.any_in(self.lost)
 
 
 def ranged(plan: Node) -> Ranged | None:
@@ -196,7 +202,8 @@ def since(
         rows,
         have == union([(low, high)]),
         left,
-        search.any_in(part for interval in held for part in without(*interval, keep)),
+        tuple([part for interval in held for part in without(*interval, keep)]),
+        search,
     )
 
 

@@ -67,7 +67,7 @@ class Client:
         check(change.keep)
         check(change.have)
         left = {number for number in self.rows if not is_in(number, change.keep)}
-        assert change.leaving or not left, "rows leave, and the client is not told"
+        assert change.any_leaves() or not left, "rows leave, and the client is not told"
         self.rows = {number: row for number, row in self.rows.items() if number not in left}
         table = change.answer.to_table()
         for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
@@ -171,7 +171,7 @@ class History:
         change = client.ask(most, oldest_first=draw.random() < 0.3)
         whole = answer(client)
         self.met[f"{len(change.have)} intervals"] += 1
-        self.met["rows leave"] += change.leaving
+        self.met["rows leave"] += change.any_leaves()
         self.met["an end steps back"] += bool(before and change.keep and before[-1][1] > change.keep[-1][1])
         self.met["a beginning steps back"] += bool(before and change.have and change.have[0][0] < before[0][0])
         self.met["rows are left"] += change.left > 0

@@ -28,7 +28,8 @@ ROWS = """
     aggregate.many.100k.each aggregate.many.100k.sdk aggregate.many.1m aggregate.many.100k.sum
     aggregate.many.100k.sum.sdk aggregate.many.100k.w2^24 aggregate.rank.100k aggregate.rank.100k.sdk
     sync.first sync.back.1 sync.back.10 sync.idle50 sync.top100 sync.groups
-    sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18 sync.join.bytes sync.join
+    sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18 sync.delta.10.w2^20
+    sync.join.bytes sync.join
     sync.many sync.many.idle50
     watch.1k watch.1k.p99 watch.1k.arrival watch.stalled watch.stalled.memory watch.detect.10k
     search.point.uncovered search.point.text

@@ -367,8 +367,10 @@ def _describe(form: sync_pb2.CopyForm, schema: bytes, id_columns: int, order: Se
 
 def _moved(found: Since) -> bool:
     """Whether a client must be told more than that nothing has changed."""
+    if found.rows or not found.complete:
+        return True
     behind = sum(high - low for low, high in found.have) - sum(high - low for low, high in found.keep)
-    return bool(found.rows) or found.leaving or not found.complete or behind > _BEHIND
+    return behind > _BEHIND or found.any_leaves()
 
 
 def _differences(keep: Sequence[Interval]) -> Iterator[int]:
