@@ -41,8 +41,14 @@ MAX_CROSSED = 10_000
 """Rows that may be asked of a join in which nothing connects some of the sources."""
 
 
-def selected(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-    """The standing query of a SELECT, from its text. Raises SqlError."""
+Known = Callable[[str], StandingQuery | None]
+"""The query of a statement that can be told without reading it."""
+
+
+def selected(
+    source: StatementText, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None
+) -> StandingQuery:
+    """The standing query of a SELECT, from its text; `known`: tells those of its sides. Raises SqlError."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     refuse_tokens(source, tokens)
@@ -50,7 +56,7 @@ def selected(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
     try:
-        return bind_select(source, node, lookup, names)
+        return bind_select(source, node, lookup, names, known=known)
     finally:
         untie(node)
 
@@ -61,8 +67,9 @@ def bind_select(
     lookup: Lookup,
     names: Sequence[str],
     parameters: Mapping[int, Literal] | None = None,
+    known: Known | None = None,
 ) -> StandingQuery:
-    """The standing query of a parsed SELECT; `parameters` as for `Binder`. Raises SqlError."""
+    """The standing query of a parsed SELECT; `parameters` as for `Binder`, `known` for `selected`. Raises SqlError."""
     refuse_clauses(source, select)
     distinct = _distinct(source, select)
     origin = from_list(source, select, lookup, names)
@@ -72,7 +79,7 @@ def bind_select(
     if where is not None:
         refuse_conjuncts(source, where.this)
     if origin.joined:
-        return _bind_join(source, select, origin, binder, lookup, parameters or {})
+        return _bind_join(source, select, origin, binder, lookup, parameters or {}, known)
     factors = factors_of(None if where is None else binder.condition(where.this))
     ((spec, _),) = origin.names.sources
     leaf = Source(0, spec, origin.windows[0])
@@ -88,6 +95,7 @@ def _bind_join(
     binder: Binder,
     lookup: Lookup,
     parameters: Mapping[int, Literal],
+    known: Known | None,
 ) -> StandingQuery:
     """The standing query of a SELECT over several streams: each side is bound as the statement that it is."""
     where = select.args.get("where")
@@ -99,7 +107,8 @@ def _bind_join(
     )
     _check_domains(source, leaves, select)
     texts = [side_text(origin, place, conditions) for place, conditions in enumerate(found.texts)]
-    sides = tuple(selected(StatementText(text), lookup) for text in texts)
+    told = [None if known is None else known(text) for text in texts]
+    sides = tuple(own or selected(StatementText(text), lookup) for own, text in zip(told, texts, strict=True))
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
     join = Join(leaves, tuple(found.keys), tuple(found.bands), tuple(found.rest))
     plan = _plan(source, select, binder, join, _distinct(source, select))

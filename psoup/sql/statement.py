@@ -17,7 +17,7 @@ from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spe
 from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
-from psoup.sql.select import Lookup, selected
+from psoup.sql.select import Known, Lookup, selected
 from psoup.sql.source import StatementText
 from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
 from psoup.sql.templates.prepared import Prepared
@@ -47,13 +47,14 @@ def drop_stream(text: str) -> Dropping:
     return _safely(text, _drop)
 
 
-def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
+def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None) -> StandingQuery:
     """The standing query of a SELECT.
 
-    `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its
+    `lookup` finds a stream by its name as written (any case), `names` are those to suggest; `known` may tell the sides
+    of a join. Raises SqlError; its
     reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
     """
-    return _safely(text, lambda source: selected(source, lookup, names))
+    return _safely(text, lambda source: selected(source, lookup, names, known))
 
 
 def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:

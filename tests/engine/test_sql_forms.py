@@ -194,3 +194,23 @@ def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.Monkey
 )
 def test_other_conditions_stay_in_their_order(text: str) -> None:
     assert in_order(text) == text
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "SELECT x.sym FROM s x, s y WHERE x.qty = y.qty AND x.price > {} AND y.sym = {} AND x.qty BETWEEN {} AND 9",
+        "SELECT x.sym FROM s x [ROWS 5], s y WHERE x.ok = y.ok AND x.qty < {} AND x.amount = {} AND y.qty IN ({}, 3)",
+        "SELECT count(*) FROM s x JOIN s y USING (sym) WHERE y.qty > {} AND (x.ok OR x.qty = {}) AND x.price <> {}",
+    ],
+)
+def test_sides_of_joins_are_told_by_their_forms(join: str) -> None:
+    forms, source, values = Forms(), random.Random(len(join)), ("1", "-7", "2.5", "'it''s'", str(2**70), "NULL", "1e3")
+    bound = 0
+    for _ in range(60):
+        text = join.format(*source.choices(values, k=3))
+        query = outcome(forms.query, text)
+        assert query == outcome(standing_query, text), text
+        bound += isinstance(query, StandingQuery)
+    assert bound > 1
+    assert any(entry is not None and " x" in form for form, entry in forms._known.items())
