@@ -9,7 +9,7 @@ A kernel knows no type of the engine, logs nothing and raises nothing. Each has 
 signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled at their
 first call and cached; they release the interpreter's lock and use no threads of their own.
 
-A kept kernel is compiled anew when any file of this room has changed (`locators`).
+A kept kernel is compiled anew when a file that its code comes from has changed (`locators`).
 Numba refuses to compile what it cannot keep. Where neither the install nor HOME can be written, and NUMBA_CACHE_DIR
 does not name a place, this process keeps them in a private folder that goes with it.
 """

@@ -3,10 +3,11 @@
 Numba's own stamp of a kept kernel is the digest of the one file that the kernel is defined in. A kernel holds the
 code of every kernel it calls, though, and many call those of other files: after an upgrade that changed only the
 called one, the kept caller would go on with the code of before, and could disagree with those that were compiled
-since. Here the stamp of each kernel is the digest of all files of this room.
+since. Here the stamp of a kernel covers its file and all files of this room that it imports from, and they in turn.
 """
 
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,38 +15,47 @@ from typing import Any
 from numba.core import caching
 
 _ROOM = Path(__file__).resolve().parent
+_IMPORTED = re.compile(rb"^\s*from psoup\.kernels\.(\w+) import", re.MULTILINE)
 
 
 @cache
-def digest_of_kernels() -> bytes:
-    """The SHA-256 of the names and contents of all files of this room, 32 bytes; read once in a process."""
-    digest = hashlib.sha256()
-    for path in sorted(_ROOM.glob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.name} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.digest()
+def _digest_and_imports(name: str) -> tuple[bytes, frozenset[str]]:
+    content = (_ROOM / f"{name}.py").read_bytes()
+    return hashlib.sha256(content).digest(), frozenset(each.decode() for each in _IMPORTED.findall(content))
 
 
-class _OfTheWholeRoom:
+@cache
+def stamp_of(name: str) -> tuple[tuple[str, bytes], ...]:
+    """The files whose code the kernels of module `name` may hold, by name, each with its SHA-256.
+
+    Files are read once in a process, at the first kernel that comes from them or from a file that imports them.
+    """
+    found, ahead = dict[str, bytes](), [name]
+    while ahead:
+        module = ahead.pop()
+        if module not in found:
+            found[module], imported = _digest_and_imports(module)
+            ahead += imported
+    return tuple(sorted(found.items()))
+
+
+class _WithWhatIsCalled:
     _py_file: str
 
     def get_source_stamp(self) -> Any:
-        own = super().get_source_stamp()  # type: ignore[misc]
-        if Path(self._py_file).resolve().parent != _ROOM:
-            return own
-        return own, digest_of_kernels()
+        path = Path(self._py_file).resolve()
+        return stamp_of(path.stem) if path.parent == _ROOM else super().get_source_stamp()  # type: ignore[misc]
 
 
-class UserProvided(_OfTheWholeRoom, caching.UserProvidedCacheLocator):
+class UserProvided(_WithWhatIsCalled, caching.UserProvidedCacheLocator):
     """Kernels kept where NUMBA_CACHE_DIR says."""
 
 
-class InTree(_OfTheWholeRoom, caching.InTreeCacheLocator):
+class InTree(_WithWhatIsCalled, caching.InTreeCacheLocator):
     """Kernels kept beside their sources."""
 
 
-class UserWide(_OfTheWholeRoom, caching.UserWideCacheLocator):
+class UserWide(_WithWhatIsCalled, caching.UserWideCacheLocator):
     """Kernels kept in the user's folder for caches, where the install cannot be written."""
 
 
