@@ -49,7 +49,7 @@ Address = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="Address of the service, or unix:PATH (else PSOUP_ADDRESS, else psoup.toml).",
+        help="Address of the service, https://HOST:PORT, or unix:PATH (else PSOUP_ADDRESS, else psoup.toml).",
     ),
 ]
 Timeout = Annotated[

@@ -3,14 +3,15 @@
     address   --address > PSOUP_ADDRESS > [client] address of psoup.toml > where `psoup serve` would listen here
     timeout   --timeout > PSOUP_TIMEOUT > [client] timeout_seconds of psoup.toml > 30 seconds
 
-Where `psoup serve` would listen are the service's settings `socket`, or `host` and `port`, so that `psoup serve` and
-`psoup status` in one shell meet without a word. Of the service's settings only these are looked at; the service checks
-the rest.
+Where `psoup serve` would listen are the service's settings `listen` (its first place on this machine), `socket`, or
+`host` and `port`, so that `psoup serve` and `psoup status` in one shell meet without a word. Of the service's settings
+only these are looked at; the service checks the rest.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from psoup_service.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"
 FILE = "psoup.toml"
+_HERE = re.compile(r"unix:|(https://)?(127\.|localhost:|\[::1\])")
 KEYS = ("address", "timeout_seconds")
 
 
@@ -32,7 +34,7 @@ class ClientSettings:
     """Settings of a client command."""
 
     address: str
-    """"host:port" of the service, or "unix:" and the path of its socket."""
+    """"host:port" or "https://host:port" of the service, or "unix:" and the path of its socket."""
 
     timeout_seconds: float
     """Seconds until a call is given up; above 0."""
@@ -75,6 +77,11 @@ def _variable(name: str) -> tuple[str, Any]:
 
 def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
     """Return where a service started here would listen, if a setting says so."""
+    listen = _first(_variable("PSOUP_LISTEN"), (path, table.get("listen") or None))
+    if listen is not None:
+        places = listen[1].split(",") if isinstance(listen[1], str) else listen[1]
+        near = next((place.strip() for place in map(str, places) if _HERE.match(place.strip())), None)
+        return None if near is None else (listen[0], near)
     socket = _first(_variable("PSOUP_SOCKET"), (path, table.get("socket") or None))
     if socket is not None:
         return socket[0], f"unix:{socket[1]}"

@@ -56,10 +56,10 @@ class Client(  # a group that builds on others stands before them
 ):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
-    `address` is "host:port", "host" alone for its port 7433, or "unix:" and the path of a socket; without it the
-    environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. Nothing is sent before the first call. `timeout` is the
-    deadline in seconds of each call that names none. `options`: credentials, channel options, interceptors, and how
-    calls are repeated.
+    `address` is "host:port", "host" alone for its port 7433, "https://host:port" for TLS, or "unix:" and the path of a
+    socket; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. TLS takes the files that PSOUP_CA,
+    PSOUP_CERT and PSOUP_KEY name. Nothing is sent before the first call. `timeout` is the deadline in seconds of each
+    call that names none. `options`: credentials, channel options, interceptors, and how calls are repeated.
     """
 
     def __init__(

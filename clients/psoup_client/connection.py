@@ -22,6 +22,7 @@ import grpc
 
 from psoup_client.errors import Cancelled, InvalidRequest, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, RetryOptions, seconds
+from psoup_client.tls import tls_credentials
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
@@ -63,6 +64,9 @@ PORT = 7433
 _RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
 """How an address begins whose form is gRPC's own."""
 
+TLS = "https://"
+"""How an address begins that is reached over TLS."""
+
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
 
 _LONGEST_PATH = 107
@@ -90,24 +94,26 @@ def completed(address: str) -> str:
         raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
     if _RESOLVED.match(address):
         return address
-    match = _HOST.fullmatch(address)
+    scheme, name = (TLS, address.removeprefix(TLS)) if address.startswith(TLS) else ("", address)
+    match = _HOST.fullmatch(name)
     if match is None or match["host"].isdecimal() or not 0 < int(match["port"] or PORT) < 1 << 16:
         way = "; leave http:// out" if "://" in address else "; a port is 1 to 65535" if match and match["port"] else ""
         raise ValueError(
-            f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', or unix:PATH{way}"
+            f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', https://HOST:PORT, or"
+            f" unix:PATH{way}"
         )
-    return address if match["port"] else f"{address}:{PORT}"
+    return f"{scheme}{name}" if match["port"] else f"{scheme}{name}:{PORT}"
 
 
 def target(address: str) -> str:
-    """Write an address as gRPC does: "host:port", and "unix:" with the path of a socket.
+    """Write an address as gRPC does: "host:port", also of TLS, and "unix:" with the path of a socket.
 
     Raises as `completed`, and ValueError for a path that no socket can have.
     """
     address = completed(address)
     kind, _, path = address.partition(":")
     if kind != "unix":
-        return address
+        return address.removeprefix(TLS)
     path = "/" + path.lstrip("/") if path.startswith("/") else path
     if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
         raise ValueError(
@@ -149,11 +155,13 @@ def _service_config(retry: RetryOptions) -> str:
 
 
 def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
-    arguments = channel_options(options)
-    if options.credentials is None:
+    arguments, credentials = channel_options(options), options.credentials
+    if credentials is None and address.startswith(TLS):
+        credentials = tls_credentials()
+    if credentials is None:
         channel = grpc.insecure_channel(target(address), options=arguments)
     else:
-        channel = grpc.secure_channel(target(address), options.credentials, options=arguments)
+        channel = grpc.secure_channel(target(address), credentials, options=arguments)
     return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
 
 
@@ -181,9 +189,11 @@ class _Waiting:
 
 
 class Connection:
-    """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
+    """A channel to `address` ("host:port", "https://host:port", "unix:path").
 
-    Raises ValueError for a malformed address, and for a timeout that is not above 0; TypeError for other types.
+    `timeout`: the deadline of calls that name none, in seconds.
+    Raises ValueError for a malformed address, and for a timeout that is not above 0; TypeError for other types;
+    InvalidRequest for files of TLS that cannot be used.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:

@@ -211,9 +211,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
     info, retry_after = details.info, details.retry_after
     kind = BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
-        why = message.rpartition(": ")[2] if message.startswith(_NOBODY) else message
-        why = "the name of the host is not known" if "address lookup failed" in message else why
-        message = f"no PSoup service answers at {address} ({why}); start one with: psoup serve"
+        message = _unanswered(message, address)
     reason = info.reason or None
     if code is grpc.StatusCode.UNIMPLEMENTED and reason is None:
         reason = NO_SUCH_CALL
@@ -222,6 +220,19 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
         message = f"no reply from {address or 'the service'} within the deadline; "
         message += f"the attempt before: {lost}" if lost else "allow more time with timeout="
     return kind(message, reason=reason, facts=dict(info.metadata), retry_after=retry_after)
+
+
+def _unanswered(message: str, address: str) -> str:
+    """Say why no service answers, and what to do: to gRPC a refused certificate is one more broken connection."""
+    nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
+    why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
+    why = "the name of the host is not known" if "address lookup failed" in message else why
+    way = "start one with: psoup serve"
+    if nobody and secured and ("handshake" in message or why == "Socket closed"):
+        way = "name who signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and PSOUP_KEY"
+    elif nobody and why == "Socket closed":
+        way = f"if it listens with TLS, write https://{address}"
+    return f"no PSoup service answers at {address} ({why}); {way}"
 
 
 def from_failure(failure: queries_pb2.Failure) -> PSoupError:

@@ -1,7 +1,7 @@
 """Options of a client: its channel, its credentials, and how often a lost call is tried again.
 
     Client(address, options=ClientOptions(
-        credentials=grpc.ssl_channel_credentials(certificate),      TLS; without credentials nothing is encrypted
+        credentials=grpc.ssl_channel_credentials(certificate),      TLS as you make it; https://… needs none
         channel_options=(("grpc.keepalive_time_ms", 30_000),),      gRPC's own, each in place of the SDK's
         interceptors=(Tracing(),),                                  see every call, the first one from outside
         retry=RetryOptions(attempts=1),                             raise Unavailable at once
@@ -110,7 +110,8 @@ class ClientOptions:
 
     credentials: grpc.ChannelCredentials | None = None
     """What secures the channel, as gRPC makes it: `grpc.ssl_channel_credentials(…)` for TLS, composed with call
-    credentials for a token. None: neither encryption nor proof of who answers."""
+    credentials for a token. None: for an address https://… the files that the environment names (`psoup_client.tls`),
+    for others neither encryption nor proof of who answers."""
 
     channel_options: tuple[tuple[str, Any], ...] = ()
     """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 30_000). One that the SDK sets, too, replaces its

@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from psoup_client import PSoupError
+from psoup_client.tls import VARIABLES
 from psoup_spark.nanoseconds import SETTING
 
 JAVA = 17
@@ -58,6 +59,9 @@ def defaults(master: str) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.streaming.stopTimeout": "60s",
     }
+    for variable in VARIABLES:  # paths, the same on every machine; no secret is in them
+        if path := os.environ.get(variable):
+            settings[f"spark.executorEnv.{variable}"] = path
     if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)

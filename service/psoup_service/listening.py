@@ -1,4 +1,4 @@
-"""The address of the service: a port of loopback, or a Unix socket, which the file system guards.
+"""The addresses of the service: ports, with or without TLS, and Unix sockets, which the file system guards.
 
     socket   refused: not a socket, a socket in use, a folder where other users may replace it
              left by a service that was killed: removed
@@ -21,6 +21,8 @@ from urllib.parse import quote
 import grpc
 
 from psoup.errors import InvalidInput
+from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.listeners import TLS, Listener
 
 LONGEST_PATH = 107
 """The most bytes of a Unix socket's path: `sun_path` of Linux without its end."""
@@ -29,14 +31,28 @@ _UMASK = threading.Lock()
 """A process has one umask; services of several threads, as tests have them, take turns."""
 
 
-def listen_on_port(server: grpc.aio.Server, host: str, port: int) -> str:
-    """Listen on a port of `host`, a free one for 0; returns the address. Raises InvalidInput if that is impossible."""
+def listen_on(server: grpc.aio.Server, place: Listener, mode: int, certificates: Certificates | None) -> str:
+    """Listen on one place; returns its address, as clients write it. `mode`: permissions of a Unix socket.
+
+    Raises InvalidInput if that is impossible.
+    """
+    if place.path:
+        return _listen_on_socket(server, place.path, mode)
+    if not place.tls:
+        return _listen_on_port(server, place.host, place.port, None)
+    assert certificates is not None, "settings without a certificate have no listener with TLS"
+    return TLS + _listen_on_port(server, place.host, place.port, certificates.server_credentials())
+
+
+def _listen_on_port(server: grpc.aio.Server, host: str, port: int, secured: grpc.ServerCredentials | None) -> str:
+    """Listen on a port of `host`, a free one for 0; returns both. Raises InvalidInput if that is impossible."""
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     try:
         if port:  # gRPC would write about it itself, before it raises
             family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
             socket.create_server((host.strip("[]"), port), family=family).close()
-        bound = server.add_insecure_port(f"{host}:{port}")
+        place = f"{host}:{port}"
+        bound = server.add_insecure_port(place) if secured is None else server.add_secure_port(place, secured)
     except (RuntimeError, OSError) as problem:
         raise InvalidInput(
             f"{host}:{port} cannot be listened on; is another service there? choose another --port, or 0 for a free"
@@ -46,7 +62,7 @@ def listen_on_port(server: grpc.aio.Server, host: str, port: int) -> str:
     return f"{host}:{bound}"
 
 
-def listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
+def _listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
     """Listen on the Unix socket at the path `name`, made with the permissions `mode`; returns its address.
 
     Raises InvalidInput, reason ADDRESS_IN_USE if the socket is in use, SETTING for a path that cannot be used.

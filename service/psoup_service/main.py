@@ -122,7 +122,7 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
 
 def _announce(service: Service) -> None:
     """Print the addresses and the place of the data on standard error."""
-    print(f"psoup listens on {service.address}", file=sys.stderr)
+    print(f"psoup listens on {', '.join(service.addresses)}", file=sys.stderr)
     if service.metrics_address:
         print(
             f"metrics are at http://{service.metrics_address}/metrics, probes at /healthz and /readyz", file=sys.stderr

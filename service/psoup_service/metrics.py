@@ -47,6 +47,7 @@ FIGURES = {
     "store_bytes": "Bytes of the data directory",
     "streams": "Streams",
     "streams_behind": "Answers in pieces that were ended since the start, as their client did not read them",
+    "tls_not_after_seconds": "When the certificate in use ends, in seconds since 1970; 0 without TLS",
     "tuples": "Tuples in streams, archived ones among them",
     "tuples_bytes": "Memory of tuples",
     "watch_rounds": "Looks at what has come for clients that watch since the start",

@@ -41,11 +41,13 @@ from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
+from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.listeners import is_loopback
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.threads import Threads, on
 from psoup_service.ids import Ids
-from psoup_service.listening import listen_on_port, listen_on_socket
+from psoup_service.listening import listen_on
 from psoup_service.metrics import Metrics
 from psoup_service.probes import Probes
 from psoup_service.servicers.attach import AttachServicer
@@ -76,10 +78,11 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """One service. `address`: where it listens, once started. Without a `store` it keeps everything in memory.
+    """One service. `addresses`: where it listens, once started; `address`: the first of them.
 
-    The service closes the store, also if the service cannot be made. `quarantine`: IDs of queries that are kept out of
-    the index; raises InvalidInput for a text that is not an ID.
+    Without a `store` it keeps everything in memory. The service closes the store, also if the service cannot be made.
+    `quarantine`: IDs of queries that are kept out of the index. Raises InvalidInput for a text that is not an ID, and
+    for certificates that cannot be used.
     """
 
     def __init__(
@@ -92,13 +95,17 @@ class Service:
     ) -> None:
         self.settings = settings
         self.address = ""
+        self.addresses: tuple[str, ...] = ()
         self.metrics_address = ""
         clock = clock or SystemClock()
         self._store = store or MemoryStore()
+        self.certificates: Certificates | None = None
         self._pool = TaskPool(settings.threads)
         self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
         self._functions: FunctionProcess | None = None
         try:
+            if settings.tls_cert:
+                self.certificates = Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
             if settings.functions:
                 self._functions = FunctionProcess(settings.functions, settings.functions_s, settings.functions_mib)
                 self._functions.install()
@@ -176,7 +183,8 @@ class Service:
             self.watchdog.start()
             server, self._calls = self._make_server()
             self._server = server
-            self.address = self._listen()
+            self.addresses = self._listen()
+            self.address = self.addresses[0]
             self._start_probes()
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
             await self._server.start()
@@ -190,6 +198,8 @@ class Service:
             raise
         self._watch = asyncio.create_task(self._watch_host())
         self._regular = [asyncio.create_task(part.run()) for part in (self.expiry, self.folding)]
+        if self.certificates is not None:
+            self._regular.append(asyncio.create_task(self.certificates.run(self._threads)))
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""
@@ -242,16 +252,14 @@ class Service:
         reflection.enable_server_reflection(names, server)
         return server, calls
 
-    def _listen(self) -> str:
-        settings = self.settings
-        if settings.socket:
-            return listen_on_socket(self._server, settings.socket, int(settings.socket_mode, 8))
-        return listen_on_port(self._server, settings.host, settings.port)
+    def _listen(self) -> tuple[str, ...]:
+        mode = int(self.settings.socket_mode, 8)
+        return tuple(listen_on(self._server, place, mode, self.certificates) for place in self.settings.listeners())
 
     def _start_probes(self) -> None:
         if self.settings.metrics_port < 0:
             return
-        host = self.settings.host.strip("[]")
+        host = self.settings.host.strip("[]") if is_loopback(self.settings.host) else "127.0.0.1"
         try:
             state = lambda: (self.host.state, self.host.failure)  # noqa: E731
             self._probes = Probes(self._metrics, state, host, self.settings.metrics_port)
@@ -266,6 +274,7 @@ class Service:
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
+        frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         return {**structures, **self.host.counters(), **frame, "watch_rounds": self._sync.rounds}
 
     async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:

@@ -8,16 +8,15 @@ than a service that does not start. The composition root reads the settings once
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
@@ -26,6 +25,7 @@ from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.allowed import allowed
+from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.host.readers import Allowance
 from psoup_service.ownership import writable_by_others
 from psoup_service.wire.limits import Limits
@@ -35,11 +35,17 @@ CONFIG_FILE = "psoup.toml"
 CONFIG_VARIABLE = "PSOUP_CONFIG"
 TABLE = "service"
 _OTHER_TABLES = frozenset({"client"})
-_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT"})
+_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT", "PSOUP_CA", "PSOUP_CERT", "PSOUP_KEY"})
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 
 _MIB = 1024 * 1024
+_TOGETHER = "together"
+
+
+def _together(field: str, why: str) -> PydanticCustomError:
+    """The error of a setting that does not go with another one."""
+    return PydanticCustomError(_TOGETHER, "{why}", {"field": field, "why": why})
 
 
 class Settings(BaseModel):
@@ -48,7 +54,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     host: str = "127.0.0.1"
-    """address to listen on; loopback only, as there is no TLS yet"""
+    """address to listen on; off loopback with TLS and certificates of clients only"""
 
     port: int = Field(default=7433, ge=0, le=65_535)
     """port for gRPC; 0 takes a free one"""
@@ -57,7 +63,19 @@ class Settings(BaseModel):
     """path of a Unix socket to listen on, instead of host and port; empty for none"""
 
     socket_mode: str = Field(default="0600", pattern=r"^0?[0-7]{3}$")
-    """permissions of that socket, octal; 0660 lets its group in"""
+    """permissions of Unix sockets, octal; 0660 lets their group in"""
+
+    listen: tuple[str, ...] = ()
+    """places to listen on, instead of host, port and socket: ADDRESS:PORT, https://ADDRESS:PORT, unix:PATH"""
+
+    tls_cert: str = ""
+    """PEM file of the service's certificate and of those that signed it; read again when it changes"""
+
+    tls_key: str = ""
+    """PEM file of its key, without a password"""
+
+    tls_client_ca: str = ""
+    """PEM file of the authorities whose certificates clients must show; empty: clients show none"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
@@ -184,25 +202,39 @@ class Settings(BaseModel):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
-    @field_validator("functions", mode="before")
+    @field_validator("functions", "listen", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Read a list from a variable of the environment, with commas between its parts."""
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
-    @field_validator("host")
+    @field_validator("listen")
     @classmethod
-    def _loopback(cls, host: str) -> str:
+    def _places(cls, listen: tuple[str, ...]) -> tuple[str, ...]:
+        for text in listen:
+            listener(text)
+        return listen
+
+    @model_validator(mode="after")
+    def _secured(self) -> Self:
+        wrong = incomplete(self.tls_cert, self.tls_key, self.tls_client_ca)
+        if wrong is not None:
+            raise _together(*wrong)
+        field = "listen" if self.listen else "host"
         try:
-            loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-        except ValueError:
-            loopback = False
-        if not loopback:
-            raise ValueError(
-                f"{host!r} is not a loopback address, and this version has neither TLS nor authentication; use"
-                " 127.0.0.1 and a tunnel"
-            )
-        return host
+            places = self.listeners()
+        except ValueError as problem:
+            raise _together(field, f"{problem}; off loopback it needs TLS, on loopback 127.0.0.1 is enough") from None
+        why = unsecured(places, certificate=bool(self.tls_cert), client_ca=bool(self.tls_client_ca))
+        if why:
+            raise _together(field, why)
+        return self
+
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where to listen; the first is the service's address."""
+        if self.listen:
+            return tuple(map(listener, self.listen))
+        return (Listener(path=self.socket) if self.socket else port_of(self.host, self.port),)
 
     def engine_config(self) -> EngineConfig:
         """The settings of the engine."""
@@ -299,8 +331,8 @@ def load(
         return Loaded(Settings(**values), origins, None if path is None else str(path.absolute()))
     except ValidationError as problem:
         first = problem.errors()[0]
-        name = str(first["loc"][0])
-        of_ours = first["type"] == "value_error"
+        name = str(first["loc"][0] if first["loc"] else first["ctx"]["field"])
+        of_ours = first["type"] in ("value_error", _TOGETHER)
         why = (
             first["msg"].removeprefix("Value error, ")
             if of_ours

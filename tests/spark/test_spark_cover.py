@@ -156,3 +156,12 @@ def test_workers_are_forks_of_a_process_that_has_the_engine() -> None:
 
     assert defaults("local[2]")["spark.python.daemon.module"] == workers.__name__
     workers.load()
+
+
+def test_workers_find_the_files_of_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    from psoup_spark.session import defaults
+
+    monkeypatch.setenv("PSOUP_CA", "/etc/psoup/ca.pem")
+    settings = defaults("spark://host:7077")
+    assert settings["spark.executorEnv.PSOUP_CA"] == "/etc/psoup/ca.pem"
+    assert "spark.executorEnv.PSOUP_KEY" not in settings

@@ -18,6 +18,17 @@ LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", he
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
 ]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option("--listen", metavar="PLACE", help="ADDRESS:PORT, https://ADDRESS:PORT or unix:PATH; repeatable."),
+]
+TlsCert = Annotated[
+    str | None, typer.Option("--tls-cert", metavar="FILE", help="The service's certificate, PEM; read again.")
+]
+TlsKey = Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM, without a password.")]
+TlsClientCa = Annotated[
+    str | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs the certificates of clients, PEM.")
+]
 Quarantine = Annotated[
     list[str] | None, typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable.")
 ]
@@ -39,6 +50,10 @@ def serve(
     socket: Annotated[
         str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket to listen on instead of a port.")
     ] = None,
+    listen: Listen = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     metrics_port: MetricsPort = None,
     log_level: LogLevel = None,
     verify: VerifyLevel = None,
@@ -52,6 +67,8 @@ def serve(
       psoup serve --data-dir /var/lib/psoup --port 8000 --metrics-port 9100
       psoup serve --memory
       psoup serve --socket /run/psoup/psoup.sock
+      psoup serve --listen 127.0.0.1:7433 --listen 10.0.0.5:7433 --tls-cert psoup.pem --tls-key psoup.key
+        --tls-client-ca clients.pem
       PSOUP_MEMORY_MIB=1024 psoup serve
       psoup serve --functions fraud.py
 
@@ -61,6 +78,9 @@ def serve(
     A query that cannot be evaluated leaves the index by itself, and so does one that ended two starts. --quarantine is
     for one that the doctor named (psoup doctor DIR --replay): what it computes, and all queries that compute the same,
     are evaluated row by row when they are invoked. Later starts know it, until it is unregistered.
+
+    Off loopback every client comes with TLS and shows a certificate that --tls-client-ca has signed; without that the
+    service does not start. New certificates in the same files are taken up within ten seconds.
 
     --functions loads a module with functions of your own: the path of a .py file, or a name that Python can import.
     Statements call them like any other. A service that is started without one refuses the queries that need it.
@@ -72,6 +92,10 @@ def serve(
         "port": port,
         "host": host,
         "socket": socket,
+        "listen": tuple(listen) if listen else None,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
         "metrics_port": metrics_port,
         "log_level": log_level,
         "verify": verify,

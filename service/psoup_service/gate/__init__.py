@@ -1,0 +1,1 @@
+"""The gate: where the service listens, and who may come in there."""

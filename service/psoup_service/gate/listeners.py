@@ -1,0 +1,88 @@
+"""Listeners, as settings write them, and which of them must be secured.
+
+127.0.0.1:7433           a port of this machine, in plain text
+https://127.0.0.1:7433   the same with TLS
+0.0.0.0:7433             reached from other machines: always TLS, and every client shows a certificate
+unix:/run/psoup.sock     a Unix socket, which the file system guards
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+TLS = "https://"
+UNIX = "unix:"
+
+_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One place to listen on: a port of `host`, or the Unix socket at `path`, if that is not empty."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return f"{UNIX}{self.path}" if self.path else f"{TLS if self.tls else ''}{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address of `host`. Raises ValueError for what is not an IP address."""
+    return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+
+
+def port_of(host: str, port: int, *, tls: bool = False) -> Listener:
+    """The listener on a port of `host`; off loopback it has TLS. Raises ValueError for what is not an IP address."""
+    try:
+        return Listener(host, port, tls=tls or not is_loopback(host))
+    except ValueError:
+        raise ValueError(f"{host!r} is neither an IP address nor localhost") from None
+
+
+def listener(text: str) -> Listener:
+    """Read one entry of the setting `listen`. Raises ValueError."""
+    if text.startswith(UNIX):
+        path = text.removeprefix(UNIX)
+        path = "/" + path.lstrip("/") if path.startswith("/") else path
+        if not path:
+            raise ValueError(f"{text!r} names no path: write unix:PATH")
+        return Listener(path=path)
+    match = _PORT.fullmatch(text.removeprefix(TLS))
+    if match is None or int(match["port"]) >= 1 << 16:
+        raise ValueError(
+            f"{text!r} is not a place to listen on: write ADDRESS:PORT, https://ADDRESS:PORT or unix:PATH, such as"
+            " '127.0.0.1:7433'"
+        )
+    return port_of(match["host"], int(match["port"]), tls=text.startswith(TLS))
+
+
+def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, str] | None:
+    """The setting of TLS that lacks another one, and which; None if they are complete."""
+    if bool(tls_cert) != bool(tls_key):
+        field, other = ("tls_cert", "tls_key") if tls_cert else ("tls_key", "tls_cert")
+        return field, f"it goes together with {other}; give both or none"
+    if tls_client_ca and not tls_cert:
+        return "tls_client_ca", "clients show certificates over TLS only; give tls_cert and tls_key too"
+    return None
+
+
+def unsecured(listeners: tuple[Listener, ...], *, certificate: bool, client_ca: bool) -> str:
+    """Why these listeners may not be opened with the certificates that are there, and the way out; "" if they may."""
+    for place in listeners:
+        outside = not place.path and not is_loopback(place.host)
+        if outside and not (certificate and client_ca):
+            return (
+                f"{place.host}:{place.port} is not a loopback address, so others reach it: what they send must be"
+                " encrypted and they must say who they are; give --tls-cert and --tls-key, the service's certificate"
+                " and key, and --tls-client-ca, who signs its clients' certificates; or use 127.0.0.1 and a tunnel"
+            )
+        if place.tls and not certificate:
+            return f"{place} needs a certificate; give --tls-cert and --tls-key"
+    if certificate and not any(place.tls for place in listeners):
+        return "nothing listens with TLS, and tls_cert is given; write https://ADDRESS:PORT in listen"
+    return ""

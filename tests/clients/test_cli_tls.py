@@ -1,0 +1,36 @@
+"""The psoup command and TLS: what it starts, and how its client commands find their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from psoup_service.settings import Settings
+from psoup_testing.authority import Authority
+from psoup_testing.command import Psoup
+from psoup_testing.serving import serving
+
+
+def test_serve_off_loopback_says_what_it_needs(psoup: Psoup) -> None:
+    ran = psoup("serve", "--listen", "127.0.0.1:0", "--listen", "0.0.0.0:1")
+    assert ran.code == 2
+    assert "--tls-client-ca" in ran.err
+
+
+def test_commands_come_over_tls(psoup: Psoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("service")
+    with serving(Settings(listen=("https://127.0.0.1:0",), tls_cert=str(certificate), tls_key=str(key))) as service:
+        monkeypatch.setenv("PSOUP_CA", str(authority.ca))
+        assert service.address in psoup("status", "--address", service.address).out
+        monkeypatch.setenv("PSOUP_CA", str(tmp_path / "nowhere.pem"))
+        ran = psoup("status", "--address", service.address)
+        assert (ran.code, "PSOUP_CA" in ran.err) == (1, True)
+
+
+def test_commands_look_where_the_service_listens_on_this_machine(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PSOUP_ADDRESS")
+    monkeypatch.setenv("PSOUP_LISTEN", "unix:other.sock, 127.0.0.1:8002")
+    rows = {row["name"]: (row["value"], row["origin"]) for row in psoup("config", "show", "--json").rows}
+    assert rows["address"] == ("unix:other.sock", "PSOUP_LISTEN")
