@@ -144,8 +144,8 @@ def a_token_before_its_rows(right: Any, self: Any, held: Held, tenant: str, sequ
     return right(self, dataclasses.replace(held, intervals=ahead), tenant, sequence)
 
 
-def a_token_in_another_transaction(right: Any, self: Any, number: int, form: Any, change: Any) -> None:
-    right(self, number, form, change)
+def a_token_in_another_transaction(right: Any, self: Any, *written: Any) -> None:
+    right(self, *written)
     self._file.run("COMMIT")
     self._file.run("BEGIN IMMEDIATE")
 
