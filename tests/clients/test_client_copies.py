@@ -145,6 +145,25 @@ def test_a_want_may_have_less_room_than_the_reply(client: Client, stream: str, m
     assert (rest.complete, rest.rows) == (True, 3_000), "nothing waits for them"
 
 
+def test_a_want_with_less_room_than_a_row_gets_one(
+    client: Client, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servicer, "MANY_S", 600.0)
+    client.push(stream, {"n": range(3_000)})
+    queries = [
+        client.register(f"SELECT {what} FROM {rest} BEGIN (START)").id
+        for what, rest in (
+            ("n", stream),
+            ("n, count(*)", f"{stream} GROUP BY n"),
+            ("a.n", f"{stream} AS a, {stream} AS b WHERE a.n = b.n"),
+        )
+    ]
+    wants = [sync_pb2.Want(query_id=query, max_bytes=1) for query in queries]
+    reply = client.connection.call(client.connection.sync.Sync, sync_pb2.SyncRequest(wants=wants), 30.0)
+    changes = [outcome.change for outcome in sync_pb2.SyncBody.FromString(reply.body).outcomes]
+    assert [(change.rows, change.complete) for change in changes] == [(1, False)] * 3
+
+
 def test_a_copy_is_stored_and_goes_on(client: Client, stream: str) -> None:
     query = client.register(
         f"SELECT n, price FROM {stream} WHERE n > 10 ORDER BY n DESC BEGIN (START)", key=f"{stream}/k"

@@ -182,8 +182,9 @@ class Want(_message.Message):
     of a copy that is `whole` come in the order of the answer.
     """
     max_bytes: _builtins.int
-    """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`; 0: as many as that allows. An
-    answer that shows NOW may have more, as may a change of a copy that is `whole` and would lose rows otherwise.
+    """Bytes of rows in the reply at most, before compression, as `SyncRequest.max_bytes`, but one row at least; 0: as many
+    as that allows. An answer that shows NOW may have more, as may a change of a copy that is `whole` and would lose rows
+    otherwise.
     """
     def __init__(
         self,

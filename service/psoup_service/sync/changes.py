@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from psoup.answer.again import NOTHING, Unchanged, again
+from psoup.answer.again import NOTHING, Compared, Unchanged, again
 from psoup.answer.ageing import ageing
 from psoup.answer.boxes import has_rows
 from psoup.answer.completeness import Completeness
@@ -34,7 +34,8 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
-from psoup_service.sync.compared import compared_page
+from psoup_service.sync.asked import Asked
+from psoup_service.sync.compared import ComparedPage, compared_page
 from psoup_service.sync.joined import page_of
 from psoup_service.sync.json_columns import to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
@@ -61,21 +62,6 @@ _WORTH = 512
 Part: TypeAlias = Message | pa.RecordBatch
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A want, read: what is asked of a query, and what the client holds. `room`: bytes of rows in this reply, which has
-    `most_bytes` at the most; `reset`: why the client begins anew, if it does.
-    """
-
-    record: QueryRecord
-    want: sync_pb2.Want
-    window: WindowChoice | None
-    held: Held
-    reset: sync_pb2.Reset.ValueType
-    room: int
-    most_bytes: int
-
-
 @dataclass(slots=True)
 class Copies:
     """The changes of one reply: of one snapshot, at one time of the clock. `streams`: those of the queries so far."""
@@ -94,6 +80,8 @@ class Copies:
     ) -> sync_pb2.Change | None:
         """The change for a want, in `room` bytes; None: there is no room for any of it, though `most_bytes` would be.
 
+        Of the rows no more come than the want's `max_bytes` hold, but one at least: see Want in sync.proto.
+
         `query_id`: the query that it names; None: that of its token. Raises what an invocation raises; InvalidInput for
         a token of another query, or one that was damaged; ResourceExhausted if an answer that is sent whole has more
         than `most_bytes`.
@@ -101,7 +89,7 @@ class Copies:
         held, reset = self._held(query_id, want)
         with self.ids.naming(self.ids.query(held.query_id)):
             record = self.snapshot.query(held.query_id, self.tenant)
-        asked = Asked(record, want, window, held, reset, room, most_bytes)
+        asked = Asked(record, want, window, held, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
             if paired(plan) is not None:
@@ -138,7 +126,7 @@ class Copies:
             if fits and (not found.left or rows == most or 2 * written.size > asked.room or attempt >= _LARGER):
                 break
             rows = min(max(found.rows * asked.room * 9 // (10 * max(written.size, 1)), 1), most)
-        if found.rows and written.size > asked.room and asked.room < asked.most_bytes:
+        if found.rows and asked.too_large(written.size):
             return None
         change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
         self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
@@ -181,7 +169,7 @@ class Copies:
             budget=self.budget,
         )
         page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=found.hidden))
-        if page.rows and page.written.size > asked.room and asked.room < asked.most_bytes:
+        if page.rows and asked.too_large(page.written.size):
             return None
         change = sync_pb2.Change(reset=reset, rows=page.rows, complete=not page.left, rows_left=page.left)
         self._tell(change, asked.record, found.completeness, found.select_errors)
@@ -220,8 +208,8 @@ class Copies:
             return change
         if found.anew:
             reset = reset or sync_pb2.RESET_WHOLE
-        page = compared_page(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=0))
-        if (page.dropped or page.written.size > asked.room) and asked.room < asked.most_bytes:
+        page = self._compared(found, asked)
+        if asked.too_large(asked.reply_room + 1 if page.dropped else page.written.size):
             return None
         change.reset = reset
         self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
@@ -237,6 +225,12 @@ class Copies:
             )
         change.token = self._token(Held(held.query_id, held.window, earlier=page.held))
         return change
+
+    def _compared(self, found: Compared, asked: Asked) -> ComparedPage:
+        """A page in the room that is wanted, or in that of the reply, if rows that the client holds were lost else."""
+        most, encode = asked.want.max_rows or NO_LIMIT, partial(self._encoded, differences=0)
+        page = compared_page(found, asked.room, most, encode)
+        return compared_page(found, asked.reply_room, most, encode) if page.dropped else page
 
     def _whole(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy that shows NOW: all of it, if it is another one."""
@@ -262,7 +256,7 @@ class Copies:
             written = self._written(parts, answer, 0)
             if written.size > asked.most_bytes:
                 raise _too_large(written.size, asked.most_bytes)
-            if written.size > asked.room:
+            if written.size > asked.reply_room:
                 return None
             written.put(change)
             change.reset = asked.reset or sync_pb2.RESET_WHOLE

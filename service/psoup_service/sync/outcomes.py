@@ -24,7 +24,7 @@ def check_wants(wants: Sequence[sync_pb2.Want]) -> None:
 def outcome_of(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.SyncOutcome | None:
     """The outcome of one want, in `room` bytes; None: there is no room for it, though `most` bytes would be."""
     try:
-        change = _within(want, copies, room, most)
+        change = _change(want, copies, room, most)
     except Internal:
         raise
     except PSoupError as error:
@@ -32,21 +32,11 @@ def outcome_of(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> syn
     return None if change is None else sync_pb2.SyncOutcome(change=change)
 
 
-def _within(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
-    """The change for one want in its own room, if it has any of it there; else in that of the reply."""
-    if want.max_bytes < 0:
-        raise InvalidInput(f"max_bytes is {want.max_bytes}; it must not be negative", field="max_bytes")
-    if 0 < want.max_bytes < room:
-        change = _change(want, copies, want.max_bytes, most)
-        if change is not None:
-            return change
-    return _change(want, copies, room, most)
-
-
 def _change(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
     """The change for one want; errors name the query as the client did."""
-    if want.max_rows < 0:
-        raise InvalidInput(f"max_rows is {want.max_rows}; it must not be negative", field="max_rows")
+    for name, value in (("max_rows", want.max_rows), ("max_bytes", want.max_bytes)):
+        if value < 0:
+            raise InvalidInput(f"{name} is {value}; it must not be negative", field=name)
     ids, query_id = copies.ids, None
     if want.query_id and want.key:
         raise InvalidInput("give a query_id or a key, not both", field="key")
