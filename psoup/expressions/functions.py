@@ -30,7 +30,8 @@ up to 18 digits: a value of more is an error of that row. A product of more than
 `/` is DOUBLE, `//` of two BIGINTs is BIGINT; floor and ceil of a BIGINT are DOUBLE; date_trunc of a DATE is TIMESTAMP.
 A TEXT constant takes the type of what it is compared or combined with; in arithmetic it is refused.
 
-**Differences from DuckDB**, on purpose (each has a test in `test_expressions_differences.py` or `_types.py`):
+**Differences from DuckDB**, on purpose (each has a test in `test_expressions_differences.py`, `_types.py` or
+`test_sql_spans.py`):
 
 - BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
@@ -41,6 +42,7 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
   zones other than UTC are errors. For a DATE both are read and do not count, as in DuckDB. There are no infinite times.
 - TIMESTAMP - TIMESTAMP is an interval, and not a value; the binder makes numbers of what may be done with it. DATE
   plus or minus a BIGINT attribute is allowed.
+- epoch of a sum of intervals may differ in its last bit: DuckDB adds up days and the rest for themselves.
 - A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
 - round of a DECIMAL(18,0) to tens that carries into a 19th digit is an error.

@@ -113,7 +113,7 @@ def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
     if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
         raise refused(binder.source, node)
     if name == "epoch":
-        return binder.call("div", node, [span.micros, Literal(DOUBLE, 1e6)])
+        return _seconds(binder, node, span.micros)
     if name in _COUNTS:
         return _whole(binder, node, span.micros, _COUNTS[name])
     if name not in PARTS:
@@ -123,6 +123,14 @@ def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
     rest, unit = PARTS[name]
     micros = span.micros if not rest else binder.call("mod", node, [span.micros, Literal(BIGINT, rest)])
     return _whole(binder, node, micros, unit)
+
+
+def _seconds(binder: Binding, node: exp.Expr, micros: Expr) -> Expr:
+    """Those of whole days and those of the rest, each rounded, and their sum rounded again: so does DuckDB."""
+    day = Literal(BIGINT, _DAY)
+    days = binder.call("mul", node, [binder.call("intdiv", node, [micros, day]), Literal(DOUBLE, 86_400.0)])
+    rest = binder.call("div", node, [binder.call("mod", node, [micros, day]), Literal(DOUBLE, 1e6)])
+    return binder.call("add", node, [days, rest])
 
 
 def _whole(binder: Binding, node: exp.Expr, micros: Expr, unit: int) -> Expr:

@@ -91,6 +91,33 @@ def test_values_are_duckdbs(both: Both, expression: str) -> None:
     assert both.ask(f"SELECT CAST(({expression}) AS TEXT) AS v FROM x ORDER BY n") == both.theirs(expression)
 
 
+def seconds(span: str) -> tuple[list[float], list[float]]:
+    """Those of a span of `a`, a time, here and in DuckDB."""
+    r = random.Random(5)
+    start = datetime(2020, 1, 1)
+    ends = [start + timedelta(microseconds=r.randint(-(10**k), 10**k)) for k in range(6, 16) for _ in range(2_000)]
+    table = pa.table({"a": pa.array(ends, pa.timestamp("us")), "n": range(len(ends))})
+    soup, duck = LocalPSoup(), duckdb.connect()
+    soup.execute("CREATE STREAM s (a TIMESTAMP, n BIGINT)")
+    soup.push("s", table)
+    duck.register("s", table)
+    statement = f"SELECT epoch({span}) AS v FROM s ORDER BY n"
+    theirs = duck.execute(statement).fetchall()
+    return soup.ask(statement).to_table().column(0).to_pylist(), [value for (value,) in theirs]
+
+
+def test_seconds_are_duckdbs_to_the_last_bit() -> None:
+    ours, theirs = seconds("a - TIMESTAMP '2020-01-01'")
+    assert ours == theirs
+
+
+def test_seconds_of_sums_may_differ_in_the_last_bit() -> None:
+    ours, theirs = seconds(
+        "(a - TIMESTAMP '2020-01-01') + (TIMESTAMP '2020-03-01 17:00:00.7' - a) - (DATE '2019-01-01' - a)"
+    )
+    assert ours == pytest.approx(theirs, rel=1e-14) and ours != theirs
+
+
 @pytest.mark.parametrize("condition", listed(CONDITIONS))
 def test_conditions_keep_what_duckdb_keeps(both: Both, condition: str) -> None:
     wanted = [n for n, text in enumerate(both.theirs(condition)) if text == "true"]
