@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC writes of handshakes that fail; the command says so itself
     try:
         from psoup_cli.app import app
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +37,12 @@ def test_commands_look_where_the_service_listens_on_this_machine(psoup: Psoup, m
     monkeypatch.setenv("PSOUP_LISTEN", "unix:other.sock, 127.0.0.1:8002")
     rows = {row["name"]: (row["value"], row["origin"]) for row in psoup("config", "show", "--json").rows}
     assert rows["address"] == ("unix:other.sock", "PSOUP_LISTEN")
+
+
+def test_a_handshake_that_fails_is_told_in_one_line() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    with serving(Settings(listen=("127.0.0.1:0",))) as service:
+        command = [sys.executable, "-m", "psoup_cli.main", "queries", "--address", f"https://{service.address}"]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("psoup: no PSoup service answers at https://")
