@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from psoup_service.settings import Loaded
+    from psoup_service.settings_sources import Loaded
 
 
 def load_settings(flags: Mapping[str, Any], config: str | None) -> Loaded:
     """The service's settings; a refused one is a usage error, exit code 2."""
     from psoup.errors import InvalidInput
-    from psoup_service.settings import load
+    from psoup_service.settings_sources import load
 
     try:
         return load(flags, config=Path(config) if config else None)

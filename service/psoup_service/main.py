@@ -18,7 +18,8 @@ from psoup.errors import PSoupError, Unavailable
 from psoup_service import event_loop, kernel_cache, log
 from psoup_service.host.worker import told
 from psoup_service.lean import lean
-from psoup_service.settings import Settings, load
+from psoup_service.settings import Settings
+from psoup_service.settings_sources import load
 from psoup_service.turns import ShortTurns
 
 if TYPE_CHECKING:

@@ -1,51 +1,30 @@
-"""The service's settings: their values, the origin of each, and the values that are refused.
-
-    flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
-
-An unknown key is an error that names the nearest known key: a limit that is misspelt and silently not in force is worse
-than a service that does not start. The composition root reads the settings once.
+"""The service's settings: their names, values and defaults, the values that are refused, and what each part takes of
+them. Where the values come from is in `psoup_service.settings_sources`.
 """
 
 from __future__ import annotations
 
-import os
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
-from psoup.errors import InvalidInput
 from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
-from psoup_service.allowed import allowed
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.host.readers import Allowance
-from psoup_service.ownership import writable_by_others
 from psoup_service.wire.limits import Limits
 
-PREFIX = "PSOUP_"
-CONFIG_FILE = "psoup.toml"
-CONFIG_VARIABLE = "PSOUP_CONFIG"
-TABLE = "service"
-_OTHER_TABLES = frozenset({"client"})
-_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT", "PSOUP_CA", "PSOUP_CERT", "PSOUP_KEY"})
-_NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
-"""Variables with our prefix that belong to clients, tests and benchmarks."""
-
 _MIB = 1024 * 1024
-_TOGETHER = "together"
+TOGETHER = "together"
+"""The type of such an error."""
 
 
 def _together(field: str, why: str) -> PydanticCustomError:
     """The error of a setting that does not go with another one."""
-    return PydanticCustomError(_TOGETHER, "{why}", {"field": field, "why": why})
+    return PydanticCustomError(TOGETHER, "{why}", {"field": field, "why": why})
 
 
 class Settings(BaseModel):
@@ -275,126 +254,3 @@ class Settings(BaseModel):
             stream_age_s=self.stream_age_s,
             stream_idle_s=self.stream_idle_s,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting for `psoup config show`. `origin` is "flag", "PSOUP_…", a file's path, or "default"."""
-
-    name: str
-    value: Any
-    origin: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The settings and the origin of each."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-    file: str | None = None
-    """The absolute path of the settings file that was read."""
-
-    def show(self) -> list[Setting]:
-        """All settings in their order, with their origins."""
-        return [
-            Setting(name, getattr(self.settings, name), self.origins[name], field.description or "")
-            for name, field in Settings.model_fields.items()
-        ]
-
-
-def load(
-    flags: Mapping[str, Any] | None = None,
-    *,
-    config: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Loaded:
-    """Merge the sources. `flags` that are None were not given. `config` must exist; without it, PSOUP_CONFIG or
-    ./psoup.toml if there is one. Raises InvalidInput that names the setting, the value and where it came from.
-    """
-    environ = os.environ if environ is None else environ
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(Settings.model_fields, "default")
-    path = _settings_file(config, environ)
-    for origin_of, source in (
-        (lambda name: str(path), {} if path is None else _from_file(path)),
-        _from_environment(environ),
-        (lambda name: "flag", {name: value for name, value in (flags or {}).items() if value is not None}),
-    ):
-        for name, value in source.items():
-            if name not in Settings.model_fields:
-                raise _unknown(origin_of(name), name)
-            values[name] = value
-            origins[name] = origin_of(name)
-    try:
-        return Loaded(Settings(**values), origins, None if path is None else str(path.absolute()))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        name = str(first["loc"][0] if first["loc"] else first["ctx"]["field"])
-        of_ours = first["type"] in ("value_error", _TOGETHER)
-        why = (
-            first["msg"].removeprefix("Value error, ")
-            if of_ours
-            else f"it takes {allowed(Settings.model_fields[name])}"
-        )
-        raise InvalidInput(
-            f"{name} = {values.get(name)!r} (from {origins.get(name, '?')}) is refused: {why}",
-            reason="SETTING",
-            field=name,
-        ) from problem
-
-
-def _settings_file(config: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file that was named, or the file in the current directory, unless another user may write it."""
-    named = config or environ.get(CONFIG_VARIABLE)
-    if named:
-        return Path(named)
-    path = Path(CONFIG_FILE)
-    if not path.is_file():
-        return None
-    why = writable_by_others(path)
-    if why is not None:
-        raise InvalidInput(
-            f"the settings file {path.absolute()} is not read: {why}; if it is meant, name it with --config or"
-            f" {CONFIG_VARIABLE}, or make it your own",
-            reason="SETTING",
-        )
-    return path
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    try:
-        tables = tomllib.loads(path.read_text("utf-8"))
-    except OSError as problem:
-        raise InvalidInput(
-            f"the settings file {path} cannot be read: {problem.strerror}", reason="SETTING"
-        ) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InvalidInput(f"the settings file {path} is not TOML: {problem}", reason="SETTING") from problem
-    for name in set(tables) - _OTHER_TABLES - {TABLE}:
-        raise InvalidInput(
-            f"{path} has {name!r} at its top level; the service's settings stand in the table [{TABLE}], those"
-            " of client commands in [client]",
-            reason="UNKNOWN_SETTING",
-            field=name,
-        )
-    table = tables.get(TABLE, {})
-    if not isinstance(table, dict):
-        raise InvalidInput(f"{path}: {TABLE} must be a table, [{TABLE}]", reason="SETTING", field=TABLE)
-    return table
-
-
-def _from_environment(environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    values = {
-        variable.removeprefix(PREFIX).lower(): value
-        for variable, value in environ.items()
-        if variable.startswith(PREFIX) and variable not in _NOT_OURS and not variable.startswith(_NOT_OURS_PREFIXES)
-    }
-    return (lambda name: PREFIX + name.upper()), values
-
-
-def _unknown(origin: str, name: str) -> InvalidInput:
-    near = get_close_matches(name, Settings.model_fields, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(Settings.model_fields)}"
-    return InvalidInput(f"there is no setting {name!r} (from {origin}); {hint}", reason="UNKNOWN_SETTING", field=name)

@@ -126,7 +126,8 @@ def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, s
         del os.environ[name]
     os.environ.update(environ)
     from psoup_service.main import serve
-    from psoup_service.settings import Settings, load
+    from psoup_service.settings import Settings
+    from psoup_service.settings_sources import load
 
     rows = int(os.environ.get("PSOUP_TEST_CHUNK_ROWS", "0"))
     if rows:  # not a setting: only tests want small chunks

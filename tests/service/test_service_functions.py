@@ -27,7 +27,8 @@ from psoup_service import rehearsal
 from psoup_service.functions import process
 from psoup_service.functions.process import Failures, FunctionProcess
 from psoup_service.service import Service
-from psoup_service.settings import Settings, load
+from psoup_service.settings import Settings
+from psoup_service.settings_sources import load
 from psoup_storage import DurableStore
 from psoup_testing.serving import Serving, serving
 from psoup_testing.zygote import Zygote

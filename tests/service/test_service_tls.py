@@ -16,7 +16,8 @@ from psoup.errors import InvalidInput
 from psoup_client import Client, ClientOptions, InvalidRequest, RetryOptions, Unavailable
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import Listener, listener
-from psoup_service.settings import Settings, load
+from psoup_service.settings import Settings
+from psoup_service.settings_sources import load
 from psoup_testing.authority import Authority
 from psoup_testing.serving import Serving, serving
 
@@ -171,6 +172,7 @@ def test_a_file_that_is_not_there_or_not_pem_is_named(folder: Path, authority: A
     [
         ({"host": "0.0.0.0"}, "host = '0.0.0.0' .*flag.* not a loopback address.*--tls-cert and --tls-key"),
         ({"listen": "127.0.0.1:1,10.0.0.1:1"}, "10.0.0.1:1 is not a loopback address"),
+        ({"listen": ("127.0.0.1:1", "10.0.0.1:1")}, r"^listen = '127.0.0.1:1, 10.0.0.1:1' \(from flag\) is refused"),
         ({"listen": "0.0.0.0:1", "tls_cert": "a", "tls_key": "b"}, "--tls-client-ca, who signs"),
         ({"listen": "https://127.0.0.1:1"}, "needs a certificate; give --tls-cert"),
         ({"tls_cert": "a"}, "tls_cert = 'a' .* goes together with tls_key"),
