@@ -13,6 +13,7 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
                       held to int64 where it would overflow; never an error. What a < b + 5 is indexed by
     cast try_cast     one value, the target is the call's type (made by `cast`, not by `resolve`)
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
+    span_seconds      microseconds (BIGINT): the seconds of an INTERVAL, DOUBLE
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
 substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`,
@@ -122,6 +123,7 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.case, 3, MANY, "case"),
     **_operators(rules_texts.joining, 2, 2, "concat_op"),
     **_operators(rules_times.shifting, 3, 3, "add_interval"),
+    **_operators(rules_times.lasting, 1, 1, "span_seconds"),
     "abs": Function(1, 1, rules.keep_number),
     "round": Function(1, 2, rules.rounding),
     "floor": Function(1, 1, rules.whole),

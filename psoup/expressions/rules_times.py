@@ -56,6 +56,11 @@ def counting(name: str, args: Sequence[Expr]) -> Expr:
     return Call(BIGINT, name, (cast(_time(args[0], name), TIMESTAMP),))
 
 
+def lasting(name: str, args: Sequence[Expr]) -> Expr:
+    """The seconds of an INTERVAL of so many microseconds: DOUBLE of a BIGINT."""
+    return Call(DOUBLE, name, (need(args[0], BIGINT, name),))
+
+
 def differing(name: str, args: Sequence[Expr]) -> Expr:
     """date_diff(part, a, b): BIGINT; two DATEs stay DATEs."""
     part = _part(args[0], name, tuple(DIFF_PARTS))

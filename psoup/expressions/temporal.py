@@ -25,7 +25,7 @@ from psoup.expressions.civil import (
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
 from psoup.expressions.numeric import add_int64, mul_int64
 from psoup.expressions.tree import Call, Literal
-from psoup.kernels.numbers import thousands
+from psoup.kernels.numbers import span_seconds, thousands
 from psoup.model import DOUBLE, TIMESTAMP, Kind
 
 _NAME = 9
@@ -204,6 +204,14 @@ def epoch_us(call: Call, frame: Frame) -> Column:
     return finish(call.type, column.values, [column])
 
 
+def seconds_of_span(call: Call, frame: Frame) -> Column:
+    """The seconds of so many microseconds, as DuckDB has them of an INTERVAL."""
+    column = frame.column(call.args[0])
+    values = np.empty(frame.rows, np.float64)
+    span_seconds(column.values, values)
+    return finish(DOUBLE, values, [column])
+
+
 EVALUATORS: dict[str, Evaluator] = {
     "extract": extract,
     "date_trunc": truncate,
@@ -213,4 +221,5 @@ EVALUATORS: dict[str, Evaluator] = {
     "last_day": last_day,
     "epoch_ms": epoch_ms,
     "epoch_us": epoch_us,
+    "span_seconds": seconds_of_span,
 }

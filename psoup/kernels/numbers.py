@@ -31,6 +31,20 @@ def thousands(values, out):
 
 
 @njit(cache=True, nogil=True)
+def span_seconds(micros, out):
+    """out[i] = the seconds of micros[i]: those of whole days and those of the rest, and their sum, each rounded.
+
+    micros: int64[n], read. out: float64[n], written. O(n). It is how DuckDB counts an INTERVAL, to the last bit.
+    """
+    for i in range(out.shape[0]):
+        size = np.uint64(micros[i]) if micros[i] >= 0 else np.uint64(0) - np.uint64(micros[i])
+        days = size // np.uint64(86_400_000_000)
+        rest = np.int64(size - days * np.uint64(86_400_000_000))
+        seconds = np.int64(days) * 86_400.0 + rest / 1e6
+        out[i] = seconds if micros[i] >= 0 else -seconds
+
+
+@njit(cache=True, nogil=True)
 def differences(left, right, out):
     """out[i] = left[i] - right[i], modulo 2^64; returns whether any of them is not within int64.
 

@@ -1,7 +1,7 @@
 """What lies between two times: an INTERVAL that is compared, counted or added to a time, and never is a value.
 
     shipped - ordered > INTERVAL '2' DAY      ->   date_diff('microsecond', ordered, shipped) > 172800000000
-    epoch(shipped - ordered) / 60             ->   date_diff(…) / 1e6 / 60
+    epoch(shipped - ordered) / 60             ->   span_seconds(date_diff(…)) / 60
     t + (shipped - ordered)                   ->   make_timestamp(epoch_us(t) + date_diff(…))
 
 There is no type of it: a difference of times is a number of microseconds, which is exact, and after binding nothing
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from psoup.expressions.conversion import TIMES, is_null_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import BIGINT, DATE, DOUBLE, TEXT
+from psoup.model import BIGINT, DATE, TEXT
 from psoup.sql.source import StatementText
 from psoup.sql.types import interval
 
@@ -113,7 +113,7 @@ def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
     if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
         raise refused(binder.source, node)
     if name == "epoch":
-        return _seconds(binder, node, span.micros)
+        return binder.call("span_seconds", node, [span.micros])
     if name in _COUNTS:
         return _whole(binder, node, span.micros, _COUNTS[name])
     if name not in PARTS:
@@ -123,14 +123,6 @@ def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
     rest, unit = PARTS[name]
     micros = span.micros if not rest else binder.call("mod", node, [span.micros, Literal(BIGINT, rest)])
     return _whole(binder, node, micros, unit)
-
-
-def _seconds(binder: Binding, node: exp.Expr, micros: Expr) -> Expr:
-    """Those of whole days and those of the rest, each rounded, and their sum rounded again: so does DuckDB."""
-    day = Literal(BIGINT, _DAY)
-    days = binder.call("mul", node, [binder.call("intdiv", node, [micros, day]), Literal(DOUBLE, 86_400.0)])
-    rest = binder.call("div", node, [binder.call("mod", node, [micros, day]), Literal(DOUBLE, 1e6)])
-    return binder.call("add", node, [days, rest])
 
 
 def _whole(binder: Binding, node: exp.Expr, micros: Expr, unit: int) -> Expr:

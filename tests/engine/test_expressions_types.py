@@ -41,7 +41,7 @@ def test_result_types_are_those_of_duckdb() -> None:
     oracle = Oracle({name: (kind, [None]) for name, kind in TYPES.items()})
     calls: list[Expr] = []
     for name, function in FUNCTIONS.items():
-        if name in ("case", "difference"):
+        if name in ("case", "difference", "span_seconds"):
             continue
         for args in itertools.product(REFS.values(), repeat=max(function.least, 1)):
             try:

@@ -17,6 +17,13 @@ def thousands(rng: Rng) -> Arguments:
     return values, np.zeros(40, np.int64)
 
 
+def span_seconds(rng: Rng) -> Arguments:
+    """Microseconds: the ends of int64, whole days and their neighbours, and of all sizes."""
+    days = rng.integers(-(10**8), 10**8, 16) * 86_400_000_000
+    ends = [-(2**63), 2**63 - 1, 0, 1, -1, 86_399_999_999, -86_400_000_001]
+    return np.concatenate([ends, days, days + 1, days - 1, rng.integers(-(2**63), 2**63 - 1, 16)]), np.zeros(71)
+
+
 def signs(rng: Rng) -> Arguments:
     """Whole numbers, or floats with those that are no number."""
     whole, out = thousands(rng)

@@ -332,6 +332,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "texts.pad_texts": piecing.pad_texts,
     "numbers.signs": arithmetic.signs,
     "numbers.thousands": arithmetic.thousands,
+    "numbers.span_seconds": arithmetic.span_seconds,
     "numbers.differences": arithmetic.differences,
     "floats.power_float64": _powers,
     "floats.atan2_float64": _powers,
