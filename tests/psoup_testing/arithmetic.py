@@ -1,4 +1,4 @@
-"""Random arguments for the kernels of `numbers`."""
+"""Random arguments for the kernels of `numbers` and `floats`."""
 
 from __future__ import annotations
 
@@ -35,3 +35,11 @@ def differences(rng: Rng) -> Arguments:
     """Whole numbers of all sizes, or those whose differences all fit."""
     (left, out), (right, _) = thousands(rng), thousands(rng)
     return (left // 2, right // 2, out) if rng.random() < 0.5 else (left, right, out)
+
+
+def powers(rng: Rng) -> Arguments:
+    """Bases and exponents: all pairs of those that are special, and usual ones."""
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.inf, -np.inf, np.nan, 1e300, 0.5, 3.0])
+    bases = np.concatenate([np.repeat(special, len(special)), rng.normal(0, 9, 50)])
+    exponents = np.concatenate([np.tile(special, len(special)), rng.integers(-4, 5, 50) / 2])
+    return bases, exponents, np.zeros(len(bases))

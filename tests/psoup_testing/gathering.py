@@ -90,3 +90,11 @@ def has_nulls(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     columns, _, sources, stride, _, stops = gathered(rng)
     return columns, sources, stride, len(stops), np.full(len(columns), 7, np.uint8)
+
+
+def take_texts(rng: Rng) -> Arguments:
+    """Texts, and those of some rows to be taken."""
+    ends = np.cumsum([0, *rng.integers(0, 9, 20)]).astype(np.int64)
+    rows = rng.integers(0, 20, int(rng.integers(0, 30)))
+    offsets = np.cumsum([0, *np.diff(ends)[rows]]).astype(np.int64)
+    return ends, rng.integers(0, 256, ends[-1], np.uint8), rows, offsets, np.zeros(offsets[-1], np.uint8)

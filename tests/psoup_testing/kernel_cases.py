@@ -54,13 +54,6 @@ def _span(rng: Rng, bits: int) -> tuple[int, int]:
     return (0, bits) if rng.random() < 0.2 else (low, high)
 
 
-def _take_texts(rng: Rng) -> Arguments:
-    ends = np.cumsum([0, *rng.integers(0, 9, 20)]).astype(np.int64)
-    rows = rng.integers(0, 20, int(rng.integers(0, 30)))
-    offsets = np.cumsum([0, *np.diff(ends)[rows]]).astype(np.int64)
-    return ends, rng.integers(0, 256, ends[-1], np.uint8), rows, offsets, np.zeros(offsets[-1], np.uint8)
-
-
 def _digit_pass(rng: Rng) -> Arguments:
     keys = rng.integers(-(2**63), 2**63 - 1, 40) if rng.random() < 0.5 else rng.integers(-5, 5, 40)
     rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(rng.choice(["uint32", "int64"]))
@@ -289,13 +282,6 @@ def _set_bits(rng: Rng) -> Arguments:
     return _blocks(rng, 5, 6), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 384, 20).astype(np.uint16)
 
 
-def _powers(rng: Rng) -> Arguments:
-    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.inf, -np.inf, np.nan, 1e300, 0.5, 3.0])
-    bases = np.concatenate([np.repeat(special, len(special)), rng.normal(0, 9, 50)])
-    exponents = np.concatenate([np.tile(special, len(special)), rng.integers(-4, 5, 50) / 2])
-    return bases, exponents, np.zeros(len(bases))
-
-
 CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.mask_to_bits": _mask_to_bits,
     "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
@@ -307,7 +293,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "gather.gather_bits": gathering.gather_bits,
     "gather.gather": gathering.gather,
     "gather.lay_out": gathering.lay_out,
-    "gather.take_texts": _take_texts,
+    "gather.take_texts": gathering.take_texts,
     "order.digit_pass": _digit_pass,
     "order.mark_changes": lambda rng: (
         rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
@@ -334,9 +320,9 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "numbers.thousands": arithmetic.thousands,
     "numbers.span_seconds": arithmetic.span_seconds,
     "numbers.differences": arithmetic.differences,
-    "floats.power_float64": _powers,
-    "floats.atan2_float64": _powers,
-    "floats.math_float64": lambda rng: (int(rng.integers(0, 17)), _powers(rng)[0], np.zeros(194)),
+    "floats.power_float64": arithmetic.powers,
+    "floats.atan2_float64": arithmetic.powers,
+    "floats.math_float64": lambda rng: (int(rng.integers(0, 17)), arithmetic.powers(rng)[0], np.zeros(194)),
     "codes.encode_int64": _ints,
     "codes.prefix_keys": naming.prefix_keys,
     "codes.encode_text": naming.encode_text,
