@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,8 +141,7 @@ class Fold:
         return _SPAN_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Between:
+class Between(NamedTuple):
     """The `fold` of the tuples between two ends of a window, from the tuple ID `begins` on; None: there are none.
 
     `window`: the tuple IDs of all of it.

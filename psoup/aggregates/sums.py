@@ -122,7 +122,8 @@ class IntegerSum:
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
         """Give the sums, or the means."""
         counts, sums = _arrays(state)
-        counts, sums = counts[:groups], sums[:groups]
+        if len(counts) != groups:
+            counts, sums = counts[:groups], sums[:groups]
         valid = None if np.count_nonzero(counts) == groups else counts > 0
         kind, source = measure.type.kind, measure.args[0].type
         if measure.function == "sum" and kind is not Kind.DOUBLE:

@@ -20,8 +20,9 @@ from psoup.aggregates.recipes import Recipe, recipe_of
 from psoup.aggregates.shelved import shelf_of
 from psoup.answer.asked import plan_of
 from psoup.answer.matches import known_matches
+from psoup.answer.one_row import aggregate_of
 from psoup.answer.packs_ahead import PacksAhead
-from psoup.answer.reused import aggregate_of, fold_of, named_folds
+from psoup.answer.reused import fold_of, named_folds
 from psoup.errors import PSoupError
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord, QueryBlock

@@ -49,10 +49,8 @@ class EndBits:
 
 def end_bits(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> EndBits | None:
     """The matches of a clause in a part of a chunk, if they are known, without errors, and kept as bits."""
-    results = entry.results
-    if results.errors or results.failures is not NO_FAILURES or not clause.factors:
+    results, sqc_id = entry.results, clause.sqc_id
+    if results.errors or results.failures is not NO_FAILURES or stop > results.covered_to(sqc_id):
         return None
-    if stop > results.covered_to(clause.sqc_id):
-        return None
-    bits = results.bits(clause.sqc_id, clause.slot)
+    bits = results.bits(sqc_id, clause.slot) if clause.factors else None
     return None if bits is None else EndBits(entry, bits, start, stop, count_bits(bits, start, stop))

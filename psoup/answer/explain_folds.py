@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds, Span, cover, lacking
-from psoup.aggregates.recipes import Fold, Recipe, recipe_of
+from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.answer.matches import Side
 from psoup.answer.middles import middle_of
-from psoup.answer.reused import aggregate_of, inner_of
+from psoup.answer.one_row import folding_of
+from psoup.answer.reused import inner_of
 from psoup.config import EngineConfig, TextLimits
 from psoup.plan.nodes import Node
 from psoup.results.chunk_results import ALL
@@ -58,8 +59,8 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
     May wait for the disk. O(chunks).
     """
     view, clause, low, high = side
-    node = aggregate_of(plan)
-    recipe = None if node is None or view.folds.fan < 2 or clause.sqc_id >= ALL else recipe_of(node.measures, node.keys)
+    folding = folding_of(plan) if view.folds.fan > 1 and clause.sqc_id < ALL else None
+    recipe = None if folding is None else folding.recipe
     inner = None if recipe is None else inner_of(view, low, high)
     if inner is None or recipe is None:
         return frozenset()

@@ -19,6 +19,7 @@ from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
 from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.middles import Found
+from psoup.answer.one_row import only_row
 from psoup.answer.paired import paired
 from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
@@ -139,6 +140,9 @@ class Answer:
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
         self._reading.begin()
+        if (row := only_row(self._plan, self._reading)) is not None:
+            yield self._batch(row)
+            return
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
         joined = self._joined(max_rows, min(max_bytes, _BATCH_BYTES)) if len(self._streams) > 1 else None

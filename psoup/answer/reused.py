@@ -20,7 +20,7 @@ import numpy as np
 from psoup.aggregates.folds import Folds, cover
 from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.packs import fold_in
-from psoup.aggregates.recipes import Between, Fold, Recipe, recipe_of
+from psoup.aggregates.recipes import Between, Fold, Recipe
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
 from psoup.answer import together
 from psoup.answer.end_bits import end_bits
@@ -28,10 +28,11 @@ from psoup.answer.folder import Folder
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, matches_together
 from psoup.answer.middles import Found, Middle, folded, middle_of, tails_of
+from psoup.answer.one_row import folding_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.config import EngineConfig
 from psoup.invariants import ensure
-from psoup.plan.nodes import Aggregate, Node, Source
+from psoup.plan.nodes import Aggregate, Node
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
@@ -55,15 +56,6 @@ class Ends(NamedTuple):
     between: Between
 
 
-def aggregate_of(plan: Node) -> Aggregate | None:
-    """The Aggregate of a plan over one stream."""
-    while not isinstance(plan, Aggregate):
-        if isinstance(plan, Source) or len(plan.inputs) != 1:
-            return None
-        (plan,) = plan.inputs
-    return plan if isinstance(plan.input, Source) else None
-
-
 def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
     """The closed chunks between the ends of a window; None if there are none. O(log chunks)."""
     chunks = view.chunks
@@ -81,10 +73,10 @@ def between_ends(
 
     None: the plan has no aggregates that could be folded.
     """
-    node = aggregate_of(plan)
-    recipe = None if node is None or view.folds.fan < 2 else recipe_of(node.measures, node.keys)
-    if node is None or recipe is None:
+    folding = folding_of(plan) if view.folds.fan > 1 else None
+    if folding is None:
         return None
+    node, recipe, _ = folding
     side, middle = (view, clause, low, high), middle_of(low, high, snapshot.config.chunk_rows)
     if middle is None or clause.sqc_id >= ALL:
         return _read(side, node, recipe, snapshot, budget)
@@ -286,9 +278,9 @@ def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggre
     """The node of a query with a clause that has a recipe."""
     for query_id in with_sides(clause.members, 0):
         record = snapshot.queries.get(query_id)
-        node = None if record is None else aggregate_of(record.query.plan)
-        if node is not None and recipe_of(node.measures, node.keys) is recipe:
-            return node
+        folding = None if record is None else folding_of(record.query.plan)
+        if folding is not None and folding.recipe is recipe:
+            return folding.node
     return None
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from psoup.answer.asked import Asked, Failed, asked_for
 from psoup.answer.message import row_bytes
-from psoup.answer.reused import aggregate_of
+from psoup.answer.one_row import aggregate_of
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.answer.window import WindowChoice
 from psoup.columns import Array

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from psoup.results.open import OpenResults
 from psoup.results.sets import Pairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
+_FIRST_ID = attrgetter("data.first_id")
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 Part = tuple[ChunkEntry, int, int]
@@ -227,15 +229,20 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
     """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where. O(parts)."""
     if low >= high:
         return
-    first = len(view.chunks) - 1
-    if view.chunks[first].data.first_id > low:
-        first = bisect_right(view.chunks, low, 0, first, key=lambda entry: entry.data.first_id) - 1
-    for at in range(max(first, 0), len(view.chunks)):
-        entry, data = view.chunks[at], view.chunks[at].data
-        start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
-        if start >= stop:
+    chunks = view.chunks
+    at = len(chunks) - 1
+    if chunks[at].data.first_id > low:
+        at = max(bisect_right(chunks, low, 0, at, key=_FIRST_ID) - 1, 0)
+    while at < len(chunks):
+        entry = chunks[at]
+        data = entry.data
+        start, stop, rows = max(low - data.first_id, 0), high - data.first_id, len(data)
+        if start >= min(stop, rows):
             break
-        yield entry, start, stop
+        yield entry, start, min(stop, rows)
+        at += 1
+        if stop <= rows:
+            break
 
 
 def _end(entry: ChunkEntry, stop: int) -> int:

@@ -61,19 +61,22 @@ def first_of(match: Matches) -> int:
 def _from_bits(recipe: Recipe, states: list[State], match: EndBits, data: ChunkView) -> bool:
     """Add matches that are kept as bits to counts, sums and extremes of integers without NULL; False: not this way."""
     assert recipe.plain is not None
-    columns = data.columns
-    if recipe.numbers is None or not all(_is_straight(columns[index]) for index in recipe.numbers):
+    columns, bits, start, stop = data.columns, match.bits, match.start, match.stop
+    if recipe.numbers is None:
         return False
+    for index in recipe.numbers:
+        if not _is_straight(columns[index]):
+            return False
     for folding, state, indexes in zip(recipe.foldings, states, recipe.plain, strict=True):
         first, values = state[0], columns[indexes[0]].values if indexes else _NO_VALUES
         if isinstance(folding, Extreme):
             seen, best = state
-            fold.extreme_bits(match.bits, match.start, match.stop, values, folding.greatest, best, seen)
+            fold.extreme_bits(bits, start, stop, values, folding.greatest, best, seen)
             continue
         assert isinstance(first, np.ndarray)
         first[0] += match.count
         if isinstance(folding, IntegerSum):
-            fold.sum_bits(match.bits, match.start, match.stop, values, state[1])
+            fold.sum_bits(bits, start, stop, values, state[1])
     return True
 
 

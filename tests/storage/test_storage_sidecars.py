@@ -15,7 +15,7 @@ import pytest
 
 from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.shelved import decoded, encoded, name_of
-from psoup.answer.reused import aggregate_of
+from psoup.answer.one_row import aggregate_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
