@@ -16,8 +16,10 @@ from typing import assert_never
 
 import numpy as np
 
+from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
+from psoup.admission.books import Books
 from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import KnownStream, Tenant
 from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
@@ -31,6 +33,7 @@ from psoup.admission.tags import KnownTags
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
+from psoup.events.access import IssueToken, RevokeToken, TokenIssued, TokenRevoked
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.change import replacements
 from psoup.events.commands import (
@@ -63,8 +66,6 @@ from psoup.events.events import (
     WatermarkRaised,
 )
 from psoup.events.tags import NO_TAG
-from psoup.invariants import ensure
-from psoup.plan.sides import query_of
 from psoup.published.snapshot import Snapshot
 
 
@@ -87,9 +88,11 @@ class Admission:
         self._streams: dict[int, KnownStream] = {}
         self._queries = Owners(config.shape.owner_page)
         self._tags = KnownTags()
+        self._tokens = KnownTokens()
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
+        self._books = Books(self._budget, self._streams, self._tenants, self._queries, self._tags, self._tokens)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Find keys and labels in what the writer of these events has published; before, they are kept here."""
@@ -188,53 +191,11 @@ class Admission:
 
     def state(self) -> dict[str, object]:
         """All that future decisions depend on, as plain values that compare equal. O(all of it)."""
-        return {
-            "sequence": self._sequence,
-            "next": (self._next_stream, self._next_query),
-            "reserved": (self._budget.tuples, self._budget.queries, self._budget.producers),
-            "queries": dict(self._queries.items()),
-            "tags": list(self._tags.items()),
-            "replaced": {name: list(tenant.replaced.items()) for name, tenant in self._tenants.items()},
-            "removals": {name: list(tenant.removals.items()) for name, tenant in self._tenants.items()},
-            "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
-            "streams": {
-                stream.stream_id: (
-                    stream.tenant,
-                    stream.spec,
-                    stream.sql,
-                    stream.watermark,
-                    self._queries.count(stream.stream_id),
-                    stream.producers.state(),
-                    stream.past.state(),
-                )
-                for stream in self._streams.values()
-            },
-        }
+        return self._books.state(self._sequence, (self._next_stream, self._next_query))
 
     def check(self) -> None:
         """Raise Corrupt if an invariant does not hold. O(streams + queries + producers)."""
-        budget, streams = self._budget, self._streams
-        ensure(budget.tuples >= 0 <= budget.queries, self, "more bytes given back than taken", tuples=budget.tuples)
-        held = sum(stream.producers.nbytes for stream in streams.values())
-        ensure(budget.producers == held, self, "producers are charged otherwise than they are", held=held)
-        held = sum(stream_charge(stream.spec) for stream in streams.values())
-        ensure(budget.streams == held, self, "streams are charged otherwise than they are", held=held)
-        named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
-        ensure(named == streams, self, "streams by name and by ID differ", named=[*named], ids=[*streams])
-        again = [i for i in streams if not 0 < i < self._next_stream]
-        ensure(not again, self, "a stream ID could be used again", ids=again, next=self._next_stream)
-        self._queries.check()
-        users = dict(self._queries.items())
-        again = [i for i in map(query_of, users) if not 0 < i < self._next_query]
-        ensure(not again, self, "a query ID could be used again", ids=again, next=self._next_query)
-        gone = set(users.values()) - streams.keys()
-        ensure(not gone, self, "a query is on a stream that is gone", streams=gone)
-        for stream in streams.values():
-            stream.producers.check()
-        self._tags.check(self._queries)
-        for tenant in self._tenants.values():
-            tenant.requests.check(self._queries)
-            tenant.replaced.check()
+        self._books.check(self, self._next_stream, self._next_query)
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
 
@@ -265,6 +226,8 @@ class Admission:
             case DropStream():
                 stream = self._tenant(command.tenant).stream(command.name)
                 return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), self._sequence + 1)
+            case IssueToken() | RevokeToken():
+                return decide_token(command, self._tokens, self._sequence + 1, now)
             case _:
                 assert_never(command)
 
@@ -341,6 +304,8 @@ class Admission:
                 stream.spec, stream.sql = event.spec, event.sql
             case StreamDropped():
                 self._adopt_drop(event)
+            case TokenIssued() | TokenRevoked():
+                self._tokens.adopt(event)
             case _:
                 assert_never(event)
         self._sequence = event.sequence

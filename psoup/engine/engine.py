@@ -31,6 +31,7 @@ from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
 from psoup.engine.verification import Verification
 from psoup.errors import Corrupt
+from psoup.events.access import AccessToken, TokenIssued, TokenRevoked, tokens_after
 from psoup.events.acknowledgements import Effects
 from psoup.events.change import replacements
 from psoup.events.events import (
@@ -94,6 +95,8 @@ class Engine:
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._rooms = Rooms(config, self._board)
+        self._tokens: dict[str, AccessToken] = {}
+        """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -158,15 +161,13 @@ class Engine:
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
-                    freed += self._drop(event.stream_id)
-                    if len(event.query_ids):
-                        freed += self._advance(fed, released)  # joins leave other streams, too
-                        self._rooms.kept.forget(event.query_ids)
-                        self._registry.unregister_many(event.query_ids, self._streams)
+                    freed += self._drop(event, fed, released)
                 case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         asked[state.stream_id] = state
+                case TokenIssued() | TokenRevoked():
+                    self._tokens = tokens_after(self._tokens, event)
                 case _:
                     assert_never(event)
         freed += self._advance(fed, released)
@@ -285,7 +286,15 @@ class Engine:
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
 
-    def _drop(self, stream_id: int) -> int:
+    def _drop(self, event: StreamDropped, fed: dict[int, StreamState], released: dict[int, int]) -> int:
+        freed = self._forget(event.stream_id)
+        if len(event.query_ids):
+            freed += self._advance(fed, released)  # joins leave other streams, too
+            self._rooms.kept.forget(event.query_ids)
+            self._registry.unregister_many(event.query_ids, self._streams)
+        return freed
+
+    def _forget(self, stream_id: int) -> int:
         self._board.forget(stream_id)
         self._verification.drop(stream_id)
         self._archiving.pop(stream_id, None)
@@ -356,6 +365,7 @@ class Engine:
             self._registry.lifetimes,
             self._registry.sides,
             self._rooms.kept.freeze(),
+            self._tokens,
         )
 
 

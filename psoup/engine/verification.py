@@ -20,6 +20,7 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import (
     Event,
     Pushed,
@@ -36,6 +37,8 @@ STORY = 16
 """How many of the last events an error names when a check fails."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
+_OF_ACCESS = (TokenIssued, TokenRevoked)
+"""Events that touch neither streams nor queries."""
 
 Streams = Mapping[int, StreamState]
 """All streams, by their IDs."""
@@ -78,6 +81,8 @@ class Verification:
             about, self._clauses_too = event.count, True
         elif isinstance(event, Replaced):
             about = int(event.later[0])
+        elif isinstance(event, _OF_ACCESS):
+            return
         else:
             about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id
             self._touched.add(about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from psoup.events.access import AccessToken
 from psoup.events.events import Event
 
 
@@ -90,6 +91,13 @@ class RemovalAcknowledgement(Acknowledgement):
     """The outcome of UnregisterMany: how many queries are gone by it."""
 
     count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAcknowledgement(Acknowledgement):
+    """The outcome of IssueToken and RevokeToken: the token, as it stands or stood."""
+
+    token: AccessToken | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 
 from psoup.columns import Array
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import (
     Attached,
     Event,
@@ -82,7 +83,7 @@ def change_of(event: Event) -> Change:
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
-        case WatermarkRaised() | Attached() | Replaced():
+        case WatermarkRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
+from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
@@ -218,4 +219,6 @@ Command = (
     | RegisterMany
     | Unregister
     | UnregisterMany
+    | IssueToken
+    | RevokeToken
 )

@@ -13,6 +13,7 @@ import numpy as np
 from psoup.columns import Array, Batch
 from psoup.data.archived import ArchivedChunk
 from psoup.data.stored import Stored
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
@@ -242,4 +243,6 @@ Event = (
     | Replaced
     | Unregistered
     | UnregisteredMany
+    | TokenIssued
+    | TokenRevoked
 )

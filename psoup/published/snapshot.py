@@ -5,6 +5,7 @@
              │         {side ID: QueryRecord}       (a join's selection of one of its streams; hidden from clients)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
+             ├ tokens  who is let in
              └ gone    why queries are gone
 
 A reader takes the root once and never waits for the writer, nor the writer for it.
@@ -34,6 +35,7 @@ from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
+from psoup.events.access import AccessToken
 from psoup.invariants import corrupt
 from psoup.joins.kept import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
@@ -214,6 +216,8 @@ class Snapshot:
     """How many of `queries` are sides of joins."""
     pairs: KeptPairs = NO_PAIRS
     """Pairs of joins that are kept."""
+    tokens: Mapping[str, AccessToken] = field(default_factory=dict)
+    """The access tokens that stand, by their IDs."""
 
     @property
     def count(self) -> int:

@@ -22,6 +22,7 @@ from psoup.admission.spans import meeting
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.change import change_of
 from psoup.events.events import (
     Attached,
@@ -168,6 +169,10 @@ class MemoryStore:
                 self._leave((event.query_id,))
             case UnregisteredMany():
                 self._leave(event.query_ids.tolist())
+            case TokenIssued():
+                self._put((f"token {event.token.token_id}", 0), event)
+            case TokenRevoked():
+                self._drop((f"token {event.token_id}", 0))
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
@@ -211,7 +216,7 @@ def _size(event: Event) -> int:
             return size + sum(len(query.text) for query in event.queries)
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
             return _EVENT_BYTES
-        case Unregistered() | UnregisteredMany():
+        case Unregistered() | UnregisteredMany() | TokenIssued() | TokenRevoked():
             return _EVENT_BYTES
         case _:
             assert_never(event)

@@ -7,7 +7,8 @@
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
-twice, a stream dropped alone and with its queries, joins alone and in a block, and folds of chunks on disk.
+twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, and access
+tokens.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import inspect
 import json
 import shutil
 import sys
+from dataclasses import astuple
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +30,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import NotFound, PSoupError
+from psoup.events.access import AccessToken, IssueToken, RevokeToken
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push, RegisterMany
 from psoup.events.tags import TagColumns, coded
@@ -164,6 +167,7 @@ def tell(soup: Soup) -> None:
     for text in QUERIES[:3]:
         soup.register(text, key="moved", replace=True)
     join_and_count(soup)
+    let_in(soup)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -186,6 +190,18 @@ def join_and_count(soup: Soup) -> None:
     _counted(soup)
 
 
+def let_in(soup: Soup) -> None:
+    """Access tokens, of which one is revoked. Of the twelfth format."""
+    for number, roles in enumerate((("operator",), ("reader", "producer"), ("owner",))):
+        digest = bytes([number]) * 32
+        streams = ("read*",) if number == 1 else ()
+        token = AccessToken(
+            f"token{number:05}", f"holder {number}", roles, digest, streams=streams, expires=END * number
+        )
+        soup.submit(IssueToken(token, first=not number))
+    soup.submit(RevokeToken("token00002"))
+
+
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
     *((query_id, None, None) for query_id in (1, 2, 3, 4, 5, 7, 9, 10, 11)),
     (2, START + 300 * SECOND, None),
@@ -203,7 +219,8 @@ def ask(soup: Soup) -> list[Any]:
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
+    said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
+    return [*said, _tokens(soup)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -226,6 +243,12 @@ def _counted(soup: Soup) -> Any:
         return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
     except NotFound as problem:
         return type(problem).__name__
+
+
+def _tokens(soup: Soup) -> Any:
+    """The tokens that stand, as readers see them."""
+    tokens = soup.engine.snapshot().tokens.values()
+    return [[str(part) for part in astuple(token)] for token in tokens] or NotFound.__name__
 
 
 def _tagged(soup: Soup) -> Any:
@@ -270,6 +293,7 @@ def after_a_checkpoint(soup: Soup, path: Path) -> None:
     salt = log.read_bytes()[16:24]  # another one once the log begins anew, after a checkpoint
     while log.read_bytes()[16:24] == salt:
         soup.unregister(soup.register("SELECT x FROM kept"))
+    soup.unregister(soup.register("SELECT x FROM kept"))
 
 
 def main(folder: Path) -> None:

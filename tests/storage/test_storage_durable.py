@@ -44,6 +44,7 @@ OF_LATER_FORMATS = (
     "DROP INDEX log_by_stream",
     "DROP INDEX log_queries",
     "DROP INDEX log_blocks",
+    "DROP INDEX log_tokens",
 )
 """What the first format did not have."""
 

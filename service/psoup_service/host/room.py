@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from psoup.errors import PSoupError, ResourceExhausted
+from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.commands import (
     AlterStream,
     Attach,
@@ -62,6 +63,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
+        case IssueToken() | RevokeToken():
+            return COMMAND_BYTES
         case _:
             assert_never(command)
 
@@ -69,9 +72,11 @@ def size_of(command: Command) -> int:
 def grows(command: Command) -> bool:
     """Whether a store without room refuses a command; dropping and unregistering are the way out."""
     match command:
-        case Push() | Register() | RegisterMany() | CreateStream() | Attach():
+        case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken():
             return True
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
+            return False
+        case RevokeToken():
             return False
         case _:
             assert_never(command)
@@ -84,7 +89,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return command.tenant, command.stream.lower()
         case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
             return None
-        case Unregister() | UnregisterMany():
+        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken():
             return None
         case _:
             assert_never(command)

@@ -25,6 +25,7 @@ from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
+from psoup.events.access import TokenRevoked
 from psoup.events.events import Attached, Event, Pushed, StreamDropped
 from psoup.model import StreamSpec
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
@@ -35,7 +36,8 @@ from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.codec import Decoder, LogRow, encode
+from psoup_storage.durable.log.access import forget_revoked
+from psoup_storage.durable.log.codec import Decoder, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
     forget_aged,
@@ -45,6 +47,7 @@ from psoup_storage.durable.log.forgetting import (
     forget_stream,
     forget_the_dead,
 )
+from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
@@ -182,6 +185,9 @@ class DurableStore:
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             files += [file for stream in dropped for file in forget_stream(connection, stream)]
+            for event in events:
+                if isinstance(event, TokenRevoked):
+                    forget_revoked(connection, event)
         for stream in dropped:
             self._chunks.sidecars.forget(stream)
         self._last = last

@@ -7,6 +7,7 @@
            4  queries          1  first, template, request …     what each replaces a block: see `blocks`
            5  replaced         0  tenant                         earlier, then later
            6  departure        0  count, request …                                  IDs of queries: see `departures`
+           7  token            0  see `access`
 
 Statements are kept as they were sent, with the signatures of supplied functions, and bound again when they are read:
 what a text means is the binder's business, not the disk's. `checksum` covers all but the tuples, whose own is in the
@@ -22,14 +23,15 @@ import zlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple, assert_never, get_args
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array, Batch, empty_column
 from psoup.data.stored import Stored
-from psoup.errors import Internal, PSoupError
+from psoup.errors import PSoupError
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
 from psoup.events.events import (
     Attached,
@@ -51,33 +53,11 @@ from psoup.expressions.supplied import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
+from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 from psoup_storage.durable.log.naming import LoggedStreams, StreamIds
+from psoup_storage.durable.log.rows import INT64, KINDS, Kind, LogRow, checked_tuples, checksum_of, damaged, new_row
 from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
-
-INT64 = np.dtype("<i8")
-"""Integers of the column `refused`."""
-StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark"]
-Kind = StreamKind | Literal["query", "queries", "replaced", "unregister", "departure"]
-"""The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
-KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in get_args(part))
-
-
-class LogRow(NamedTuple):
-    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only, or has several.
-
-    `gone` is of another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
-    """
-
-    sequence: int
-    kind: Kind
-    stream: int
-    body: str
-    refused: bytes | None
-    tuples: bytes | memoryview | None
-    last_time: int | None
-    checksum: int
-    gone: bytes | None = None
 
 
 def encode(event: Event) -> LogRow:
@@ -86,32 +66,38 @@ def encode(event: Event) -> LogRow:
         case Pushed():
             return _encode_push(event)
         case StreamCreated():
-            return _row(event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time)
+            return new_row(
+                event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time
+            )
         case StreamAltered():
-            return _row(event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time)
+            return new_row(
+                event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time
+            )
         case StreamDropped() | UnregisteredMany():
             return _encode_departure(event)
         case Attached():
             facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
             facts |= {} if event.batch is None else {"batch": event.batch}
-            return _row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
+            return new_row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
         case WatermarkRaised():
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
-            return _row(event.sequence, "watermark", event.stream_id, **facts)
+            return new_row(event.sequence, "watermark", event.stream_id, **facts)
         case Registered():
             streams, tag = list(dict.fromkeys(event.side_streams)), event.tag
             facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
             facts |= {"tenant": event.tenant, "time": event.time}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
             facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
-            return _row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
+            return new_row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
         case Replaced():
             pairs = np.concatenate([event.earlier, event.later]).astype(INT64).tobytes()
-            return _row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
+            return new_row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
         case Unregistered():
-            return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
+            return new_row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
+        case TokenIssued() | TokenRevoked():
+            return encode_access(event)
         case _:
             assert_never(event)
 
@@ -129,7 +115,7 @@ def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
     if len(event.query_ids):
         ids = event.query_ids.astype(INT64).tobytes()
         facts |= {"ids": len(event.query_ids), "crc": zlib.crc32(ids)}
-    return _row(event.sequence, kind, stream, None, ids, **facts)
+    return new_row(event.sequence, kind, stream, None, ids, **facts)
 
 
 def _some(**facts: Any) -> dict[str, Any]:
@@ -143,7 +129,7 @@ def _encode_push(event: Pushed) -> LogRow:
     times = None
     if refused.count:
         times = np.concatenate([refused.late, refused.ahead]).astype(INT64).tobytes()
-    return _row(
+    return new_row(
         event.sequence,
         "push",
         event.stream_id,
@@ -179,7 +165,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
         streams = list(dict.fromkeys([*streams, *chain.from_iterable(event.side_streams)]))
     elif len(set(streams)) == 1:
         del streams[1:]
-    return _row(
+    return new_row(
         event.sequence,
         "queries",
         streams[0] if len(streams) == 1 else 0,
@@ -197,26 +183,6 @@ def _encode_many(event: RegisteredMany) -> LogRow:
         time=event.time,
         **way,
     )
-
-
-def _row(
-    sequence: int,
-    kind: Kind,
-    stream: int,
-    refused: bytes | None = None,
-    tuples: bytes | memoryview | None = None,
-    last_time: int | None = None,
-    /,
-    **facts: Any,
-) -> LogRow:
-    body = json.dumps(facts, separators=(",", ":"))
-    row = LogRow(sequence, kind, stream, body, refused, tuples, last_time, 0)
-    return row._replace(checksum=_checksum(row))
-
-
-def _checksum(row: LogRow) -> int:
-    head = f"{row.sequence} {row.kind} {row.stream} {row.last_time} {row.body}".encode()
-    return zlib.crc32(row.refused or b"", zlib.crc32(head))
 
 
 # Reading -------------------------------------------------------------------------------------------------------
@@ -239,7 +205,7 @@ class Decoder:
 
     def decode(self, row: LogRow) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
-        if row.checksum != _checksum(row):
+        if row.checksum != checksum_of(row):
             raise damaged(row.sequence, "its checksum is wrong")
         try:
             facts = json.loads(row.body)
@@ -288,6 +254,8 @@ class Decoder:
                 told = facts["tenant"], _departed(row, facts), facts["count"]
                 call = facts["request"], bytes.fromhex(facts["digest"])
                 return UnregisteredMany(row.sequence, *told, *call, facts.get("expired", False))
+            case "token" | "revoke":
+                return decode_access(row, facts)
             case _:
                 assert_never(row.kind)
 
@@ -304,7 +272,7 @@ class Decoder:
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         if "crc" in facts:
-            _check_tuples(row, facts)
+            checked_tuples(row, facts)
         streams, template = facts["streams"], facts.get("template", "")
         queries, rows, tags = decode_block(facts, row.tuples, self._streams.bind, self._streams.only)
         of_sides = list[StreamIds]()
@@ -356,7 +324,7 @@ class Decoder:
             columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
             return Batch(columns, np.zeros(0, np.int64))
         assert row.last_time is not None
-        batch = decode_tuples(spec, _check_tuples(row, facts), row.last_time)
+        batch = decode_tuples(spec, checked_tuples(row, facts), row.last_time)
         times = times_of(spec, batch.columns)
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
@@ -370,30 +338,10 @@ def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
     forgotten = np.zeros(0, np.int64) if row.gone is None else read_gone(row.sequence, facts["ids"], row.gone)
     if len(forgotten) == facts["ids"]:
         return np.zeros(0, np.int64)
-    ids: Array = np.frombuffer(_check_tuples(row, facts), INT64)
+    ids: Array = np.frombuffer(checked_tuples(row, facts), INT64)
     return np.delete(ids, forgotten)
-
-
-def _check_tuples(row: LogRow, facts: dict[str, Any]) -> bytes | memoryview:
-    """The tuples of a row; raises Internal if they are missing or damaged."""
-    if row.tuples is None:
-        raise damaged(row.sequence, "its tuples are missing")
-    if zlib.crc32(row.tuples) != facts["crc"]:
-        raise damaged(row.sequence, "the checksum of its tuples is wrong")
-    return row.tuples
 
 
 def altered(spec: StreamSpec, sql: str) -> StreamSpec:
     """The stream after the ALTER STREAM of an event."""
     return alter_stream(sql).of(spec)
-
-
-def damaged(sequence: int, why: str) -> Internal:
-    """The error for a damaged event of the log."""
-    return Internal(
-        f"event {sequence} of the log is damaged: {why}; nothing was changed."
-        " psoup doctor says what is lost, psoup restore brings a backup back,"
-        " psoup doctor --set-aside goes on without it",
-        reason="DATA_DAMAGED",
-        sequence=sequence,
-    )

@@ -28,7 +28,7 @@ import numpy as np
 from psoup.config import REMEMBERED, Remembered
 from psoup.events.change import change_of
 from psoup.events.events import Event, StreamDropped, UnregisteredMany
-from psoup_storage.durable.log.codec import INT64, damaged
+from psoup_storage.durable.log.rows import INT64, damaged
 from psoup_storage.durable.log.slices import COUNT, DepartingSet, QuerySlice, SetState, bits_of, logged_block, tell
 from psoup_storage.durable.sqlite.database import Database
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from psoup_storage.durable.log.codec import LogRow
+from psoup_storage.durable.log.rows import LogRow
 
 SLICE_BYTES = 1024 * 1024
 """The most bytes of an event's tuples in one row. SQLite's copies of them stay in the processor's cache: 8 MiB in eight

@@ -21,8 +21,9 @@ from psoup.columns import Array
 from psoup.events.events import Replaced
 from psoup.published.replaced import KEPT_REPLACEMENTS
 from psoup_storage.durable.log.blocks import read_gone, write_gone
-from psoup_storage.durable.log.codec import INT64, damaged, encode
+from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.log import write
+from psoup_storage.durable.log.rows import INT64, damaged
 
 COUNT = "coalesce(body ->> 'count', json_array_length(body, '$.rows'), json_array_length(body, '$.texts'))"
 """How many queries the row of a block registers."""

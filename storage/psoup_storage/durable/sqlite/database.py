@@ -35,7 +35,7 @@ from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 11
+FORMAT = 12
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -104,6 +104,7 @@ _QUERIES = """
 CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
+_TOKENS = "CREATE INDEX log_tokens ON log (kind) WHERE kind IN ('token', 'revoke');"
 _UPGRADES = {
     1: _CHUNKS,
     2: _ARCHIVE,
@@ -115,10 +116,12 @@ _UPGRADES = {
     8: "",
     9: "",
     10: "",
+    11: _TOKENS,
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
 forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
-the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks."""
+the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
+tokens."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that create a database of this format."""
 

@@ -37,8 +37,9 @@ from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
 from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.codec import Decoder, LogRow
+from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.numbers import Numbers
+from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
 from psoup_storage.durable.sqlite.seals import broken_seals

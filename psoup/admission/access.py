@@ -1,0 +1,88 @@
+"""Decisions about access tokens: which may be issued, and which may be revoked.
+
+    none stands      the first is an operator's, or nobody could issue the next
+    some stand       an operator's token that has not expired stays, or nobody could issue another
+
+Functions here change nothing, but for `KnownTokens.adopt`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.events.access import OPERATOR, AccessToken, IssueToken, RevokeToken, TokenIssued, TokenRevoked
+from psoup.events.acknowledgements import Prepared, TokenAcknowledgement
+
+MOST_TOKENS = 10_000
+"""Tokens that may stand at once, over all tenants."""
+
+
+class KnownTokens(dict[str, AccessToken]):
+    """The tokens that stand, by their IDs, as of the last prepared event."""
+
+    def adopt(self, event: TokenIssued | TokenRevoked) -> None:
+        """Take over an event. O(1)."""
+        if isinstance(event, TokenIssued):
+            self[event.token.token_id] = event.token
+        else:
+            self.pop(event.token_id, None)
+
+
+def decide_token(command: IssueToken | RevokeToken, known: KnownTokens, sequence: int, now: int) -> Prepared:
+    """Decide on a token. `sequence`: of its event. O(tokens).
+
+    Raises AlreadyExists if it was to be the first and is not; InvalidInput for a first one that is no operator's;
+    ResourceExhausted with too many; NotFound for an unknown one; FailedPrecondition for the last of operators.
+    """
+    if isinstance(command, IssueToken):
+        _check_new(command, known, now)
+        token = replace(command.token, issued=now)
+        return Prepared(TokenAcknowledgement(sequence, token=token), TokenIssued(sequence, token))
+    token = _check_known(command, known, now)
+    return Prepared(TokenAcknowledgement(sequence, token=token), TokenRevoked(sequence, command.token_id, now))
+
+
+def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
+    token = command.token
+    if command.first and known:
+        raise AlreadyExists(
+            "there are access tokens already; an operator's token issues more of them (psoup token issue), and so does"
+            " psoup admin init --data-dir on the stopped service's directory",
+            reason="TOKENS_EXIST",
+        )
+    if not known and (OPERATOR not in token.roles or token.expires):
+        raise InvalidInput(
+            "the first token must have the role operator and no end, or nobody could issue another; psoup admin init"
+            " makes it",
+            reason="FIRST_TOKEN",
+            field="roles",
+        )
+    if token.token_id in known:
+        raise AlreadyExists(f"there is a token {token.token_id} already; try again", reason="TOKEN_EXISTS")
+    if token.expired(now):
+        raise InvalidInput("the token would have expired already; give a later end", field="expires")
+    if len(known) >= MOST_TOKENS:
+        raise ResourceExhausted(
+            f"{MOST_TOKENS:,} tokens stand, the most there may be; revoke those that nobody uses",
+            reason="TOO_MANY_TOKENS",
+            limit=MOST_TOKENS,
+        )
+
+
+def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessToken:
+    token = known.get(command.token_id)
+    if token is None:
+        raise NotFound(
+            f"there is no token {command.token_id!r}; it was never issued, or it was revoked",
+            reason="UNKNOWN_TOKEN",
+            token=command.token_id[:40],
+        )
+    others = (other for other in known.values() if other is not token)
+    if OPERATOR in token.roles and not any(OPERATOR in other.roles and not other.expired(now) for other in others):
+        raise FailedPrecondition(
+            f"{token.token_id} is the last token of an operator: nobody could issue another; issue one first",
+            reason="LAST_OPERATOR",
+            token=token.token_id,
+        )
+    return token

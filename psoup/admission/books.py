@@ -1,0 +1,83 @@
+"""The books of admission, all together: as values that can be compared, and the invariants between them.
+
+Nothing here decides or changes; tests and `PSOUP_VERIFY` ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psoup.admission.access import KnownTokens
+from psoup.admission.budget import Budget, stream_charge
+from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.query_streams import Owners
+from psoup.admission.tags import KnownTags
+from psoup.invariants import ensure
+from psoup.plan.sides import query_of
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What admission keeps account in; the same objects, not copies."""
+
+    budget: Budget
+    streams: Mapping[int, KnownStream]
+    tenants: Mapping[str, Tenant]
+    queries: Owners
+    tags: KnownTags
+    tokens: KnownTokens
+
+    def state(self, sequence: int, following: tuple[int, int]) -> dict[str, object]:
+        """All of it as plain values that compare equal. `following`: the next stream ID and the next query ID."""
+        budget, tenants = self.budget, self.tenants.items()
+        return {
+            "sequence": sequence,
+            "next": following,
+            "reserved": (budget.tuples, budget.queries, budget.producers),
+            "queries": dict(self.queries.items()),
+            "tags": list(self.tags.items()),
+            "tokens": dict(self.tokens),
+            "replaced": {name: list(tenant.replaced.items()) for name, tenant in tenants},
+            "removals": {name: list(tenant.removals.items()) for name, tenant in tenants},
+            "requests": {name: list(tenant.requests.items()) for name, tenant in tenants},
+            "streams": {
+                stream.stream_id: (
+                    stream.tenant,
+                    stream.spec,
+                    stream.sql,
+                    stream.watermark,
+                    self.queries.count(stream.stream_id),
+                    stream.producers.state(),
+                    stream.past.state(),
+                )
+                for stream in self.streams.values()
+            },
+        }
+
+    def check(self, owner: object, next_stream: int, next_query: int) -> None:
+        """Raise Corrupt, naming `owner`, if an invariant does not hold. O(streams + queries + producers)."""
+        budget, streams = self.budget, self.streams
+        ensure(budget.tuples >= 0 <= budget.queries, owner, "more bytes given back than taken", tuples=budget.tuples)
+        held = sum(stream.producers.nbytes for stream in streams.values())
+        ensure(budget.producers == held, owner, "producers are charged otherwise than they are", held=held)
+        held = sum(stream_charge(stream.spec) for stream in streams.values())
+        ensure(budget.streams == held, owner, "streams are charged otherwise than they are", held=held)
+        named = {s.stream_id: s for tenant in self.tenants.values() for s in tenant.streams.values()}
+        ensure(named == streams, owner, "streams by name and by ID differ", named=[*named], ids=[*streams])
+        again = [i for i in streams if not 0 < i < next_stream]
+        ensure(not again, owner, "a stream ID could be used again", ids=again, next=next_stream)
+        self.queries.check()
+        users = dict(self.queries.items())
+        again = [i for i in map(query_of, users) if not 0 < i < next_query]
+        ensure(not again, owner, "a query ID could be used again", ids=again, next=next_query)
+        gone = set(users.values()) - streams.keys()
+        ensure(not gone, owner, "a query is on a stream that is gone", streams=gone)
+        strange = [i for i, token in self.tokens.items() if token.token_id != i]
+        ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
+        for stream in streams.values():
+            stream.producers.check()
+        self.tags.check(self.queries)
+        for tenant in self.tenants.values():
+            tenant.requests.check(self.queries)
+            tenant.replaced.check()
