@@ -1,6 +1,7 @@
-"""The answer of the common join of two small sides: its pairs in one call, their columns in another.
+"""The answer of the common join of two small sides, in one call.
 
-    where the matches lie ─ pair_located ─> tuples of both sides, by code ─ gather_coded ─> the bytes of Arrow
+    where the matches lie ─ answer_located ─> the bytes of Arrow
+                                  └─> tuples of both sides, by code ─ gather_coded ─> messages, if there are several
 
 For two sources and one equality of columns or one band, sides that are in memory and evaluated, and a SELECT list of
 columns other than texts. It gives what `psoup.answer.joined_rows` gives, which takes all other joins: for a few rows
@@ -22,8 +23,8 @@ from psoup.answer.source_rows import Reading
 from psoup.columns import Array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
+from psoup.kernels.answered import answer_located
 from psoup.kernels.coded import gather_coded, may_be_null
-from psoup.kernels.paired import pair_located
 from psoup.plan.nodes import Join, Node, Project
 
 _SMALL = 32_767
@@ -33,24 +34,22 @@ _PAIRS, _LOOKED = 65_536, 262_144
 _PARTNERS, _FEW = 4, 1_024
 """Pairs for each row of both sides that there is room for, and at least."""
 _ROW_BYTES = 32
+_READY_BYTES = 1 << 20
+"""Bytes of a message that is made with its pairs."""
 _REMEMBERED = 4_096
 _LEAST, _MOST = -(2**63), 2**63 - 1
-
-Fitting = tuple[int, int, int, int]
-"""The least key and the greatest of the left side, and of the right one, with which no sum overflows."""
 
 Codes = tuple[Array, Array]
 """Tuples of both sides, by code: int32[n]."""
 
 
 class _Known(NamedTuple):
-    """What is known of a plan: the form of its answer, and what `pair_located` and `gather_coded` ask."""
+    """What is known of a plan: the form of its answer, and what `answer_located` and `gather_coded` ask."""
 
     form: JoinedForm
-    kinds: tuple[int, int]
-    columns: tuple[int, int]
-    band: tuple[bool, bool, int, bool, int]
-    fitting: Fitting
+    asked: Array
+    columns: Array
+    numbers: Array
     text: str
     shown: tuple[tuple[Array, Array, Array], ...]
 
@@ -76,13 +75,18 @@ def _made(plan: Node) -> _Known | None:
     if direct is None or form is None or any(form.texts) or not (direct.is_single or not direct.keys):
         return None
     both = direct.keys[0] if direct.is_single else direct.bands[0][0]
-    band = (True, False, 0, False, 0) if direct.is_single else (False, *direct.bands[0][1].bounds)
-    shown = tuple(zip(form.which, form.kinds, form.columns, strict=True))
-    return _Known(form, both.kinds, both.columns, band, _fitting(direct), direct.text, shown)
+    bounds = (False, 0, False, 0) if direct.is_single else direct.bands[0][1].bounds
+    asked = np.array([*both.kinds, *both.columns, direct.is_single, *bounds, *_fitting(direct)], np.int64)
+    shown, batch = tuple(zip(form.which, form.kinds, form.columns, strict=True)), form.form
+    columns: Array = np.empty((len(batch.kinds), 3), np.int64)
+    for side, (which, *of) in enumerate(shown):
+        columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
+    places = [batch.rows_at, batch.body_at, batch.nodes_at, batch.buffers_at, batch.buffers, batch.exact]
+    return _Known(form, asked, columns, np.array(places, np.int64), direct.text, shown)
 
 
-def _fitting(direct: DirectJoin) -> Fitting:
-    """The keys with which `DirectJoin.fits`."""
+def _fitting(direct: DirectJoin) -> tuple[int, int, int, int]:
+    """The least key and the greatest of the left side, and of the right one, with which `DirectJoin.fits`."""
     ends = [[_LEAST, _MOST], [_LEAST, _MOST]]
     for own in direct.sums:
         ends[own.side][0] = max(ends[own.side][0], own.least - own.shift)
@@ -117,12 +121,16 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
         return None
     tables = one.table, other.table
     left, right = scratch_array(expected, np.int32), scratch_array(expected, np.int32)
-    sides = (*one.found, *tables[0][:2]), (*other.found, *tables[1][:2])
-    pairs = pair_located(*sides, known.kinds, known.columns, known.band, known.fitting, _LOOKED, left, right)
+    places: Array = np.empty((len(known.columns), 3), np.int64)
+    sides = *one.found, *tables[0][:2], *other.found, *tables[1][:2]
+    wanted = known.asked, known.columns, known.form.form.header, known.numbers
+    pairs, message = answer_located(*sides, *wanted, _LOOKED, most, _READY_BYTES, left, right, places)
     room.close()
     if pairs < 0:
         return None
     room.look(pairs, known.text)
+    if len(message):
+        return iter([PairedMessage(known, (one, other), tables, (left[:pairs], right[:pairs]), places, message)])
     parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
     return iter([PairedRows(known, (one, other), tables, part) for part in parts])
 
@@ -155,3 +163,31 @@ class PairedRows(Message):
         """The first and the second half of the rows, of which there are two at least."""
         middle = self.rows // 2
         return self.part(0, middle), self.part(middle, self.rows)
+
+
+class PairedMessage(PairedRows):
+    """The same, gathered with the pairs."""
+
+    def __init__(
+        self,
+        known: _Known,
+        sides: Sequence[Located],
+        tables: tuple[ChunkTable, ChunkTable],
+        codes: Codes,
+        places: Array,
+        message: Array,
+    ) -> None:
+        """`places`, `message`: of `answer_located`."""
+        self._known, self._sides, self._tables, self._codes = known, sides, tables, codes
+        self._form, self.rows, self._places, self.size = known.form.form, len(codes[0]), places, len(message)
+        self._header, self._message = self._form.header, message
+
+    @property
+    def can_be_cut(self) -> bool:
+        """See `Message`."""
+        return self._form.exact and bool((self._places[:, 0] < 0).all())
+
+    def gathered(self) -> Array:
+        """The message, uint8[size]; once it is given away, gathered anew."""
+        message, self._message = self._message, self._message[:0]
+        return message if len(message) else self.part(0, self.rows).gathered()

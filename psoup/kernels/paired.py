@@ -15,7 +15,6 @@ from numba import njit
 
 from psoup.kernels.inner import inner
 from psoup.kernels.joined import gather_keys, probe_ranges
-from psoup.kernels.located import write_rows
 
 SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 """An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
@@ -24,6 +23,8 @@ CODE_SHIFT = 16
 """Bits of an offset in the code of a tuple."""
 
 _U0, _U1, _U2, _WORD, _SIX = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(63), np.uint64(6)
+_PLACES = 131_072
+"""Places of keys, 4 bytes each, that are cleared for fewer rows than half of them: they fit in a core's own cache."""
 _MARKS = 8
 """Bits that say which keys a side has, for each of its rows, at least."""
 
@@ -141,7 +142,7 @@ def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
     if driving.shape[0] == 0 or others.shape[0] == 0:
         return np.int64(0)
     following = np.empty(others.shape[0] + 1, np.int32)
-    if np.uint64(greatest) - np.uint64(least) <= np.uint64(2 * others.shape[0]):
+    if _close(least, greatest, others.shape[0]):
         heads = np.empty(greatest - least + 1, np.int32)
         _place_keys(other, others, least, heads, following)
         return _meet_keys(keys, driving, others, least, heads, following, left, right)
@@ -163,14 +164,53 @@ def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
     return _meet_hashes(keys, driving, other, others, heads, following, shift, most, left, right)
 
 
+@inner
+def _all(kept):
+    for i in range(kept.shape[0]):
+        kept[i] = i
+
+
 @njit(cache=True, nogil=True)
 def _taking_part(kind, column, sources, stride, rows, stops, keys, kept):
     """As `gather_keys`, and all rows are written to `kept` if none is NULL."""
     count, least, greatest = gather_keys(kind, column, sources, stride, rows, stops, keys, kept)
     if count == rows.shape[0]:
-        for i in range(count):
-            kept[i] = i
+        _all(kept)
     return count, least, greatest
+
+
+@inner
+def _close(least, greatest, count):
+    """Whether so many keys lie so near one another that each has a place of its own: 16 are cleared as fast as one is
+    hashed."""
+    apart = np.uint64(greatest) - np.uint64(least)
+    return apart <= np.uint64(2 * count) or apart <= np.uint64(min(16 * count, _PLACES))
+
+
+@njit(cache=True, nogil=True)
+def _pair_close(keys, other, least, greatest, left, right):
+    """As `pair_keys`, where all rows of both sides take part, and keys are close."""
+    heads, following = np.empty(greatest - least + 1, np.int32), np.empty(other.shape[0] + 1, np.int32)
+    n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
+    heads[:], following[0] = 0, 0
+    for i in range(other.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        at = np.uint64(other[np.uint64(i)]) - base
+        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+    for row in range(keys.shape[0]):
+        at = np.uint64(keys[np.uint64(row)]) - base
+        partner = np.uint64(heads[at]) if at < size else _U0
+        if n + _U2 <= room:  # as in `_meet_keys`
+            for _ in range(2):
+                left[n], right[n] = row, partner - _U1
+                n += np.uint64(partner != _U0)
+                partner = np.uint64(following[partner])
+        while partner != _U0:
+            if n == room:
+                return np.int64(-1)
+            left[n], right[n] = row, partner - _U1
+            n += _U1
+            partner = np.uint64(following[partner])
+    return np.int64(n)
 
 
 @njit(cache=True, nogil=True)
@@ -193,17 +233,6 @@ def pair_small(
 
 
 @njit(cache=True, nogil=True)
-def _codes(rows, stops):
-    """Turn offsets in chunks, chunk after chunk, into codes of tuples, in place. O(rows)."""
-    start = np.int64(0)
-    for part in range(stops.shape[0]):
-        code = np.int32(part << CODE_SHIFT)
-        for i in range(start, stops[part]):
-            rows[i] += code
-        start = stops[part]
-
-
-@njit(cache=True, nogil=True)
 def _near(keys, driving, other, others, band, most, left, right):
     """As `pair_keys`, of keys that are near; -2 if those of the other side do not ascend."""
     ordered = np.empty(others.shape[0], np.int64)
@@ -214,7 +243,7 @@ def _near(keys, driving, other, others, band, most, left, right):
             return np.int64(-2)
     if driving.shape[0] == 0 or others.shape[0] == 0:
         return np.int64(0)
-    _, lower, low, upper, high = band
+    lower, low, upper, high = band
     at, inside, pairs, _ = probe_ranges(
         keys, driving, ordered, others, lower, low, upper, high, 0, 0, most, left, right
     )  # fmt: skip
@@ -222,41 +251,35 @@ def _near(keys, driving, other, others, band, most, left, right):
 
 
 @njit(cache=True, nogil=True)
-def pair_located(one, other, kinds, columns, band, fitting, most, left, right):
-    """Write the pairs of two sides by one factor, as codes of tuples, in the order of the sides; returns how many.
+def _pair_by(
+    asked, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, most,
+    left, right,
+):  # fmt: skip
+    """Write the pairs of two sides by one factor, as positions, ascending; returns how many.
 
-    one, other: (located, chunks, slot, size, sources, stride), of `locate`, which found `size` rows, at least one, and
-    of `gather`. kinds, columns: (int, int), of the keys, as of `gather_keys`. band: (whether it is none but an
-    equality, and the four bounds of `probe_ranges`); fitting: (least, greatest, least, greatest), the keys of both
-    sides that no sum overflows with. All read. left, right: int32[room], written, with scratch behind the pairs.
+    asked: int64[13]: the kinds of both keys and their columns, as of `gather_keys`; 1 if the factor is an equality; the
+    four bounds of `probe_ranges`; the least key and the greatest of both sides that no sum overflows with. rows, stops,
+    sources, stride; others and so on: as `gather_keys` asks, of both sides, of which each has a row. Read. keys,
+    other_keys: int64 by row, written: the keys. left, right: int32[room], written, with scratch behind the pairs.
     Returns -1 if there are more pairs than room, or `most` places and more were looked at; -2 if this is no way to find
     them. O(rows + places looked at).
     """
-    located, chunks, slot, size, sources, stride = one
-    rows, stops = np.empty(size, np.int32), located[:, 4].cumsum()
-    others_located, others_chunks, others_slot, others_size, others_sources, others_stride = other
-    other_rows, other_stops = np.empty(others_size, np.int32), others_located[:, 4].cumsum()
-    if write_rows(located, chunks, slot, rows) != size:
-        return np.int64(-2)
-    if write_rows(others_located, others_chunks, others_slot, other_rows) != others_size:
-        return np.int64(-2)
-    keys, driving = np.empty(size, np.int64), np.empty(size, np.int32)
-    count, low, high = _taking_part(kinds[0], columns[0], sources, stride, rows, stops, keys, driving)
-    other_keys, others = np.empty(others_size, np.int64), np.empty(others_size, np.int32)
-    others_count, least, greatest = _taking_part(
-        kinds[1], columns[1], others_sources, others_stride, other_rows, other_stops, other_keys, others
+    driving, partners = np.empty(rows.shape[0], np.int32), np.empty(others.shape[0], np.int32)
+    count, low, high = gather_keys(asked[0], asked[2], sources, stride, rows, stops, keys, driving)
+    size, least, greatest = gather_keys(
+        asked[1], asked[3], other_sources, other_stride, others, other_stops, other_keys, partners
     )
-    if low < fitting[0] or high > fitting[1] or least < fitting[2] or greatest > fitting[3]:
+    if low < asked[9] or high > asked[10] or least < asked[11] or greatest > asked[12]:
         return np.int64(-2)
-    driving, others = driving[:count], others[:others_count]
-    if band[0]:
-        pairs = pair_keys(keys, driving, other_keys, others, least, greatest, most, left, right)
-    else:
-        pairs = _near(keys, driving, other_keys, others, band, most, left, right)
-    _codes(rows, stops)
-    _codes(other_rows, other_stops)
-    for i in range(pairs):
-        left[i] = rows[np.uint64(left[i])]
-    for i in range(pairs):
-        right[i] = other_rows[np.uint64(right[i])]
-    return pairs
+    every = count == rows.shape[0] and size == others.shape[0]
+    if asked[4] and every and _close(least, greatest, size):
+        return _pair_close(keys, other_keys, least, greatest, left, right)
+    if count == rows.shape[0]:
+        _all(driving)
+    if size == others.shape[0]:
+        _all(partners)
+    driving, partners = driving[:count], partners[:size]
+    if asked[4]:
+        return pair_keys(keys, driving, other_keys, partners, least, greatest, most, left, right)
+    band = asked[5] != 0, asked[6], asked[7] != 0, asked[8]
+    return _near(keys, driving, other_keys, partners, band, most, left, right)

@@ -24,7 +24,7 @@ from psoup.errors import ResourceExhausted
 from psoup.joins import two
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, pairs_by_key
-from psoup.kernels.paired import pair_located
+from psoup.kernels.answered import answer_located
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
@@ -121,7 +121,9 @@ NUMBERS = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t
 def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""
     counts = list[int]()
-    monkeypatch.setattr(paired, "pair_located", lambda *ask: counts.append(pair_located(*ask)) or counts[-1])
+    monkeypatch.setattr(
+        paired, "answer_located", lambda *ask: (made := answer_located(*ask), counts.append(made[0]))[0]
+    )
     soup = _soup(name, null_share)
     for where in ("", "AND r.n > 7", "AND r.n > 6 AND s.n > 7", "AND s.n > 50", "AND r.n < 0 AND s.n > -5"):
         query, other = (

@@ -58,7 +58,7 @@ SCRATCH = {
     "located.write_rows": (0, 1),
     "paired.pair_keys": (1, 3, 7, 8),
     "paired.pair_small": (2, 6, 11, 12),
-    "paired.pair_located": (0, 1, 7, 8),
+    "answered.answer_located": (0, 1, 4, 6, 7, 10, 19, 20, 21),
     "paired_sets.pairs_of_sets": (8,),
     "coded.may_be_null": (0, 1),
     "coded.gather_coded": (0, 1),
@@ -118,7 +118,7 @@ KEPT_PAIRS = {
     "segments.group_within": slice(3, 5),
     "paired.pair_keys": slice(7, 9),
     "paired.pair_small": slice(11, 13),
-    "paired.pair_located": slice(7, 9),
+    "answered.answer_located": slice(19, 21),
 }
 """The arguments whose front has as many numbers as are returned."""
 
@@ -153,7 +153,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
     if name == "kept.meet_kept":
         return [own[arguments[12] : returned] for own in arguments[10:12]]
     if name in KEPT_PAIRS:
-        return [own[: max(returned, 0)] for own in arguments[KEPT_PAIRS[name]]]
+        pairs = returned[0] if isinstance(returned, tuple) else returned
+        return [own[: max(pairs, 0)] for own in arguments[KEPT_PAIRS[name]]]
     if name in ("named.place_by_offset", "named.place_bits"):
         return np.sort(arguments[-1][:returned])
     if name == "deltas.unpack_deltas":

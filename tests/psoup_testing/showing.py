@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels.gather import NARROW, NUMBER, PARTS, TEXT, WIDE
+from psoup.kernels.gather import DECIMAL, NARROW, NUMBER, PARTS, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
 from psoup.kernels.paired import CODE_SHIFT
 from psoup.kernels.plain import banded as plain_banded
@@ -169,6 +169,10 @@ def pair_keys(rng: Rng) -> Arguments:
     return keys, driving, other, others, *bounds, 10_000, np.zeros(room, np.int32), np.zeros(room, np.int32)
 
 
+_COLUMNS = ((WIDE, 0), (NUMBER, -2), (DECIMAL, 0))
+"""Kinds of columns that a located side may be asked for, and their places."""
+
+
 def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
     """A side by what was located in its chunks, with one column of keys, which may have NULLs."""
     located, chunks, slot, rows = locating.write_rows(rng)
@@ -185,13 +189,18 @@ def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
     return located, chunks, slot, len(rows), sources.reshape(-1), 3 * PARTS
 
 
-def pair_located(rng: Rng) -> Arguments:
-    """Equalities and bands, of keys that ascend and others; at times the keys leave what fits."""
-    band = (bool(rng.random() < 0.5), bool(rng.random() < 0.8), -3, bool(rng.random() < 0.8), int(rng.integers(-4, 9)))
-    sides = [_located(rng, bool(rng.random() < 0.9)) for _ in range(2)]
-    fitting = (-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1)
-    room = int(rng.choice([10, 2**20, 2**20]))
-    return *sides, (WIDE, WIDE), (0, 0), band, fitting, 2**20, np.zeros(room, np.int32), np.zeros(room, np.int32)
+def answer_located(rng: Rng) -> Arguments:
+    """Equalities and bands, of keys that ascend and others; at times they leave what fits; a column twice or never."""
+    bounds = [int(rng.random() < 0.8), -3, int(rng.random() < 0.8), int(rng.integers(-4, 9))]
+    sides = [own for _ in range(2) for own in _located(rng, bool(rng.random() < 0.9))]
+    fitting = [-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1]
+    asked = np.array([WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting])
+    shown = np.array([(own % 2, *_COLUMNS[int(rng.integers(0, 3))]) for own in range(int(rng.integers(1, 5)))])
+    room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
+    header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
+    most = 2**20, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
+    left, right = np.zeros(room, np.int32), np.zeros(room, np.int32)
+    return *sides, asked, shown, header, numbers, *most, left, right, np.full((columns, 3), 7, np.int64)
 
 
 def _shown(rng: Rng) -> tuple[list[Any], Arguments]:
@@ -229,7 +238,7 @@ SHOWING = {
     "paired.choose_buckets": choose_buckets,
     "paired.pair_keys": pair_keys,
     "paired.pair_small": pair_small,
-    "paired.pair_located": pair_located,
+    "answered.answer_located": answer_located,
     "coded.may_be_null": may_be_null,
     "coded.gather_coded": gather_coded,
     "joined.gather_keys": gather_keys,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.kernels.paired import CODE_SHIFT, SPREADING
+from psoup.kernels.paired import SPREADING
 from psoup.kernels.plain import Array
 from psoup.kernels.plain.joined import gather_keys
-from psoup.kernels.plain.located import write_rows
 
-Place = tuple[Array, Array, int, int, Array, int]
-Band = tuple[bool, bool, int, bool, int]
+Keyed = tuple[Array, Array]
+"""Keys, and the rows that take part."""
 
 
 def choose_buckets(least: int, greatest: int, count: int) -> tuple[int, int, int, int, bool]:
@@ -43,8 +42,8 @@ def pair_keys(
     return _written([(r, p) for r in driving for p in others if keys[r] == other[p]], left, right)
 
 
-def _side(kind: int, column: int, sources: Array, stride: int, rows: Array, stops: Array) -> tuple[Array, Array]:
-    """The keys, and the rows that take part."""
+def _keyed(kind: int, column: int, sources: Array, stride: int, rows: Array, stops: Array) -> Keyed:
+    """The keys of a side."""
     keys, kept = np.empty(len(rows), np.int64), np.arange(len(rows), dtype=np.int32)
     count, _, _ = gather_keys(kind, column, sources, stride, rows, stops, keys, kept)
     return keys, kept[:count]
@@ -66,42 +65,21 @@ def pair_small(
     right: Array,
 ) -> int:
     """See the kernel."""
-    keys, driving = _side(kinds[0], columns[0], sources, stride, rows, stops)
-    other, others = _side(kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops)
+    keys, driving = _keyed(kinds[0], columns[0], sources, stride, rows, stops)
+    other, others = _keyed(kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops)
     return pair_keys(keys, driving, other, others, 0, 0, most, left, right)
 
 
-def pair_located(
-    one: Place,
-    other: Place,
-    kinds: tuple[int, int],
-    columns: tuple[int, int],
-    band: Band,
-    fitting: tuple[int, int, int, int],
-    most: int,
-    left: Array,
-    right: Array,
-) -> int:
-    """See the kernel."""
-    sides, codes = list[tuple[Array, Array]](), list[Array]()
-    for kind, column, (located, chunks, slot, size, sources, stride) in zip(kinds, columns, (one, other), strict=True):
-        rows, stops = np.empty(size, np.int32), located[:, 4].cumsum()
-        write_rows(located, chunks, slot, rows)
-        sides.append(_side(kind, column, sources, stride, rows, stops))
-        codes.append(rows + (np.repeat(np.arange(len(stops)), located[:, 4]) << CODE_SHIFT))
-    (keys, driving), (others_keys, others) = sides
+def _pairs_by(asked: Array, one: Keyed, other: Keyed, most: int, left: Array, right: Array) -> int:
+    """As `psoup.kernels.paired._pair_by`, of keys and the rows that take part."""
+    (keys, driving), (others_keys, others) = one, other
     bounds = keys.min(), -keys.max(), others_keys.min(), -others_keys.max()
-    if any(b < f for b, f in zip(bounds, (fitting[0], -fitting[1], fitting[2], -fitting[3]), strict=True)):
+    if any(b < f for b, f in zip(bounds, (asked[9], -asked[10], asked[11], -asked[12]), strict=True)):
         return -2
-    if band[0]:
-        pairs = pair_keys(keys, driving, others_keys, others, 0, 0, most, left, right)
-    elif (np.diff(others_keys[others]) < 0).any():
+    if asked[4]:
+        return pair_keys(keys, driving, others_keys, others, 0, 0, most, left, right)
+    if (np.diff(others_keys[others]) < 0).any():
         return -2
-    else:
-        _, lower, low, upper, high = band
-        low, high = (low if lower else -(2**62)), (high if upper else 2**62)
-        near = [(r, p) for r in driving for p in others if low <= others_keys[p] - keys[r] <= high]
-        pairs = _written(near, left, right)
-    left[: max(pairs, 0)] = codes[0][left[: max(pairs, 0)]]
-    right[: max(pairs, 0)] = codes[1][right[: max(pairs, 0)]]
-    return pairs
+    low, high = (asked[6] if asked[5] else -(2**62)), (asked[8] if asked[7] else 2**62)
+    near = [(r, p) for r in driving for p in others if low <= others_keys[p] - keys[r] <= high]
+    return _written(near, left, right)
