@@ -21,8 +21,10 @@ from psoup.answer.intervals import Interval, Intervals, union, within, without
 from psoup.answer.invoke import Answer
 from psoup.answer.joined_since import paired
 from psoup.answer.matches import ChunkMatches, matches_in
+from psoup.answer.message import Part
 from psoup.answer.rows import Reading
 from psoup.answer.window import Reach, WindowChoice, reach, windows_of
+from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
@@ -40,11 +42,13 @@ class Ranged:
     """A query whose answer is the matches of one range of tuple IDs. `limit`: only the first of them.
 
     `plan` shows `_id`, `_time`, the columns of the query, and the keys of `order` (ORDER BY), one after the other.
+    `attributes`: these columns as attributes of the stream; None if one of them is computed.
     """
 
     plan: Project
     order: tuple[OrderKey, ...]
     limit: int | None
+    attributes: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,15 @@ class Since:
     left: int
     lost: Intervals
     search: Search
+    matches: Sequence[ChunkMatches]
+
+    def stored(self) -> list[Part] | None:
+        """The rows to be added where they lie; None if a value of them is computed, or on disk. O(chunks)."""
+        if self.ranged.attributes is None:
+            return None
+        parts = [(match.data, match.offsets) for match in self.matches if match.count]
+        here = [(data, offsets) for data, offsets in parts if isinstance(data, ChunkView)]
+        return here if len(here) == len(parts) else None
 
     def any_leaves(self) -> bool:
         """Whether a row may leave; looked for now: of a change that has rows nobody need ask. O(chunks)."""
@@ -107,7 +120,9 @@ def _ranged(plan: Node) -> Ranged | None:
     if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
         return None
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
-    return Ranged(Project(node.input, (*_NUMBERED, *node.outputs, *hidden)), order, limit)
+    shown = (*_NUMBERED, *node.outputs, *hidden)
+    attributes = tuple([output.expr.index for output in shown if isinstance(output.expr, AttributeRef)])
+    return Ranged(Project(node.input, shown), order, limit, attributes if len(attributes) == len(shown) else None)
 
 
 _known: dict[int, tuple[Node, Ranged | None]] = {}
@@ -204,6 +219,7 @@ def since(
         left,
         tuple([part for interval in held for part in without(*interval, keep)]),
         search,
+        matches,
     )
 
 

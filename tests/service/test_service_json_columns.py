@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from psoup.answer.since import Most, ranged, since
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
 from psoup_client.json_columns import from_json
-from psoup_service.sync.json_columns import to_json
+from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 
 UTC = pa.timestamp("us", tz="UTC")
 COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
@@ -54,3 +57,35 @@ def test_numbers_of_tuples_are_differences() -> None:
     assert json.loads(raw)[0] == [-9, 12, 2**40 - 3]
     assert from_json(raw, batch.schema, 2) == pa.Table.from_batches([batch])
     assert from_json(b"", batch.schema, 2).num_rows == 0
+
+
+DECLARED = ["BOOLEAN", "BIGINT", "DOUBLE", "DECIMAL(18, 4)", "DECIMAL(18, 18)", "TEXT", "DATE"]
+
+
+def test_few_rows_are_written_from_their_chunks_as_from_batches() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=64))
+    soup.execute(f"CREATE STREAM s ({', '.join(f'c{place} {kind}' for place, kind in enumerate(DECLARED))})")
+    kinds = dict[pa.DataType, list[Any]]()
+    for kind, values in COLUMNS[:-2]:
+        kinds.setdefault(kind, values)
+    del kinds[pa.decimal128(38, 0)]
+    kinds[pa.date32()] = [0, -(2**20), 2**20, None]
+    for rows in (3, 70):  # of the chunk that is open, and of two chunks
+        given = [pa.array([values[row % len(values)] for row in range(rows)], kind) for kind, values in kinds.items()]
+        soup.push("s", pa.table(given, [f"c{place}" for place in range(len(given))]))
+        for text in ("SELECT * FROM s", "SELECT _time, c1, _id FROM s ORDER BY c5", "SELECT c2 FROM s"):
+            query_id = soup.register(f"{text} BEGIN (START)")
+            snapshot = soup.engine.snapshot()
+            record = snapshot.query(query_id, soup.tenant)
+            how = ranged(record.query.plan)
+            assert how is not None
+            assert how.attributes is not None
+            for held in ((), ((0, 2),), ((1, 2), (2, rows))):
+                found = since(snapshot, record, how, held, Most(FEW, FEW), now=soup.clock.now())
+                parts, batches = found.stored(), list(found.answer.batches())
+                assert parts, "something is new"
+                assert stored_to_json(parts, how.attributes, 2) == to_json(batches, 2)
+    computed = soup.register("SELECT c1 + 1 AS n FROM s BEGIN (START)")
+    how = ranged(soup.engine.snapshot().query(computed, soup.tenant).query.plan)
+    assert how is not None
+    assert how.attributes is None

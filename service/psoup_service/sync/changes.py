@@ -37,7 +37,7 @@ from psoup_service.ids import Ids
 from psoup_service.sync.asked import Asked
 from psoup_service.sync.compared import ComparedPage, compared_page
 from psoup_service.sync.joined import page_of
-from psoup_service.sync.json_columns import to_json
+from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
 from psoup_service.wire import convert
 
@@ -121,7 +121,7 @@ class Copies:
         rows = min(max(asked.room // row_bytes(how.plan.schema), 1), most)
         for attempt in range(_ATTEMPTS):
             found = self._found(asked, how, rows)
-            written = self._written([*found.answer.messages()], found.answer, _NUMBERS)
+            written = self._since_written(found)
             fits = found.rows <= 1 or written.size <= asked.room
             if fits and (not found.left or rows == most or 2 * written.size > asked.room or attempt >= _LARGER):
                 break
@@ -153,6 +153,13 @@ class Copies:
             oldest_first=want.oldest_first,
             budget=self.budget,
         )
+
+    def _since_written(self, found: Since) -> Written:
+        """The rows of a change: if they are few, from where they lie."""
+        if found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW and (parts := found.stored()) is not None:
+            attributes = found.ranged.attributes
+            return Written(columns=stored_to_json(parts, attributes, _NUMBERS)) if parts and attributes else Written()
+        return self._written([*found.answer.messages()], found.answer, _NUMBERS)
 
     def _joined(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of a box."""
