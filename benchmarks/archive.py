@@ -8,6 +8,7 @@ opened as a restart opens it, a query is registered and invoked, and the rows ar
     archive.zone   a range in a column that grows with time: the manifest excludes nearly all chunks
     archive.landmark.start   COUNT and SUM of a quarter of all tuples: the first answer after a start, which reads
                                what was folded before; archive.landmark.warm: the next ones
+    archive.many.start.w16m  100,000 counts of a template over the newest 2^24 of 100 M tuples, as a table; .warm, too
 
 *Cold* means that the files are not in the page cache (`posix_fadvise`; what a disk of its own keeps is not ours), nor
 columns in the service's. Memory is that of the whole process.
@@ -19,7 +20,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ from benchmarks.measure import Row, Sample, Target, beside, seconds
 from benchmarks.run import Run
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
+from psoup.answer.table import invoke_table
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.engine.engine import Engine
-from psoup.events.commands import CreateStream, Register
+from psoup.events.commands import CreateStream, Register, RegisterMany
 from psoup.model import BIGINT, SECOND, Anchor, Bound, WindowClause
 from psoup_service.host.runner import TaskPool
 from psoup_service.warmup import warm_up
@@ -60,6 +62,9 @@ TARGETS = {
     "archive.landmark.warm.w100m": Target(value_at_most=100),
 }
 LANDMARK = "SELECT count(*) AS n, CAST(sum(e) AS BIGINT) AS total FROM s WHERE a < 64"
+COUNTS = "SELECT count(*) AS n FROM s WHERE k = ? BEGIN (NOW - {} ROWS)"
+MANY = {"w5m": "w5m", "w100m": "w16m"}
+"""The archives over which many queries are asked, and what the rows are called."""
 PART = 512 * CHUNK
 """Tuples on disk that are folded at once: an invocation evaluates 67 million at most."""
 
@@ -71,7 +76,8 @@ def rows(run: Run) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
             made = partial(_archive, Path(folder), label, tuples, run)
             names = "archive.q", "archive.zone", "archive.landmark.start", "archive.landmark.warm"
-            yield from run.part(made, *[f"{name}.{label}" for name in names])
+            many = [f"archive.many.{name}.{MANY[label]}" for name in ("start", "warm") if label in MANY]
+            yield from run.part(made, *[f"{name}.{label}" for name in names], *many)
 
 
 def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
@@ -88,6 +94,10 @@ def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
         yield from run.part(partial(_query, folder, files, name, where, details, samples), name)
     names = [f"archive.landmark.{name}.{label}" for name in ("start", "warm")]
     yield from run.part(partial(_landmark, folder, files, names, tuples, details, samples), *names)
+    if label in MANY:
+        window = min(1 << 24, tuples)
+        names = [f"archive.many.{name}.{MANY[label]}" for name in ("start", "warm")]
+        yield from run.part(partial(_many, folder, files, names, window, run.of(100_000, 100_000, 64), samples), *names)
 
 
 def _query(
@@ -139,6 +149,44 @@ def _landmark(
     started, warm = names
     yield from beside(started, Sample.of(first), "ms", [(peer, Sample.of(theirs))], (), TARGETS.get(started), more)
     yield from beside(warm, Sample.of(later), "us", [(peer, peer_us)], (), TARGETS.get(warm), more)
+
+
+def _many(folder: Path, files: list[Path], names: list[str], window: int, queries: int, samples: int) -> Iterator[Row]:
+    """What a service answers whose queries were asked as a table while the archive grew, after a start and then."""
+    asked, first, later, theirs = np.arange(queries), list[float](), list[float](), list[float]()
+
+    def started() -> tuple[Opened, Callable[[], pa.Table]]:
+        soup = Opened(folder)
+        ids = soup.register_many(COUNTS.format(window), pa.table({"k": asked}))
+        return soup, partial(soup.ask_all, ids)
+
+    def counted() -> pa.Table:
+        with duckdb.connect() as connection:
+            connection.register("q", pa.table({"_query": asked, "k": asked}))
+            return connection.sql(
+                f"SELECT _query, count(s.k) AS n FROM q LEFT JOIN (FROM read_parquet('{folder}/chunks/*.parquet') WHERE"
+                f" _time >= (SELECT max(_time) - to_microseconds({window - 1}) FROM read_parquet('{files[-1]}'))) AS s"
+                " ON s.k = q.k GROUP BY _query ORDER BY _query"
+            ).to_arrow_table()
+
+    soup, ask = started()
+    folding = seconds(ask)
+    ask()
+    soup.close()
+    for _ in range(samples):
+        forget([*files, *folder.glob("folds/*")])
+        soup, ask = started()
+        first.append(1_000 * seconds(ask))
+        ask()
+        answer = ask()
+        later += [1_000 * seconds(ask) for _ in range(9)]
+        soup.close()
+        theirs.append(1_000 * seconds(counted))
+    assert answer.equals(counted().cast(answer.schema)), f"{names[0]}: the counts differ from DuckDB's"
+    peers = [("DuckDB, one join with the queries, the same files", Sample.of(theirs))]
+    more = {"folding_s": folding, "queries": queries, "window": window}
+    for name, sample in zip(names, (first, later), strict=True):
+        yield from beside(name, Sample.of(sample), "ms", peers, details=more)
 
 
 def _total(folder: Path) -> pa.Table:
@@ -196,6 +244,18 @@ class Opened:
         assert done.event is not None
         self.engine.apply([done.event])
         return done.acknowledgement.query_id  # type: ignore[attr-defined]
+
+    def register_many(self, statement: str, values: pa.Table) -> np.ndarray:
+        """A query for each row of values; returns their IDs."""
+        done = self.admission.prepare(RegisterMany([statement], values), START)
+        assert done.event is not None
+        self.engine.apply([done.event])
+        asked = done.acknowledgement
+        return np.arange(asked.first_id, asked.first_id + asked.count)  # type: ignore[attr-defined]
+
+    def ask_all(self, queries: np.ndarray) -> pa.Table:
+        """The answers of many queries."""
+        return invoke_table(self.engine.snapshot(), queries, tenant="default", now=START + 10**12).to_table()
 
     def ask(self, query: int, window: WindowClause | None = None) -> pa.Table:
         """The answer."""

@@ -1,7 +1,10 @@
-"""Rows `join.all*`, `join.arrival.*`, `join.asked.*`: a thousand joins of one form, all their answers, and arrival.
+"""Rows `join.all*`, `join.counts*`, `join.having*`, `join.arrival.*`, `join.asked.*`: a thousand joins of one form, all
+their answers, what these come to, and arrival.
 
     join.all1024.p2      the answers of 1,024 queries, sides of 2 % each, as Arrow; .p10; join.all32.p50, .all
     join.many1024.p2     the same as replies of InvokeMany, whose answers are found together, and one by one
+    join.counts1024.p2   how many rows each of them has, as a table of 1,024 rows
+    join.having1024.p2   the keys of which each of them has more rows than its own parameter says, and how many
     join.arrival.q64     tuples of both streams a second with 64 join queries, beside their sides as plain selections
     join.asked.q64       the same, and each query asked once per 65,536 tuples, beside pairs found on arrival
 
@@ -44,8 +47,23 @@ ASKED_AT_ONCE, REPLY_BYTES = 512, 1 << 20
 STREAM = {1: 10_700_000, 10: 617_000, 64: 63_000}
 """Tuples a second of STREAM (C++), which counts results for so many queries, on another day."""
 POLARS_SAMPLE = 32
-JOIN = "SELECT r.k, r.a, s.b FROM r [ROWS {w}], s [ROWS {w}] WHERE r.k = s.k"
+JOIN = "SELECT {shown} FROM r [ROWS {w}], s [ROWS {w}] WHERE r.k = s.k"
 PARAMETERS = " AND r.a >= $r0 AND r.a < $r1 AND s.b >= $s0 AND s.b < $s1"
+GROUPED = {
+    "join.counts1024.p2": (
+        "count(*) AS n",
+        "",
+        "SELECT id, coalesce(n, 0) AS n FROM q LEFT JOIN (SELECT q.id, count(*) AS n FROM {joined} JOIN q ON {inside}"
+        " GROUP BY q.id) USING (id) ORDER BY id",
+    ),
+    "join.having1024.p2": (
+        "r.k, count(*) AS n",
+        " GROUP BY r.k HAVING count(*) > $least",
+        "SELECT q.id, j.k, count(*) AS n FROM q JOIN {joined} ON {inside} GROUP BY q.id, j.k, q.least"
+        " HAVING count(*) > q.least ORDER BY q.id, j.k",
+    ),
+}
+"""What each query shows, what comes after its WHERE, and DuckDB's statement for all of them."""
 TARGETS = {"p2": {"DuckDB": 2.0, "Polars": 5.0}, "p10": {"DuckDB": 2.0, "Polars": 5.0}, "all": {"DuckDB": 1.0}}
 
 
@@ -57,6 +75,8 @@ class Many:
         self.window, self.width = window, width
         lows = rng.integers(0, VALUES - width + 1, (2, queries))
         self.bounds: Integers = np.stack([lows, lows + width], axis=2)
+        self.least: Integers = np.arange(queries) % 3 + 1
+        """Of each query, how many rows a key has to have and one more."""
         self.streams = {
             name: {
                 "k": rng.integers(0, window // 8, 2 * window + OPEN),
@@ -79,10 +99,13 @@ class Many:
             local.execute(f"CREATE STREAM {name} ({declared}) RETENTION {self.window} ROWS")
         return local
 
-    def joins(self) -> tuple[LocalPSoup, list[int]]:
-        """The join queries, registered."""
-        local = self.empty()
-        return local, [*local.register_many(JOIN.format(w=self.window) + PARAMETERS, self.parameters())]
+    def joins(self, shown: str = "r.k, r.a, s.b", end: str = "") -> tuple[LocalPSoup, list[int]]:
+        """The join queries, registered. `end`: what comes after WHERE."""
+        local, values = self.empty(), self.parameters()
+        if "$least" in end:
+            values = values.append_column("least", pa.array(self.least))
+        statement = JOIN.format(shown=shown, w=self.window) + PARAMETERS + end
+        return local, [*local.register_many(statement, values)]
 
     def selections(self) -> LocalPSoup:
         """The sides of these, as plain selections."""
@@ -109,6 +132,9 @@ def rows(run: Run) -> Iterator[Row]:
         yield from run.part(partial(_all_answers, name, work, TARGETS.get(share, {}), samples), name)
     name, work = "join.many1024.p2", partial(Many, run.of(1_024, 1_024, 8), SHARES["p2"], window)
     yield from run.part(partial(_replies, name, work, samples), name)
+    for name, form in GROUPED.items():
+        work = partial(Many, run.of(1_024, 1_024, 8), SHARES["p2"], window)
+        yield from run.part(partial(_grouped, name, work, *form, samples), name)
     for queries in run.of(QUERIES, QUERIES[2:3], QUERIES[:2]):
         names = f"join.arrival.q{queries}", f"join.asked.q{queries}"
         yield from run.part(partial(_arrival, *names, partial(Many, queries, SHARES["p2"], window), samples), *names)
@@ -140,6 +166,32 @@ def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float],
         yield Row(
             name, ours_ms, "ms", labels[peer], sample, target, "", {"answer_rows": count, "queries": len(queries)}
         )
+
+
+def _grouped(name: str, make: Callable[[], Many], shown: str, end: str, theirs: str, samples: int) -> Iterator[Row]:
+    """What the rows of each query come to, as one Arrow table, beside DuckDB, and an invocation each."""
+    many = make()
+    local, queries = many.joins(shown, end)
+    many.push(local, 0, many.window + OPEN)
+    local.maintain()
+    peers = _Peers(many)
+
+    def ours() -> pa.Table:
+        return local.invoke_table(queries).to_table()
+
+    found, expected = ours(), peers.grouped(theirs)
+    if not found.equals(expected.rename_columns(found.column_names).cast(found.schema)):
+        raise AssertionError(f"{name}: DuckDB's rows differ")
+    some = queries[:: max(len(queries) // POLARS_SAMPLE, 1)]
+    calls = [ours, lambda: peers.grouped(theirs), lambda: [local.invoke(query).to_table() for query in some]]
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(3 * samples):
+        for spent, call in zip(times, calls, strict=True):
+            spent.append(1e3 * seconds(call))
+    ours_ms, duck, each = map(Sample.of, times)
+    each = each.scaled(len(queries) / len(some))
+    yield Row(name, ours_ms, "ms", "DuckDB, one shared statement", duck, details={"answer_rows": found.num_rows})
+    yield Row(name, ours_ms, "ms", f"PSoup, an invocation each ({len(some)}, scaled)", each)
 
 
 def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]:
@@ -202,6 +254,7 @@ class _Peers:
         self._bounds, self.count = many.bounds, many.bounds.shape[1]
         self._connection = duckdb.connect()
         numbered = many.parameters().append_column("id", pa.array(range(many.bounds.shape[1]), pa.int64()))
+        numbered = numbered.append_column("least", pa.array(many.least))
         for name, table in (kept | {"q": numbered}).items():
             self._connection.register("arrow_window", table)
             self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow_window")
@@ -213,6 +266,12 @@ class _Peers:
         return self._connection.sql(
             f"SELECT q.id, r.k, r.a, s.b FROM r JOIN s ON r.k = s.k JOIN q ON {inside}"
         ).to_arrow_table()
+
+    def grouped(self, statement: str) -> pa.Table:
+        """What the answers come to, after the number of the query, in its order."""
+        inside = "j.a >= q.r0 AND j.a < q.r1 AND j.b >= q.s0 AND j.b < q.s1"
+        joined = "(SELECT r.k, r.a, s.b FROM r JOIN s ON r.k = s.k) AS j"
+        return self._connection.sql(statement.format(joined=joined, inside=inside)).to_arrow_table()
 
     def polars(self, number: int) -> pl.DataFrame:
         """One answer."""

@@ -36,7 +36,8 @@ ROWS = """
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
     join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first join.adapt.star4
-    join.all1024.p2 join.all32.all join.many1024.p2 join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
+    join.all1024.p2 join.all32.all join.many1024.p2 join.counts1024.p2 join.having1024.p2
+    join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
     join.pairs.w1m join.pairs.bytes join.pairs.w1m.open
     join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     join.few.w16m join.few.w16m.half
@@ -48,6 +49,7 @@ ROWS = """
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     archive.q.w1m archive.zone.w1m archive.landmark.start.w1m archive.landmark.warm.w1m
     archive.q.w100m archive.zone.w100m archive.landmark.start.w100m archive.landmark.warm.w100m
+    archive.many.start.w16m archive.many.warm.w16m
     growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
     growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
     attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
