@@ -16,7 +16,7 @@ from psoup.answer.invoke import invoke
 from psoup.errors import Corrupt, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, spans_of
+from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of
 
 KEYS = ["n", "x", "s", "s, n", "n % 3", "x > 0", "n, s, x > 0"]
 ABOVE = ["", "", "HAVING count(*) > 9", "ORDER BY 2 DESC NULLS LAST LIMIT 3"]
@@ -55,6 +55,23 @@ def test_groups_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int
         compare(sides, queries, rng, 10)
     sides[0].check()
     assert fan > 2 or max(level for level, _ in spans_of(sides[0])) >= 3
+
+
+def test_counts_of_groups_sum_to_the_count() -> None:
+    """Whatever the keys are, over any window, whether chunks are folded or not."""
+    rng, soup = random.Random(31), folding(2)
+    wheres = [where for where in WHERE if "*" not in where]  # errors of WHERE are in neither
+    whole = [soup.register(f"SELECT count(*) AS c FROM t {where}") for where in wheres]
+    parts = [[soup.register(f"SELECT count(*) AS c FROM t {where} GROUP BY {key}") for key in KEYS] for where in wheres]
+    for _ in range(3):
+        soup.push("t", odd_rows(rng, 300))
+        soup.maintain()
+        for query, grouped in zip(whole, parts, strict=True):
+            for window in (None, *WINDOWS[1:3]):
+                (count,) = soup.invoke(query, window=window).to_table().column("c").to_pylist()
+                sums = {sum(soup.invoke(part, window=window).to_table().column("c").to_pylist()) for part in grouped}
+                assert sums == {count}, (query, window)
+    assert spans_of(soup)
 
 
 def test_null_is_a_group_of_its_own_and_neither_zero_nor_an_empty_text() -> None:
