@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
@@ -65,7 +66,13 @@ def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, 
 
 
 def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema) -> pa.Table:
-    """The new rows of a change, as many as it says. Raises ValueError and the like for others: see `suspicious`."""
+    """The new rows of a change, as many as it says, and whose intervals are some.
+
+    Raises ValueError and the like for others: see `suspicious`.
+    """
+    _check_intervals("keep", change.keep, form.id_columns if form.id_columns > 1 else 1)
+    _check_intervals("removed", change.removed, 1, least=0)
+    _check_intervals("places", change.places, 1, least=0)
     hidden = hidden_columns(form)
     if not 0 <= hidden <= len(schema) - len(form.sort_keys):
         raise ValueError(f"{len(schema)} columns, and {hidden} + {len(form.sort_keys)} of them hidden")
@@ -73,3 +80,13 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
     if table.num_rows != change.rows:
         raise ValueError(f"{table.num_rows:,} rows, and not {change.rows:,}")
     return table
+
+
+def _check_intervals(name: str, differences: Sequence[int], sources: int, least: int = -(2**63)) -> None:
+    """Raise ValueError unless these are intervals, none empty: ascending, or of joined rows one for each source."""
+    steps = np.fromiter(differences, np.int64, len(differences))
+    grows = steps[1:] if sources == 1 else steps[1::2]
+    if len(steps) % (2 if sources == 1 else 2 * sources) or bool((grows <= 0).any()):
+        raise ValueError(f"the ends of {name} are not intervals")
+    if len(steps) and int(steps[0]) < least:
+        raise ValueError(f"{name} begins before the first row")

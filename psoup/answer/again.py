@@ -259,7 +259,7 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
             budget.hold_joined(part.nbytes, _WHAT)
             size += part.nbytes
             if size > MOST_BYTES:
-                raise _too_large()
+                raise _too_large(size)
             left = None if left is None else left - part.num_rows
             if left == 0:
                 break
@@ -373,10 +373,11 @@ def digest_of(table: pa.Table) -> bytes:
     return told.digest()
 
 
-def _too_large() -> ResourceExhausted:
+def _too_large(size: int) -> ResourceExhausted:
     return ResourceExhausted(
-        "copies of this answer are kept by comparing it with the one before, and it has more than"
-        f" {MOST_BYTES:,} bytes; select fewer columns or rows, or invoke the query instead",
+        f"copies of this answer are kept by comparing it with the one before; it has {size:,} bytes or more, and may"
+        f" have {MOST_BYTES:,}; select fewer columns or rows, or invoke the query instead",
         reason="ANSWER_TOO_LARGE",
+        bytes=size,
         limit=MOST_BYTES,
     )

@@ -282,7 +282,7 @@ def test_positions_come_with_arrow_too(client: Client, stream: str) -> None:
 def test_an_answer_that_shows_now_must_fit(client: Client, stream: str) -> None:
     query = client.register(f"SELECT n, now() AS t FROM {stream} BEGIN (START)")
     client.push(stream, {"n": range(4_000)})
-    with pytest.raises(ResourceExhausted, match="sent whole"):
+    with pytest.raises(ResourceExhausted, match=f"query '{query.id}': this answer is sent whole"):
         client.copy(query).sync(max_bytes=10_000)
 
 

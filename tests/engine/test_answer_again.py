@@ -245,7 +245,7 @@ def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
     client = PositionClient(soup, soup.register("SELECT DISTINCT a FROM s"))
     soup.push("s", pa.table({"a": pa.array(range(100))}))
     monkeypatch.setattr(module, "MOST_BYTES", 799)
-    with pytest.raises(ResourceExhausted, match="more than 799 bytes"):
+    with pytest.raises(ResourceExhausted, match="has 800 bytes or more, and may have 799"):
         client.ask(1)
     monkeypatch.setattr(module, "MOST_BYTES", 800)
     client.ask(1)

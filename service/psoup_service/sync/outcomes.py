@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psoup.errors import Internal, InvalidInput, PSoupError
+from psoup.errors import Internal, InvalidInput, PSoupError, ResourceExhausted
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.changes import Copies
-from psoup_service.sync.tokens import MOST_BYTES
+from psoup_service.sync.tokens import MOST_BYTES, query_in
 from psoup_service.wire import convert
 
 _WANTS = 1_000
@@ -28,8 +28,17 @@ def outcome_of(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> syn
     except Internal:
         raise
     except PSoupError as error:
-        return sync_pb2.SyncOutcome(failure=convert.failure(error))
+        return sync_pb2.SyncOutcome(failure=convert.failure(_named(error, want, copies)))
     return None if change is None else sync_pb2.SyncOutcome(change=change)
+
+
+def _named(error: PSoupError, want: sync_pb2.Want, copies: Copies) -> PSoupError:
+    """The error; that of an answer which is too large says whose it is: a call has many."""
+    if error.reason != "ANSWER_TOO_LARGE":
+        return error
+    number = query_in(want.token)
+    name = want.key or want.query_id or ("" if number is None else copies.ids.query(number))
+    return ResourceExhausted(f"query {name!r}: {error.message}", reason=error.reason, **error.facts)
 
 
 def _change(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
