@@ -11,6 +11,8 @@
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a gap in numbers
     ├── OutOfRange              a window or time outside what is kept or known
     ├── ResourceExhausted       a budget is used up: says which, how much, and what would be needed
+    ├── Unauthenticated         who calls is not known: a credential is missing, or is not valid
+    ├── PermissionDenied        who calls is known, and may not do this
     ├── Unavailable             starting, draining, or a stream that was cut: the same call may succeed later
     └── Internal                a broken invariant: a defect of PSoup
         └── Corrupt             found by a check of a structure: names it, with a dump and the last events
@@ -115,6 +117,18 @@ class ResourceExhausted(PSoupError):
     """A budget is used up; the message says which and what would help."""
 
     reason = "RESOURCE_EXHAUSTED"
+
+
+class Unauthenticated(PSoupError):
+    """The call brings no credential, or one that is not valid; it says nothing of what there is."""
+
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(PSoupError):
+    """The roles of the caller do not include the call; it says nothing of what there is."""
+
+    reason = "PERMISSION_DENIED"
 
 
 class Unavailable(PSoupError):

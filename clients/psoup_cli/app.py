@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from psoup_cli.commands import (
+    admin,
     ask,
     backup,
     config,
@@ -32,6 +33,7 @@ from psoup_cli.commands import (
     sql,
     status,
     stream,
+    token,
     top,
     why,
 )
@@ -115,4 +117,6 @@ spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, bat
 spark.app.command("join", cls=spark_stand.OldName, hidden=True)(spark_stand.stand)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
 app.add_typer(spark.app, name="spark", short_help="Feed streams from Spark (the extra psoup[spark], and Java).")
+app.add_typer(admin.app, name="admin", short_help="Begin with access tokens.")
+app.add_typer(token.app, name="token", short_help="Issue, list and revoke access tokens.")
 app.add_typer(config.app, name="config", short_help="The settings and where each came from.")

@@ -31,6 +31,7 @@ from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.calls.sync import SyncCalls
+from psoup_client.calls.tokens import TokenCalls
 from psoup_client.connection import PORT, Connection
 from psoup_client.options import ClientOptions
 
@@ -46,6 +47,7 @@ class Client(  # a group that builds on others stands before them
     AttachCalls,
     BackupCalls,
     ServerCalls,
+    TokenCalls,
     MatchingCalls,
     SyncCalls,
     AnswerCalls,
@@ -58,8 +60,9 @@ class Client(  # a group that builds on others stands before them
 
     `address` is "host:port", "host" alone for its port 7433, "https://host:port" for TLS, or "unix:" and the path of a
     socket; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. TLS takes the files that PSOUP_CA,
-    PSOUP_CERT and PSOUP_KEY name. Nothing is sent before the first call. `timeout` is the deadline in seconds of each
-    call that names none. `options`: credentials, channel options, interceptors, and how calls are repeated.
+    PSOUP_CERT and PSOUP_KEY name; the access token is that of PSOUP_TOKEN_FILE or PSOUP_TOKEN. Nothing is sent before
+    the first call. `timeout` is the deadline in seconds of each call that names none. `options`: credentials, a token,
+    channel options, interceptors, and how calls are repeated.
     """
 
     def __init__(

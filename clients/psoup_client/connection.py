@@ -23,7 +23,9 @@ import grpc
 from psoup_client.errors import Cancelled, InvalidRequest, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, RetryOptions, seconds
 from psoup_client.tls import tls_credentials
+from psoup_client.token import token_metadata
 from psoup_proto.v1 import (
+    admin_pb2_grpc,
     attach_pb2_grpc,
     backup_pb2_grpc,
     cover_pb2_grpc,
@@ -48,6 +50,7 @@ _NOT_REPEATED = (
     ("StreamService", "AlterStream"),
     ("StatementService", "Execute"),
     ("IngestService", "PushStream"),
+    ("AdminService", "IssueToken"),
 )
 """Calls that gRPC may not send a second time as they are; it repeats every other one."""
 
@@ -193,7 +196,7 @@ class Connection:
 
     `timeout`: the deadline of calls that name none, in seconds.
     Raises ValueError for a malformed address, and for a timeout that is not above 0; TypeError for other types;
-    InvalidRequest for files of TLS that cannot be used.
+    InvalidRequest for files of TLS, and for a token, that cannot be used.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
@@ -204,6 +207,9 @@ class Connection:
         self.retry = options.retry
         self._reached = False
         """Whether the service has answered a call."""
+        encrypted = options.credentials is not None or self.address.startswith(TLS)
+        self._token = token_metadata(options.token, self.address, encrypted=encrypted)
+        """Metadata of every call."""
         self._channel = _open_channel(address, options)
         self._closed = False
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
@@ -216,6 +222,7 @@ class Connection:
         self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
         self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
+        self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
 
     def call(
@@ -241,7 +248,7 @@ class Connection:
             self._check_open()
             try:
                 left = max(0.001, deadline - time.monotonic())
-                reply = method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
+                reply = method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=(*self._token, *names))
             except grpc.RpcError as problem:
                 if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request.ByteSize() > MAX_SEND_BYTES:
                     raise _too_large(request.ByteSize()) from None
@@ -262,7 +269,7 @@ class Connection:
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
         """Start a streaming call; the caller cancels it when it is done."""
         self._check_open()
-        return method(request, timeout=self._seconds(timeout), metadata=names)
+        return method(request, timeout=self._seconds(timeout), metadata=(*self._token, *names))
 
     def replies(self, call: Any) -> Iterator[Any]:
         """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.

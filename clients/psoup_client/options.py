@@ -14,7 +14,7 @@ Nothing here opens a channel: `psoup_client.connection` does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any
 
@@ -123,10 +123,15 @@ class ClientOptions:
     retry: RetryOptions = RetryOptions()
     """How calls are repeated."""
 
+    token: str | None = field(default=None, repr=False)
+    """The access token, a secret; None: that of the environment (`psoup_client.token`), "": none."""
+
     def __post_init__(self) -> None:
         """Raise TypeError for what gRPC would stumble over at the first call."""
         if not isinstance(self.retry, RetryOptions):
             raise TypeError(f"retry is {self.retry!r}: give RetryOptions(...)")
+        if not isinstance(self.token, str | None):
+            raise TypeError(f"token is of the type {type(self.token).__name__}: give a text")  # and not its value
         if self.credentials is not None and not isinstance(self.credentials, grpc.ChannelCredentials):
             kind = type(self.credentials).__name__  # and not its value: it may be a secret
             raise TypeError(f"credentials are of the type {kind}: give what grpc.ssl_channel_credentials(...) returns")

@@ -11,20 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from psoup.admission import Admission
 from psoup.answer.describe import bill
 from psoup.clock import Clock
 from psoup.engine.engine import Engine
-from psoup.errors import Internal, InvalidInput
+from psoup.errors import Internal, InvalidInput, Unavailable
+from psoup.events.access import AccessToken
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import (
+    admin_pb2_grpc,
     attach_pb2_grpc,
     backup_pb2_grpc,
     cover_pb2_grpc,
@@ -42,6 +44,7 @@ from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
@@ -50,10 +53,12 @@ from psoup_service.ids import Ids
 from psoup_service.listening import listen_on
 from psoup_service.metrics import Metrics
 from psoup_service.probes import Probes
+from psoup_service.servicers.admin import AdminServicer
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.cover import CoverServicer
+from psoup_service.servicers.health import HealthServicer
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.matching import MatchingServicer
 from psoup_service.servicers.queries import QueryServicer
@@ -122,7 +127,8 @@ class Service:
         self._backend = self._make_backend(clock.now())
         self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
-        self._health = health.aio.HealthServicer()
+        self._health = HealthServicer()
+        self.gate = Gate(self._tokens, clock.now, closed=self._lets_nobody_in())
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)
@@ -186,18 +192,19 @@ class Service:
             self.addresses = self._listen()
             self.address = self.addresses[0]
             self._start_probes()
-            await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
             await self._server.start()
             await on(self._threads.life, self.host.start)
+            self._check_somebody_may_come()
             await on(self._threads.life, self.expiry.take_over)
-            await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
                 await server.stop(None)  # gRPC wants that while the loop runs, and complains of it at the exit
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        self._regular = [asyncio.create_task(part.run()) for part in (self.expiry, self.folding)]
+        self._regular = [asyncio.create_task(part.run()) for part in (self.expiry, self.folding, self.gate)]
         if self.certificates is not None:
             self._regular.append(asyncio.create_task(self.certificates.run(self._threads)))
 
@@ -206,9 +213,10 @@ class Service:
         if self._stopped:
             return True
         self._stopped = True
-        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._calls.drain()
         self._sync.drain()
+        self._health.drain()
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
             _log.warning("calls are cut off", extra={"calls": self._calls.under_way.open})
@@ -224,7 +232,7 @@ class Service:
 
     def _make_server(self) -> tuple[grpc.aio.Server, GrpcCalls]:
         server = grpc.aio.server(options=self._limits.channel_options())
-        calls = GrpcCalls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
+        calls = GrpcCalls(self._limits, self._metrics, self.gate, self._decoders, self._backend.check_stream)
         streams = StreamServicer(self._backend)
         self._sync = SyncServicer(self._backend)
         for register, servicer in (
@@ -245,11 +253,13 @@ class Service:
             (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
             (sync_pb2_grpc.add_SyncServiceServicer_to_server, self._sync),
+            (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(self._backend, self.gate)),
         ):
             self._services += calls.add(register, servicer, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        calls.add(health_pb2_grpc.add_HealthServicer_to_server, self._health, server)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        reflects = reflection.aio.ReflectionServicer(names)
+        calls.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, reflects, server)
         return server, calls
 
     def _listen(self) -> tuple[str, ...]:
@@ -277,15 +287,35 @@ class Service:
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         return {**structures, **self.host.counters(), **frame, "watch_rounds": self._sync.rounds}
 
-    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
-        for name in ("", *self._services):
-            await self._health.set(name, status)
+    def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        self._health.set(("", *self._services), status)
+
+    def _tokens(self) -> Mapping[str, AccessToken]:
+        """The access tokens that stand."""
+        if self.host.state != "starting":
+            return self.host.snapshot().tokens
+        if self._store.guarded:
+            raise Unavailable("the service is starting; try again in a moment", reason="STARTING")
+        return {}
+
+    def _lets_nobody_in(self) -> bool:
+        """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
+        return not self.settings.tls_client_ca and any(place.outside for place in self.settings.listeners())
+
+    def _check_somebody_may_come(self) -> None:
+        if self._lets_nobody_in() and not self._tokens():
+            raise InvalidInput(
+                "other machines reach this service, and nobody could come in: there is no access token yet; make the"
+                f" first one before the start with psoup admin init --data-dir {self.settings.data_dir}, or give"
+                " --tls-client-ca, who signs the certificates of clients",
+                reason="NO_TOKEN",
+            )
 
     async def _watch_host(self) -> None:
         """Set the health to NOT_SERVING if the host fails."""
         await self.host.ended()
         if not self._stopped:
-            await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def _release(self) -> None:
         self.watchdog.stop()

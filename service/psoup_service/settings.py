@@ -33,7 +33,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     host: str = "127.0.0.1"
-    """address to listen on; off loopback with TLS and certificates of clients only"""
+    """address to listen on; off loopback with TLS, and tokens or certificates of clients, only"""
 
     port: int = Field(default=7433, ge=0, le=65_535)
     """port for gRPC; 0 takes a free one"""
@@ -204,7 +204,7 @@ class Settings(BaseModel):
             places = self.listeners()
         except ValueError as problem:
             raise _together(field, f"{problem}; off loopback it needs TLS, on loopback 127.0.0.1 is enough") from None
-        why = unsecured(places, certificate=bool(self.tls_cert), client_ca=bool(self.tls_client_ca))
+        why = unsecured(places, certificate=bool(self.tls_cert))
         if why:
             raise _together(field, why)
         return self

@@ -28,7 +28,18 @@ CONFIG_FILE = "psoup.toml"
 CONFIG_VARIABLE = "PSOUP_CONFIG"
 TABLE = "service"
 _OTHER_TABLES = frozenset({"client"})
-_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT", "PSOUP_CA", "PSOUP_CERT", "PSOUP_KEY"})
+_NOT_OURS = frozenset(
+    {
+        CONFIG_VARIABLE,
+        "PSOUP_ADDRESS",
+        "PSOUP_TIMEOUT",
+        "PSOUP_CA",
+        "PSOUP_CERT",
+        "PSOUP_KEY",
+        "PSOUP_TOKEN",
+        "PSOUP_TOKEN_FILE",
+    }
+)
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 

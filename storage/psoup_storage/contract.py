@@ -47,6 +47,11 @@ class Store(Protocol):
         ...
 
     @property
+    def guarded(self) -> bool:
+        """Whether it had access tokens when it was opened: what a service must know before it has read all events."""
+        ...
+
+    @property
     def sequence(self) -> int:
         """The sequence of the last event kept; 0 before the first."""
         ...

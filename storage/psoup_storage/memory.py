@@ -54,6 +54,7 @@ class MemoryStore:
 
     name = "memory"
     durable = False
+    guarded = False
 
     def __init__(self, *, keep_pushes: bool = False) -> None:
         self._keep_all = keep_pushes

@@ -49,6 +49,8 @@ CLASSES = {
     engine.FailedPrecondition: errors.FailedPrecondition,
     engine.OutOfRange: errors.OutOfRange,
     engine.ResourceExhausted: errors.ResourceExhausted,
+    engine.Unauthenticated: errors.AccessDenied,
+    engine.PermissionDenied: errors.AccessDenied,
     engine.Unavailable: errors.Unavailable,
     engine.Internal: errors.ServerFault,
     engine.Corrupt: errors.ServerFault,

@@ -250,7 +250,8 @@ def test_without_options_calls_are_repeated_as_ever() -> None:
     assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (2, 10.0)
     arguments = dict(channel_options(ClientOptions()))
     never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
-    assert {name["method"] for name in never["name"]} == {"CreateStream", "AlterStream", "Execute", "PushStream"}
+    once = {"CreateStream", "AlterStream", "Execute", "PushStream", "IssueToken"}
+    assert {name["method"] for name in never["name"]} == once
     assert "retryPolicy" not in never
     assert every["retryPolicy"]["maxAttempts"] == 3
     assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)

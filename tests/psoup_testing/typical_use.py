@@ -14,6 +14,7 @@ import polars
 import pyarrow as pa
 
 from psoup_client import (
+    AccessToken,
     Answer,
     AnswerCopy,
     AnswerTable,
@@ -24,6 +25,7 @@ from psoup_client import (
     Completeness,
     DumpInfo,
     Explanation,
+    IssuedToken,
     MatchResult,
     MemoryBill,
     PlanNode,
@@ -45,6 +47,17 @@ from psoup_client import (
     Why,
     WhyStep,
 )
+
+
+def let_in(client: Client) -> None:
+    """Issue the first access token, another one, and revoke that."""
+    operator: IssuedToken = client.issue_token("me", ["owner", "operator"], first=True)
+    with Client(client.address, options=ClientOptions(token=operator.secret)) as mine:
+        reader = mine.issue_token("dashboard", ["reader"], expires_after=dt.timedelta(days=90))
+        tokens: list[AccessToken] = mine.tokens()
+        gone: AccessToken = mine.revoke_token(reader.token.id)
+        assert gone in tokens
+
 
 ROWS = [{"sym": "A", "price": 1.5, "qty": 3}, {"sym": "B", "price": 2.5, "qty": None}]
 

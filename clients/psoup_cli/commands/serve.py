@@ -79,8 +79,9 @@ def serve(
     for one that the doctor named (psoup doctor DIR --replay): what it computes, and all queries that compute the same,
     are evaluated row by row when they are invoked. Later starts know it, until it is unregistered.
 
-    Off loopback every client comes with TLS and shows a certificate that --tls-client-ca has signed; without that the
-    service does not start. New certificates in the same files are taken up within ten seconds.
+    Off loopback clients come with TLS, and bring an access token (psoup admin init) or show a certificate that
+    --tls-client-ca has signed; where nobody could, the service does not start. New certificates in the same files are
+    taken up within ten seconds.
 
     --functions loads a module with functions of your own: the path of a .py file, or a name that Python can import.
     Statements call them like any other. A service that is started without one refuses the queries that need it.

@@ -33,7 +33,9 @@ class ServerCalls(Session):
                 reply = self.connection.call(
                     self.connection.server.GetServerInfo, request, left, repeat=False, wait_for_ready=True
                 )
-            except (DeadlineExceeded, Unavailable):
+            except (DeadlineExceeded, Unavailable) as problem:
+                if problem.reason == "STARTING":  # it answers at once
+                    time.sleep(min(0.1, left))
                 continue
             if reply.state == "serving":
                 return ServerInfo.of(reply)

@@ -2,7 +2,7 @@
 
 127.0.0.1:7433           a port of this machine, in plain text
 https://127.0.0.1:7433   the same with TLS
-0.0.0.0:7433             reached from other machines: always TLS, and every client shows a certificate
+0.0.0.0:7433             reached from other machines: always TLS, and every client brings a certificate or a token
 unix:/run/psoup.sock     a Unix socket, which the file system guards
 """
 
@@ -26,6 +26,11 @@ class Listener:
     port: int = 0
     path: str = ""
     tls: bool = False
+
+    @property
+    def outside(self) -> bool:
+        """Whether other machines reach it."""
+        return not self.path and not is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"{UNIX}{self.path}" if self.path else f"{TLS if self.tls else ''}{self.host}:{self.port}"
@@ -71,15 +76,17 @@ def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, st
     return None
 
 
-def unsecured(listeners: tuple[Listener, ...], *, certificate: bool, client_ca: bool) -> str:
-    """Why these listeners may not be opened with the certificates that are there, and the way out; "" if they may."""
+def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
+    """Why these listeners may not be opened with the certificate that is there, and the way out; "" if they may.
+
+    Who comes in is the gate's matter: a token, or a certificate that the client's authority has signed.
+    """
     for place in listeners:
-        outside = not place.path and not is_loopback(place.host)
-        if outside and not (certificate and client_ca):
+        if place.outside and not certificate:
             return (
                 f"{place.host}:{place.port} is not a loopback address, so others reach it: what they send must be"
-                " encrypted and they must say who they are; give --tls-cert and --tls-key, the service's certificate"
-                " and key, and --tls-client-ca, who signs its clients' certificates; or use 127.0.0.1 and a tunnel"
+                " encrypted; give --tls-cert and --tls-key, the service's certificate and key, and let clients in by"
+                " tokens (psoup admin init) or certificates (--tls-client-ca); or use 127.0.0.1 and a tunnel"
             )
         if place.tls and not certificate:
             return f"{place} needs a certificate; give --tls-cert and --tls-key"

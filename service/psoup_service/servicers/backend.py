@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
-from psoup.model import DEFAULT_TENANT
 from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.room import TakenRoom
@@ -65,8 +64,8 @@ class Backend:
     decoding: Decoding
 
     def tenant(self, caller: Caller) -> str:
-        """The tenant of a call; there is one until calls carry credentials."""
-        return DEFAULT_TENANT
+        """The tenant of a call: that of its credential, and of nothing else."""
+        return caller.principal.tenant
 
     def query_of(self, query_id: str, key: str, tenant: str) -> tuple[int, str]:
         """The engine's ID of the query that a request names by its ID or by its key, and its ID on the wire."""
@@ -77,9 +76,10 @@ class Backend:
         number = self.host.snapshot().query_with(key, tenant).query_id
         return number, self.ids.query(number)
 
-    def check_stream(self, name: str) -> None:
-        """Raise NotFound for an unknown stream."""
-        self.host.snapshot().stream(name, DEFAULT_TENANT)
+    def check_stream(self, name: str, caller: Caller) -> None:
+        """Raise NotFound for a stream that is not there, or that the caller may not push to."""
+        caller.principal.check_stream(name)
+        self.host.snapshot().stream(name, self.tenant(caller))
 
     def durable(self) -> DurableStore:
         """The store on disk; raises FailedPrecondition without one."""

@@ -1,6 +1,6 @@
 """The course of every call, whatever carries it: its place, its end, its error, what is measured of it.
 
-    begin ─> place among the calls ─> the work ─> end: a reply, an error of the tree, or the deadline
+    begin ─> place among the calls ─> gate ─> the work ─> end: a reply, an error of the tree, or the deadline
                     └──────── PSoupError ──┴── CancelledError of `ender`, defects ──┘
 
 A call always ends with a documented error: INTERNAL only for a defect, which is logged. How requests are read, and how
@@ -18,6 +18,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
+from psoup_service.gate.credentials import Gate
+from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
 from psoup_service.metrics import Metrics
 from psoup_service.wire.limits import Limits
@@ -26,14 +28,27 @@ from psoup_service.wire.under_way import CallsUnderWay
 
 _log = logging.getLogger(__name__)
 
+_ALWAYS = frozenset({"Health/Check"})
+"""Calls that are answered however many others there are: a service that is busy is not ill."""
+
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
 class Caller(Protocol):
-    """The side of a call that asks: what a servicer may know of it."""
+    """The side of a call that asks: what a servicer may know of it. `principal`: who asks, as the gate found out."""
+
+    principal: Principal
 
     def peer(self) -> str:
         """The connection, as a name: what one has begun is not counted against another."""
+        ...
+
+    def local(self) -> bool:
+        """Whether it is on this machine."""
+        ...
+
+    def authorization(self) -> str:
+        """The metadata `authorization`, "" without."""
         ...
 
 
@@ -47,8 +62,8 @@ class Ended(NamedTuple):
 class Calls:
     """Runs calls. `under_way`: they are counted. One event loop."""
 
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate) -> None:
+        self._metrics, self._gate = metrics, gate
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
 
@@ -63,8 +78,11 @@ class Calls:
             supplied.caller.set(caller.peer())
         self.under_way.enter(watching)
         try:
-            self.under_way.check(watching)
-            ended = Ended(await serve())
+            if name not in _ALWAYS:
+                self.under_way.check(watching)
+            caller.principal = self._gate.admit(name, caller)
+            with self._gate.under_way(caller.principal, ender):
+                ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)
             code, ended = code_of(error).name, Ended(error=error)

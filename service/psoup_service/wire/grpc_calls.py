@@ -19,9 +19,11 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.gate.credentials import Gate
+from psoup_service.gate.principal import STRANGER, Principal
 from psoup_service.metrics import Metrics
 from psoup_service.wire import fields
-from psoup_service.wire.calls import Calls
+from psoup_service.wire.calls import Caller, Calls
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.receiving import SMALL_BYTES, Charge, Deadlines, Receiving, named
@@ -42,6 +44,36 @@ the first time a megabyte takes up to 1.5 ms; gRPC has copied the message there 
 
 _GONE = (grpc.aio.InternalError,)
 """The error of gRPC when it should send to a client that has cancelled: the end of the call, not a defect."""
+
+
+CheckStream: TypeAlias = Callable[[str, Caller], object]
+
+
+class GrpcCaller:
+    """The side of a call that asks, over gRPC."""
+
+    __slots__ = ("context", "principal")
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.principal = STRANGER
+
+    def peer(self) -> str:
+        """The connection, as gRPC names it: "ipv4:127.0.0.1:40312"."""
+        return str(self.context.peer())
+
+    def local(self) -> bool:
+        """Whether the connection is of this machine."""
+        return self.peer().startswith(_LOCAL)
+
+    def authorization(self) -> str:
+        """The metadata `authorization`; "" without, or with more than one."""
+        given = [value for key, value in self.context.invocation_metadata() or () if key == "authorization"]
+        return str(given[0]) if len(given) == 1 else ""
+
+
+_LOCAL = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")
+"""How the names of connections of this machine begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +112,7 @@ class GrpcCalls:
     """Wraps servicers. `under_way`: the calls, counted."""
 
     def __init__(
-        self, limits: Limits, metrics: Metrics, decoders: Decoders, check_stream: Callable[[str], object]
+        self, limits: Limits, metrics: Metrics, gate: Gate, decoders: Decoders, check_stream: CheckStream
     ) -> None:
         """`check_stream` raises the error for a call that names this stream to push to it."""
         self._limits = limits
@@ -88,7 +120,7 @@ class GrpcCalls:
         self._check_stream = check_stream
         self._receiving = Receiving(limits)
         self._deadlines = Deadlines()
-        self._calls = Calls(limits, metrics)
+        self._calls = Calls(limits, metrics, gate)
         self._draining = False
 
     def drain(self) -> None:
@@ -131,62 +163,68 @@ class GrpcCalls:
 
     def _unary(self, way: _Way, behaviour: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> Any:
+            caller = GrpcCaller(context)
+
             async def serve() -> Any:
                 left = context.time_remaining()
                 longest = self._limits.longest_deadline_s
                 with self._deadlines.within(self._limits.default_deadline_s if left is None else min(left, longest)):
                     charge = self._receiving.charge()
                     try:
-                        return await behaviour(await self._one(way, context, charge), context)
+                        return await behaviour(await self._one(way, caller, charge), caller)
                     finally:
                         charge.give_back()
 
-            return await self._run(way, context, serve, timed=True)
+            return await self._run(way, caller, serve, timed=True)
 
         return call
 
     def _downstream(self, way: _Way, behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> None:
+            caller = GrpcCaller(context)
+
             async def serve() -> None:
                 charge = self._receiving.charge()
                 try:
-                    request = await self._one(way, context, charge)
+                    request = await self._one(way, caller, charge)
                 finally:
                     charge.give_back()
-                await self._write_all(behaviour(request, context), context)
+                await self._write_all(behaviour(request, caller), context)
 
-            await self._run(way, context, serve, timed=False)
+            await self._run(way, caller, serve, timed=False)
 
         return call
 
     def _duplex(self, way: _Way, behaviour: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> None:
-            async def serve() -> None:
-                self._named(way, context)
-                await self._write_all(behaviour(self._read_all(way, context), context), context)
+            caller = GrpcCaller(context)
 
-            await self._run(way, context, serve, timed=False)
+            async def serve() -> None:
+                self._named(way, caller)
+                await self._write_all(behaviour(self._read_all(way, caller), caller), context)
+
+            await self._run(way, caller, serve, timed=False)
 
         return call
 
-    async def _one(self, way: _Way, context: Context, charge: Charge) -> Any:
+    async def _one(self, way: _Way, caller: GrpcCaller, charge: Charge) -> Any:
         """The request of a call that has one."""
-        size = self._named(way, context)
+        size, context = self._named(way, caller), caller.context
         try:
             raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
         except _GONE:
             raise asyncio.CancelledError from None
-        return await self._parsed(way, context, raw)
+        return _within(caller.principal, await self._parsed(way, context, raw))
 
-    def _named(self, way: _Way, context: Context) -> int | None:
+    def _named(self, way: _Way, caller: GrpcCaller) -> int | None:
         """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""
         if not way.ingest:
             return None
-        stream, size = named(context.invocation_metadata() or ())
+        stream, size = named(caller.context.invocation_metadata() or ())
         if size is not None and size > way.limit:
             raise _too_long(size, way.limit)
         if stream is not None:
-            self._check_stream(stream)
+            self._check_stream(stream, caller)
         return size
 
     async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
@@ -202,17 +240,19 @@ class GrpcCalls:
             raise request.error
         return request
 
-    async def _run(self, way: _Way, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
+    async def _run(self, way: _Way, caller: GrpcCaller, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
         """Run a call from its beginning to its status."""
-        ended = await self._calls.run(way.name, context, serve, timed=timed, watching=way.watching)
+        ended = await self._calls.run(way.name, caller, serve, timed=timed, watching=way.watching)
         if ended.error is None:
             return ended.reply
         # The call is over, but its status may have to wait behind a message that the client does not read.
         try:
             if ended.error == "late":
-                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{way.name} did not end within its deadline")
+                await caller.context.abort(
+                    grpc.StatusCode.DEADLINE_EXCEEDED, f"{way.name} did not end within its deadline"
+                )
             else:
-                await abort(context, ended.error)
+                await abort(caller.context, ended.error)
         except _GONE:
             raise asyncio.CancelledError from None
 
@@ -229,9 +269,9 @@ class GrpcCalls:
         finally:
             await messages.aclose()  # type: ignore[attr-defined]
 
-    async def _read_all(self, way: _Way, context: Context) -> AsyncIterator[Any]:
+    async def _read_all(self, way: _Way, caller: GrpcCaller) -> AsyncIterator[Any]:
         """The client's messages, to the end of its side."""
-        charge = self._receiving.charge()
+        charge, context = self._receiving.charge(), caller.context
         try:
             while True:
                 if self._draining:
@@ -242,7 +282,7 @@ class GrpcCalls:
                     raise asyncio.CancelledError from None
                 if raw is None:
                     return
-                yield await self._parsed(way, context, raw)
+                yield _within(caller.principal, await self._parsed(way, context, raw))
         finally:
             charge.give_back()
 
@@ -258,6 +298,15 @@ class GrpcCalls:
             if not idle.expired:
                 raise
             raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
+
+
+def _within(principal: Principal, request: Any) -> Any:
+    """The request; raises NotFound if it names a stream that is none of the principal's."""
+    if principal.streams:
+        stream = getattr(request, "stream", "") or getattr(request, "name", "")
+        if stream:
+            principal.check_stream(stream)
+    return request
 
 
 def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:

@@ -36,7 +36,7 @@ from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.access import forget_revoked
+from psoup_storage.durable.log.access import TOKENS, forget_revoked
 from psoup_storage.durable.log.codec import Decoder, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
@@ -107,6 +107,7 @@ class DurableStore:
                 opened.callback(self._database.close)
                 self._notes = Notes(self._directory.path)
                 self.incarnation = self._database.meta("incarnation")
+                self.guarded = any(self._database.query(TOKENS))
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
                 at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)
                 self._chunks = ChunkFolder(at, ColumnCache(cache_bytes), Covers(at), sidecars)

@@ -13,6 +13,8 @@ import apsw
 from psoup.events.access import AccessToken, TokenIssued, TokenRevoked
 from psoup_storage.durable.log.rows import LogRow, new_row
 
+TOKENS = "SELECT 1 FROM log WHERE kind = 'token' LIMIT 1"
+"""Whether there is a token."""
 _REVOKED = "DELETE FROM log WHERE kind = 'token' AND body ->> 'id' = ?"
 _EARLIER = "DELETE FROM log WHERE kind = 'revoke' AND sequence < ?"
 

@@ -1,0 +1,72 @@
+"""psoup admin init: the first access token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.commands.doctor import NOT_EXAMINED
+from psoup_cli.common import Address, connect, message
+from psoup_cli.secrets import TokenFile, hand_over
+
+ROLES = ("owner", "operator")
+"""What the first token may do: all there is."""
+
+Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="Who holds it.")]
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def admin() -> None:
+    """\b
+    Examples:
+      psoup admin init
+
+    Begin with access tokens. More of them: psoup token
+    """
+
+
+@app.command("init", short_help="Make the first access token.")
+def init(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="The directory of a service that does not run.")
+    ] = None,
+    name: Name = "admin",
+    token_file: TokenFile = None,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup admin init --token-file ~/.psoup-token
+      psoup admin init --data-dir /var/lib/psoup
+
+    Make the first access token, of an owner and operator, and print it: nothing says it again. From then on every call
+    of every client needs a token. A running service takes it from a loopback address or a Unix socket, and only if it
+    has none yet. With --data-dir it is written into the directory of a service that does not run, as often as you
+    like: that is also the way back in without a token. --token-file writes it to a new file that you alone may read.
+    """
+    if data_dir is None:
+        with connect(address) as client:
+            secret = client.issue_token(name, ROLES, first=True).secret
+    else:
+        secret = _offline(data_dir, name)
+    hand_over(secret, token_file)
+    message("From now on every call needs a token: PSOUP_TOKEN_FILE names its file, or PSOUP_TOKEN is it.")
+
+
+def _offline(path: Path, name: str) -> str:
+    from psoup.errors import PSoupError
+    from psoup_service.gate.issuing import issued
+    from psoup_storage.durable.issuing import issue_offline
+
+    try:
+        secret, token = issued(name, ROLES)
+        issue_offline(path, token)
+    except PSoupError as problem:
+        message(f"psoup: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
+    return secret

@@ -1,0 +1,122 @@
+"""psoup token: issue, list and revoke access tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.output import iso, print_json, print_list
+from psoup_cli.secrets import TokenFile, hand_over
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+_UNITS = {"minutes": 60, "hours": 3_600, "days": 86_400}
+
+Role = Annotated[
+    list[str],
+    typer.Option("--role", metavar="ROLE", help="reader, registrar, producer, owner or operator; repeatable."),
+]
+Stream = Annotated[
+    list[str] | None,
+    typer.Option("--stream", metavar="PATTERN", help="A producer's streams, such as 'meters_*'; repeatable."),
+]
+Expires = Annotated[
+    str | None, typer.Option("--expires", metavar="TIME", help="How long it lasts: '90 days', '12 hours'.")
+]
+
+
+@app.callback()
+def token() -> None:
+    """\b
+    Examples:
+      psoup token issue dashboards --role reader
+      psoup token list
+
+    Issue, list and revoke access tokens; it takes a token with the role operator. The first one: psoup admin init
+    """
+
+
+@app.command("issue", short_help="Issue a token, and print it once.")
+def issue(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who holds it.", show_default=False)],
+    role: Role,
+    stream: Stream = None,
+    expires: Expires = None,
+    token_file: TokenFile = None,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup token issue dashboards --role reader --expires "90 days"
+      psoup token issue meters --role producer --stream "meters_*" --token-file meters.token
+      psoup token issue analysts --role registrar
+
+    Issue a token and print it: nothing says it again. A reader asks, a registrar registers queries too, a producer
+    pushes, an owner does all of these and makes streams, an operator issues tokens, makes backups and runs jobs.
+    """
+    with connect(address) as client:
+        made = client.issue_token(name, role, streams=stream or (), expires_after=_span(expires))
+    hand_over(made.secret, token_file)
+    message(f"Token {made.token.id} of {name}: {', '.join(made.token.roles)}{_until(made.token.expires)}.")
+
+
+@app.command("list", short_help="List the tokens that stand.")
+def listed(as_json: AsJson = False, address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup token list
+      psoup token list --json
+
+    List the tokens that stand, also those that have expired, by when they were issued; no secret is in it.
+    """
+    with connect(address) as client:
+        tokens = client.tokens()
+    facts = [dataclasses.asdict(token) for token in tokens]
+    if as_json:
+        for row in facts:
+            print_json(row)
+        return
+    if not tokens:
+        message("There are no tokens: everybody who reaches the service comes in. Make the first: psoup admin init")
+        return
+    rows = [
+        (t.id, t.name, " ".join(t.roles), " ".join(t.streams), t.issued, "expired" if t.expired else t.expires or "")
+        for t in tokens
+    ]
+    print_list(["id", "name", "roles", "streams", "issued", "expires"], rows, facts)
+
+
+@app.command("revoke", short_help="Let nobody in by a token any more.")
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's ID.", show_default=False)],
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup token revoke 4kTz0QbX2m
+
+    Revoke a token: nobody comes in by it any more, and the calls that came in by it end, those that stream and watch
+    too. The last token of an operator stays.
+    """
+    with connect(address) as client:
+        gone = client.revoke_token(token_id)
+    message(f"Revoked token {gone.id} of {gone.name}.")
+
+
+def _span(text: str | None) -> dt.timedelta | None:
+    if text is None:
+        return None
+    number, _, unit = text.strip().lower().partition(" ")
+    seconds = _UNITS.get(unit.strip().removesuffix("s") + "s")
+    if not number.isdecimal() or not int(number) or seconds is None or int(number) * seconds > 10**10:
+        raise typer.BadParameter(f"--expires {text!r} is not a time: write a number of minutes, hours or days")
+    return dt.timedelta(seconds=int(number) * seconds)
+
+
+def _until(expires: dt.datetime | None) -> str:
+    return "" if expires is None else f", until {iso(expires)}"

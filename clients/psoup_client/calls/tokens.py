@@ -1,0 +1,77 @@
+"""Calls of the AdminService: access tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from psoup_client.arguments import checking_arguments
+from psoup_client.session import PAGE, Session
+from psoup_client.times import from_proto
+from psoup_proto.v1 import admin_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """An access token without its secret. `expires`: None for never. `streams`: patterns; () for all."""
+
+    id: str
+    name: str
+    roles: tuple[str, ...]
+    streams: tuple[str, ...]
+    issued: datetime
+    expires: datetime | None
+    expired: bool
+
+    @classmethod
+    def of(cls, token: admin_pb2.Token) -> AccessToken:
+        """Read what the service tells."""
+        expires = from_proto(token.expire_time) if token.HasField("expire_time") else None
+        names = token.token_id, token.name, tuple(token.roles), tuple(token.streams)
+        return cls(*names, from_proto(token.issue_time), expires, token.expired)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A token that was issued just now. `secret`: the token itself, which nobody says again; it is not shown."""
+
+    token: AccessToken
+    secret: str = field(repr=False)
+
+
+@checking_arguments
+class TokenCalls(Session):
+    """Calls about who may come in; all need the role operator, but for the first token."""
+
+    def issue_token(
+        self,
+        name: str,
+        roles: Sequence[str],
+        *,
+        streams: Sequence[str] = (),
+        expires_after: timedelta | None = None,
+        first: bool = False,
+    ) -> IssuedToken:
+        """Issue a token to `name` with some of the roles reader, registrar, producer, owner and operator.
+
+        `streams`: patterns of the streams that a producer may push to. `first`: only if there is no token yet, raises
+        AlreadyExists else. It is tried once: after Unavailable look at `tokens()` and revoke one that nobody has.
+        """
+        seconds = 0 if expires_after is None else max(round(expires_after.total_seconds()), 1)
+        request = admin_pb2.IssueTokenRequest(name=name, roles=roles, streams=streams, seconds=seconds, first=first)
+        reply = self.connection.call(self.connection.admin.IssueToken, request, repeat=False)
+        self.note_sequence(reply.sequence)
+        return IssuedToken(AccessToken.of(reply.token), reply.secret)
+
+    def tokens(self) -> list[AccessToken]:
+        """List the tokens that stand, the expired ones too, by when they were issued."""
+        request = admin_pb2.ListTokensRequest(page_size=PAGE)
+        return [AccessToken.of(token) for token in self._pages(self.connection.admin.ListTokens, request, "tokens")]
+
+    def revoke_token(self, token_id: str) -> AccessToken:
+        """Let nobody in by a token any more, and end the calls that came in by it; raises NotFound for an unknown."""
+        request = admin_pb2.RevokeTokenRequest(token_id=token_id)
+        reply = self.connection.call(self.connection.admin.RevokeToken, request)
+        self.note_sequence(reply.sequence)
+        return AccessToken.of(reply.token)

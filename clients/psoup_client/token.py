@@ -1,0 +1,52 @@
+"""The access token of a client: where it is found, and to whom it is shown.
+
+    ClientOptions(token=…)  >  PSOUP_TOKEN_FILE, a path  >  PSOUP_TOKEN, the token itself
+
+It is no part of an address and no flag of a command, as others see those. It goes with every call as metadata, to a
+service on this machine, at a Unix socket, or over TLS: in plain text it is shown to no other machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from psoup_client.errors import InvalidRequest
+
+TOKEN, TOKEN_FILE = "PSOUP_TOKEN", "PSOUP_TOKEN_FILE"
+"""The variables of the environment."""
+
+_HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
+_SENT = re.compile(r"[!-~]{1,4096}")
+
+
+def token_metadata(token: str | None, address: str, *, encrypted: bool) -> tuple[tuple[str, str | bytes], ...]:
+    """Make the metadata of every call; empty without a token. `token`: None for that of the environment, "" for none.
+
+    Raises InvalidRequest for a file that cannot be read, for what cannot be a token, and if it would go to another
+    machine in plain text.
+    """
+    if token is None:
+        token = _of_environment()
+    if not token:
+        return ()
+    if not _SENT.fullmatch(token):
+        raise InvalidRequest("the access token has spaces, line ends or other signs that no token has")
+    if not encrypted and not _HERE.match(address):
+        raise InvalidRequest(
+            f"the access token would go to {address} in plain text, for others to read: use https:// there, or leave"
+            f" {TOKEN} and {TOKEN_FILE} out"
+        )
+    return (("authorization", f"Bearer {token}"),)
+
+
+def _of_environment() -> str:
+    path = os.environ.get(TOKEN_FILE)
+    if not path:
+        return os.environ.get(TOKEN, "")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else "it is not a text"
+        raise InvalidRequest(f"{TOKEN_FILE} = {path!r} cannot be read: {why}") from None

@@ -1,0 +1,136 @@
+"""The gate: who makes a call, whether that may be, and the end of calls whose token is gone.
+
+    call ─> credential ─> principal ─> role ─> under way ─── revoked, expired ──> ended: UNAUTHENTICATED
+               │              │          └─ PERMISSION_DENIED
+               └──────────────┴─ UNAUTHENTICATED
+
+It is asked before anything of a request is read. Without a token in the log, and on this machine, nobody is asked: the
+service of one user stays as simple as it is. From the first token on every call brings one. What a refusal says depends
+on the credential and the name of the method alone, never on what the service holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from psoup.errors import PermissionDenied, PSoupError, Unauthenticated
+from psoup.events.access import AccessToken
+from psoup_service.gate.principal import EVERYBODY, STRANGER, Principal
+from psoup_service.gate.roles import ANYBODY, may
+from psoup_service.gate.tokens import digest_of, id_of
+
+EVERY_S = 1.0
+"""Seconds between two looks at the calls under way, for tokens that have expired."""
+
+SCHEME = "Bearer "
+_NEEDED = (
+    "this service lets nobody in without an access token: set PSOUP_TOKEN_FILE or PSOUP_TOKEN; an operator issues"
+    " tokens (psoup token issue)"
+)
+_NOT_VALID = "the access token is not valid here: it is torn, was revoked, or is of another service; ask its operator"
+
+Tokens = Callable[[], Mapping[str, AccessToken]]
+"""The tokens that stand now, by their IDs. Raises Unavailable while that is not known."""
+
+
+class Caller(Protocol):
+    """The side of a call that asks: what the gate looks at."""
+
+    def authorization(self) -> str:
+        """The metadata `authorization`, "" without."""
+        ...
+
+
+class Gate:
+    """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
+    if there is no token yet. `now`: the clock's time in microseconds.
+    """
+
+    def __init__(self, tokens: Tokens, now: Callable[[], int], *, closed: bool) -> None:
+        self._tokens, self._now, self._closed = tokens, now, closed
+        self._open: dict[Callable[[PSoupError], None], Principal] = {}
+        """How to end each call under way that a token let in."""
+        self._expiring = 0
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call needs a credential. Raises Unavailable while that is not known."""
+        return self._closed or bool(self._tokens())
+
+    def admit(self, method: str, caller: Caller) -> Principal:
+        """Who makes a call of `method`, "Service/Method". O(1), some microseconds.
+
+        Raises Unauthenticated, PermissionDenied; Unavailable at a start, as long as it is not known who may.
+        """
+        if may((ANYBODY,), method):
+            return STRANGER
+        tokens = self._tokens()
+        if not tokens and not self._closed:
+            return EVERYBODY
+        principal = self._principal(caller.authorization(), tokens)
+        if not may(principal.roles, method):
+            raise PermissionDenied(
+                f"the roles of {principal.name!r} ({', '.join(principal.roles)}) do not include {method}; ask the"
+                " operator for a token that does",
+                reason="PERMISSION_DENIED",
+                call=method,
+            )
+        return principal
+
+    @contextmanager
+    def under_way(self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]) -> Iterator[None]:
+        """A context in which a call is ended once its token is gone; `end` makes the function that does so."""
+        if not principal.token_id:
+            yield
+            return
+        ending = end()
+        self._open[ending] = principal
+        try:
+            yield
+        finally:
+            del self._open[ending]
+
+    def look(self) -> None:
+        """End the calls under way whose token is revoked or has expired. O(calls under way)."""
+        if not self._open:
+            return
+        tokens, now = self._tokens(), self._now()
+        for end, principal in [*self._open.items()]:
+            token = tokens.get(principal.token_id)
+            if token is None:
+                end(Unauthenticated(_NOT_VALID, reason="TOKEN_INVALID"))
+            elif token.expired(now):
+                end(_expired(token))
+
+    async def run(self) -> None:
+        """Look every second, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.look()
+
+    def _principal(self, authorization: str, tokens: Mapping[str, AccessToken]) -> Principal:
+        if not authorization:
+            raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
+        text = authorization.removeprefix(SCHEME)
+        token_id = id_of(text)
+        token = None if token_id is None or text == authorization else tokens.get(token_id)
+        if not hmac.compare_digest(digest_of(text), _NO_DIGEST if token is None else token.digest) or token is None:
+            raise Unauthenticated(_NOT_VALID, reason="TOKEN_INVALID")
+        if token.expired(self._now()):
+            raise _expired(token)
+        return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
+
+
+_NO_DIGEST = bytes(32)
+"""What the digest of an unknown token is compared with: it takes as long as for a known one."""
+
+
+def _expired(token: AccessToken) -> Unauthenticated:
+    return Unauthenticated(
+        f"the access token {token.token_id} of {token.name!r} has expired; ask the operator for another",
+        reason="TOKEN_EXPIRED",
+    )

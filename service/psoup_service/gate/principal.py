@@ -1,0 +1,38 @@
+"""Principals: who makes a call, as the gate found it out. What a call may see and do follows from this alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from psoup.errors import NotFound
+from psoup.model import DEFAULT_TENANT
+from psoup_service.gate.roles import ANYBODY, ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who makes a call. `token_id`: of the token that let him in, "" without one. `streams`: patterns of the streams
+    that he may push to, in lower case; () for all of the tenant.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    tenant: str = DEFAULT_TENANT
+    token_id: str = ""
+    streams: tuple[str, ...] = ()
+
+    def check_stream(self, stream: str) -> None:
+        """Raise NotFound for a stream that is none of his, in the words for one that is not there. O(patterns)."""
+        if self.streams and not any(fnmatchcase(stream.lower(), pattern) for pattern in self.streams):
+            name = stream[:256]
+            raise NotFound(
+                f"there is no stream {name!r}; create it with CREATE STREAM", reason="UNKNOWN_STREAM", stream=name
+            )
+
+
+EVERYBODY = Principal("", ROLES)
+"""Who calls a service that asks for no credential: one user, who owns it."""
+
+STRANGER = Principal("", (ANYBODY,))
+"""Who calls without a credential where one is asked for."""

@@ -1,0 +1,86 @@
+"""Which roles may make which call: one table, and what is not in it nobody may do.
+
+    reader      answers, and what there is
+    registrar   the same, and queries come and go
+    producer    pushes, and what a producer must know to do so
+    owner       all of these, and streams
+    operator    tokens, backups, jobs that read and write the disk; no data, unless by another role
+
+A token has one role or more. `ANYBODY` is who has no credential at all: a probe that asks whether the service serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+ANYBODY = "anybody"
+READER, REGISTRAR, PRODUCER, OWNER, OPERATOR = ROLES = ("reader", "registrar", "producer", "owner", "operator")
+"""The roles that a token may have."""
+
+_READS = frozenset({READER, REGISTRAR, OWNER})
+_REGISTERS = frozenset({REGISTRAR, OWNER})
+_PUSHES = frozenset({PRODUCER, OWNER})
+_OWNS = frozenset({OWNER})
+_OPERATES = frozenset({OPERATOR})
+_ALL = frozenset(ROLES)
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "StreamService/CreateStream": _OWNS,
+    "StreamService/AlterStream": _OWNS,
+    "StreamService/DropStream": _OWNS,
+    "StreamService/ListStreams": _READS | _OPERATES,
+    "StreamService/GetStream": _ALL,
+    "StatementService/Ask": _READS,
+    "StatementService/AskStream": _READS,
+    "StatementService/Execute": _OWNS,
+    "IngestService/Push": _PUSHES,
+    "IngestService/PushStream": _PUSHES,
+    "IngestService/Heartbeat": _PUSHES,
+    "IngestService/GetProducer": _PUSHES,
+    "IngestService/TupleIds": _READS | _PUSHES,
+    "StagingService/BeginStage": _PUSHES,
+    "StagingService/AddPart": _PUSHES,
+    "StagingService/CommitStage": _PUSHES,
+    "StagingService/AbortStage": _PUSHES,
+    "QueryService/Register": _REGISTERS,
+    "QueryService/RegisterMany": _REGISTERS,
+    "QueryService/Unregister": _REGISTERS,
+    "QueryService/UnregisterMany": _REGISTERS,
+    "QueryService/GetQuery": _READS,
+    "QueryService/ListQueries": _READS,
+    "QueryService/Explain": _READS,
+    "QueryService/Invoke": _READS,
+    "QueryService/InvokeMany": _READS,
+    "QueryService/InvokeStream": _READS,
+    "QueryService/InvokeTable": _READS,
+    "QueryService/InvokeRows": _READS,
+    "QueryService/Matches": _READS,
+    "QueryService/MatchesMany": _READS,
+    "QueryService/TopQueries": _READS,
+    "QueryService/WaitForSequence": _ALL,
+    "MatchingService/Match": _READS,
+    "MatchingService/MatchesBetween": _READS,
+    "MatchingService/Results": _READS,
+    "MatchingService/Why": _READS,
+    "SyncService/Sync": _READS,
+    "SyncService/Watch": _READS,
+    "ServerService/GetServerInfo": _ALL,
+    "AttachService/BeginAttach": _OPERATES,
+    "AttachService/Attach": _OPERATES,
+    "CoverService/BeginCover": _OPERATES,
+    "CoverService/Cover": _OPERATES,
+    "BackupService/Backup": _OPERATES,
+    "AdminService/IssueToken": _OPERATES,
+    "AdminService/ListTokens": _OPERATES,
+    "AdminService/RevokeToken": _OPERATES,
+    "Health/Check": _ALL | {ANYBODY},
+    "Health/Watch": _ALL,
+    "ServerReflection/ServerReflectionInfo": _ALL,
+}
+"""The roles of which one is needed, by "Service/Method"; a test holds the table against what the server serves."""
+
+
+def may(roles: Collection[str], method: str) -> bool:
+    """Whether one of the roles may make a call. O(roles)."""
+    allowed = ALLOWED.get(method, frozenset())
+    return any(role in allowed for role in roles)

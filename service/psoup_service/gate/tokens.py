@@ -1,0 +1,43 @@
+"""The text of access tokens: how one is made, and what of it is looked at before anything is compared.
+
+    psoup_ 0aB9xYz3Qk 3Jd…43 characters… xY2_
+           ID         secret, 256 bits   checksum: tells a torn token from an unknown one, and scanners find it
+
+The service keeps the SHA-256 of the whole text. The secret is as long as the digest and random, so nothing is gained by
+a slow hash; digests are compared in constant time (`psoup_service.gate.credentials`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import string
+import zlib
+from base64 import urlsafe_b64encode
+
+ID_LENGTH = 10
+_LETTERS = string.ascii_letters + string.digits
+_TOKEN = re.compile(r"psoup_([0-9A-Za-z]{10})[0-9A-Za-z_-]{43}([0-9A-Za-z_-]{4})", re.ASCII)
+
+
+def new_token() -> tuple[str, str]:
+    """A new token and its ID."""
+    token_id = "".join(secrets.choice(_LETTERS) for _ in range(ID_LENGTH))
+    body = f"psoup_{token_id}{secrets.token_urlsafe(32)}"
+    return body + _checksum(body), token_id
+
+
+def id_of(token: str) -> str | None:
+    """The ID in a token; None for what is not a whole token."""
+    match = _TOKEN.fullmatch(token)
+    return match[1] if match is not None and match[2] == _checksum(token[:-4]) else None
+
+
+def digest_of(token: str) -> bytes:
+    """What is kept of a token: 32 bytes."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _checksum(body: str) -> str:
+    return urlsafe_b64encode(zlib.crc32(body.encode()).to_bytes(4, "big")[1:]).decode()

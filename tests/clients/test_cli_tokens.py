@@ -1,0 +1,171 @@
+"""Access tokens in the psoup command and the SDK: from the first one to a revoked one, over TLS, across restarts."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from psoup.errors import InvalidInput
+from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
+from psoup_client.errors import InvalidRequest
+from psoup_client.token import token_metadata
+from psoup_service.settings import Settings
+from psoup_storage import DurableStore
+from psoup_testing.authority import Authority
+from psoup_testing.command import Psoup
+from psoup_testing.format_fixture import leave
+from psoup_testing.serving import Serving, serving
+
+Bring = Callable[[str], None]
+
+
+@pytest.fixture
+def bring(monkeypatch: pytest.MonkeyPatch) -> Bring:
+    """A function that makes all commands bring a token."""
+    return lambda secret: monkeypatch.setenv("PSOUP_TOKEN", secret)
+
+
+def at(path: Path) -> Iterator[Serving]:
+    """A service on a directory."""
+    with serving(Settings(port=0), store=DurableStore(path)) as service:
+        yield service
+
+
+def test_the_first_token_ends_the_time_without_credentials(
+    psoup: Psoup, tmp_path: Path, bring: Bring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    for service in at(tmp_path / "data"):
+        monkeypatch.setenv("PSOUP_ADDRESS", service.address)
+        assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)").code == 0, "no credential, two commands"
+        assert psoup("token", "list").err.startswith("There are no tokens")
+        made = psoup("admin", "init", "--token-file", str(file))
+        assert (made.code, made.out, stat.S_IMODE(file.stat().st_mode)) == (0, "", 0o600)
+        ran = psoup("stream", "list")
+        assert (ran.code, "PSOUP_TOKEN_FILE" in ran.err) == (1, True)
+        assert psoup("admin", "init").code == 1, "there is a first one already"
+        monkeypatch.setenv("PSOUP_TOKEN_FILE", str(file))
+        secret = psoup("token", "issue", "dashboard", "--role", "reader", "--expires", "90 days").out.strip()
+        monkeypatch.delenv("PSOUP_TOKEN_FILE")
+        bring(secret)
+        assert "s" in psoup("stream", "list").out
+        ran = psoup("stream", "drop", "s", "--yes")
+        assert (ran.code, "'dashboard' (reader)" in ran.err) == (1, True)
+
+
+def test_from_the_first_token_over_tls_to_a_revoked_one(
+    psoup: Psoup, tmp_path: Path, bring: Bring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other machines are let in by a token, without a certificate of their own."""
+    path, authority = tmp_path / "data", Authority(tmp_path)
+    operator = psoup("admin", "init", "--data-dir", str(path)).out.strip()
+    certificate, key = authority.issue("service")
+    places = {"listen": ("https://127.0.0.1:0", "0.0.0.0:0"), "tls_cert": str(certificate), "tls_key": str(key)}
+    monkeypatch.setenv("PSOUP_CA", str(authority.ca))
+    with serving(Settings(**places), store=DurableStore(path)) as service:
+        for place in service.service.addresses:
+            monkeypatch.setenv(
+                "PSOUP_ADDRESS", f"https://{place.removeprefix('https://')}".replace("0.0.0.0", "127.0.0.1")
+            )
+            bring("")
+            assert psoup("stream", "list").code == 1
+            bring(operator)
+            assert psoup("stream", "list").code == 0
+        secret = psoup("token", "issue", "dashboard", "--role", "reader").out.strip()
+        first, second = psoup("token", "list", "--json").rows
+        assert (first["name"], first["roles"]) == ("admin", ["owner", "operator"])
+        assert (second["name"], second["roles"], secret[-30:] in str(second)) == ("dashboard", ["reader"], False)
+        ends = [psoup("token", "revoke", row["id"]).code for row in (second, second, first)]
+        assert ends == [0, 4, 5], "it is gone; there is none; the last operator stays"
+        bring(secret)
+        ran = psoup("stream", "list")
+        assert (ran.code, "not valid" in ran.err) == (1, True)
+
+
+def test_the_directory_gives_a_token_before_the_first_start_and_when_all_are_lost(
+    psoup: Psoup, tmp_path: Path, bring: Bring
+) -> None:
+    path = tmp_path / "data"
+    for number in (1, 2):
+        ran = psoup("admin", "init", "--data-dir", str(path), "--name", f"admin {number}")
+        assert ran.code == 0
+        bring(ran.out.strip())
+        for service in at(path):
+            ran = psoup("admin", "init", "--data-dir", str(path))
+            assert (ran.code, "in use by another service" in ran.err) == (2, True)
+            names = [row["name"] for row in psoup("token", "list", "--json", "--address", service.address).rows]
+            assert names == [f"admin {each}" for each in range(1, number + 1)]
+
+
+def test_a_token_that_cannot_be_written_is_not_lost(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    ran = psoup("admin", "init", "--data-dir", str(tmp_path / "data"), "--token-file", str(taken))
+    assert (ran.code, ran.out.startswith("psoup_"), taken.read_text()) == (1, True, "mine")
+
+
+def test_tokens_outlive_a_restart_a_kill_and_a_backup(tmp_path: Path) -> None:
+    path, killed, restored = tmp_path / "data", tmp_path / "killed", tmp_path / "restored"
+    for service in at(path):
+        with Client(service.address) as client:
+            operator = client.issue_token("op", ["operator", "owner"], first=True).secret
+        with Client(service.address, options=ClientOptions(token=operator)) as client:
+            reader = client.issue_token("reader", ["reader"], expires_after=timedelta(days=1))
+            gone = client.issue_token("gone", ["reader"])
+            client.revoke_token(gone.token.id)
+            leave(path, killed)
+            client.backup(restored)
+    for place in (path, killed, restored):
+        for service in at(place):
+            with Client(service.address, options=ClientOptions(token=reader.secret)) as client:
+                assert client.streams() == []
+                with pytest.raises(AccessDenied) as denied:
+                    client.tokens()
+                assert denied.value.reason == "PERMISSION_DENIED"
+            for secret, reason in ((gone.secret, "TOKEN_INVALID"), ("", "NO_CREDENTIAL")):
+                with Client(service.address, options=ClientOptions(token=secret)) as client:
+                    with pytest.raises(AccessDenied) as denied:
+                        client.streams()
+                    assert denied.value.reason == reason
+            with Client(service.address, options=ClientOptions(token=operator)) as client:
+                assert [token.name for token in client.tokens()] == ["op", "reader"]
+                with pytest.raises(AlreadyExists):
+                    client.issue_token("op", ["operator"], first=True)
+                with pytest.raises(NotFound):
+                    client.revoke_token(gone.token.id)
+
+
+def test_other_machines_are_not_let_in_as_long_as_nobody_could_come(tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).issue("service")
+    settings = Settings(listen=("0.0.0.0:0",), tls_cert=str(certificate), tls_key=str(key))
+    with pytest.raises(InvalidInput, match="psoup admin init --data-dir"):
+        Serving(settings)
+
+
+def test_a_token_goes_to_no_other_machine_in_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("127.0.0.1:1", "localhost:1", "[::1]:1", "unix:s.sock", "ipv4:127.0.0.1:1"):
+        assert token_metadata("psoup_x", address, encrypted=False) == (("authorization", "Bearer psoup_x"),)
+    for address in ("10.0.0.1:1", "localhost.example.org:1", "dns:///x:1", "127.0.0.1.example.org:1"):
+        with pytest.raises(InvalidRequest, match="in plain text"):
+            Client(address, options=ClientOptions(token="psoup_x"))
+        assert token_metadata("psoup_x", address, encrypted=True)
+    with pytest.raises(InvalidRequest, match="spaces"):
+        Client("127.0.0.1:1", options=ClientOptions(token="psoup_x\n"))
+    monkeypatch.setenv("PSOUP_TOKEN_FILE", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidRequest, match="PSOUP_TOKEN_FILE"):
+        Client("127.0.0.1:1")
+    (tmp_path / "nowhere").write_text("psoup_y\n")
+    assert token_metadata(None, "127.0.0.1:1", encrypted=False) == (("authorization", "Bearer psoup_y"),)
+    assert "psoup_x" not in repr(ClientOptions(token="psoup_x"))
+    with pytest.raises(TypeError, match="of the type int"):
+        ClientOptions(token=5)  # type: ignore[arg-type]
+
+
+def test_ends_of_tokens_are_read(psoup: Psoup) -> None:
+    for wrong in ("soon", "0 days", "5 years", "99999999999 days"):
+        ran = psoup("token", "issue", "x", "--role", "reader", "--expires", wrong)
+        assert (ran.code, "minutes, hours or days" in ran.err) == (2, True)

@@ -1,0 +1,308 @@
+"""The gate: who comes in, what each role may do, and that revocation holds at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor import MethodDescriptor
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+import psoup_proto.v1
+from psoup.clock import VirtualClock
+from psoup.model import SECOND
+from psoup_proto.v1 import admin_pb2 as admin
+from psoup_proto.v1 import admin_pb2_grpc
+from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.gate import credentials
+from psoup_service.gate.roles import ALLOWED, ANYBODY, OPERATOR, ROLES
+from psoup_service.gate.tokens import id_of, new_token
+from psoup_testing.wire import Wire, refused, run
+
+DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
+
+
+def methods() -> dict[str, str]:
+    """Every method of the contract and of gRPC's own services: its row in the table, and its path."""
+    found: list[MethodDescriptor] = []
+    modules = [
+        importlib.import_module(f"psoup_proto.v1.{module.name}")
+        for module in pkgutil.iter_modules(psoup_proto.v1.__path__)
+        if module.name.endswith("_pb2")
+    ]
+    for module in (*modules, health_pb2, reflection_pb2):
+        found += [m for service in module.DESCRIPTOR.services_by_name.values() for m in service.methods]
+    return {f"{m.containing_service.name}/{m.name}": f"/{m.containing_service.full_name}/{m.name}" for m in found}
+
+
+def with_token(secret: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {secret}"),)
+
+
+class Door:
+    """Tokens of a service: it has none, or an operator's first one."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire, self.admin = wire, admin_pb2_grpc.AdminServiceStub(wire.channel)
+        self.operator: tuple[tuple[str, str], ...] = ()
+
+    async def begin(self) -> Door:
+        made = await self.admin.IssueToken(admin.IssueTokenRequest(name="op", roles=[OPERATOR], first=True))
+        self.operator = with_token(made.secret)
+        return self
+
+    async def issue(self, *roles: str, **more: Any) -> tuple[str, Any]:
+        """The ID of a new token, and the metadata that bring it."""
+        request = admin.IssueTokenRequest(name=" and ".join(roles), roles=roles, **more)
+        made = await self.admin.IssueToken(request, metadata=self.operator)
+        return made.token.token_id, with_token(made.secret)
+
+    def list(self, metadata: Any) -> Any:
+        return self.wire.streams.ListStreams(streams.ListStreamsRequest(), metadata=metadata)
+
+
+def behind(script: Callable[[Door], Awaitable[None]], clock: VirtualClock | None = None) -> None:
+    """Run a script against a service with one token, an operator's."""
+
+    async def opened(wire: Wire) -> None:
+        await script(await Door(wire).begin())
+
+    run(opened, clock=clock)
+
+
+def test_the_table_has_a_row_for_every_method_that_is_served_and_no_other() -> None:
+    assert ALLOWED.keys() == methods().keys()
+    assert {role for roles in ALLOWED.values() for role in roles} == {*ROLES, ANYBODY}
+    assert [name for name, roles in ALLOWED.items() if ANYBODY in roles] == ["Health/Check"]
+    assert {name for name in ALLOWED if name.startswith("Admin")} <= {
+        name for name, roles in ALLOWED.items() if roles == {OPERATOR}
+    }
+
+
+def test_every_method_is_asked_once_by_every_role_and_by_nobody() -> None:
+    async def code(channel: grpc.aio.Channel, path: str, metadata: Any) -> grpc.StatusCode | None:
+        """How a call with an empty request ends; None if it gives a message."""
+        call = channel.unary_stream(path)(b"", metadata=metadata, timeout=20)
+        try:
+            return None if await call.read() is not grpc.aio.EOF else await call.code()
+        except grpc.aio.AioRpcError as problem:
+            return problem.code()
+        finally:
+            call.cancel()
+
+    async def script(door: Door) -> None:
+        tokens = {role: (await door.issue(role))[1] for role in ROLES}
+        for name, path in methods().items():
+            for role, metadata in (*tokens.items(), (ANYBODY, ())):
+                said = await code(door.wire.channel, path, metadata)
+                refusal = UNKNOWN if role == ANYBODY else DENIED
+                if role in ALLOWED[name]:
+                    assert said not in (UNKNOWN, DENIED), f"{name} refuses {role}"
+                else:
+                    assert said == refusal, f"{name} lets {role} in: {said}"
+
+    behind(script)
+
+
+def test_a_service_without_a_token_asks_nobody_and_one_with_a_token_everybody() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        door = await Door(wire).begin()
+        problem = await refused(door.list(()), UNKNOWN)
+        assert (problem.reason, "psoup token issue" in problem.message) == ("NO_CREDENTIAL", True)
+        _, reader = await door.issue("reader")
+        assert [s.name for s in (await door.list(reader)).streams] == ["s"]
+        again = door.admin.IssueToken(
+            admin.IssueTokenRequest(name="x", roles=[OPERATOR], first=True), metadata=door.operator
+        )
+        assert (await refused(again, grpc.StatusCode.ALREADY_EXISTS)).reason == "TOKENS_EXIST"
+
+    run(script)
+
+
+def test_refusals_say_the_same_of_what_is_there_and_what_is_not() -> None:
+    async def script(door: Door) -> None:
+        _, owner = await door.issue("owner")
+        _, producer = await door.issue("producer", streams=["m*"])
+        create = streams.CreateStreamRequest(statement="CREATE STREAM secret (x BIGINT)")
+        await door.wire.streams.CreateStream(create, metadata=owner)
+
+        async def told(name: str, metadata: Any, code: grpc.StatusCode) -> str:
+            asked = door.wire.streams.GetStream(streams.GetStreamRequest(name=name), metadata=metadata)
+            pushed = door.wire.ingest.Push(
+                ingest.PushRequest(stream=name), metadata=(*metadata, ("psoup-stream-bin", name.encode()))
+            )
+            return "".join([(await refused(call, code)).message.replace(name, "?") for call in (asked, pushed)])
+
+        assert await told("secret", (), UNKNOWN) == await told("nowhere", (), UNKNOWN)
+        missing = grpc.StatusCode.NOT_FOUND
+        assert await told("secret", producer, missing) == await told("nowhere", producer, missing)
+
+    behind(script)
+
+
+def test_a_producer_pushes_to_the_streams_of_its_patterns_alone() -> None:
+    async def script(door: Door) -> None:
+        _, owner = await door.issue("owner")
+        _, producer = await door.issue("producer", streams=["Meters_*"])
+        for name in ("meters_1", "other"):
+            create = streams.CreateStreamRequest(statement=f"CREATE STREAM {name} (x BIGINT)")
+            await door.wire.streams.CreateStream(create, metadata=owner)
+        get = door.wire.streams.GetStream
+        found = await get(streams.GetStreamRequest(name="METERS_1"), metadata=producer)
+        assert found.stream.name == "meters_1"
+        await refused(get(streams.GetStreamRequest(name="other"), metadata=producer), grpc.StatusCode.NOT_FOUND)
+        beat = ingest.HeartbeatRequest(stream="other")
+        await refused(door.wire.ingest.Heartbeat(beat, metadata=producer), grpc.StatusCode.NOT_FOUND)
+        call = door.wire.ingest.PushStream(iter([ingest.PushStreamRequest(stream="other")]), metadata=producer)
+        await refused(call.read(), grpc.StatusCode.NOT_FOUND)
+
+    behind(script)
+
+
+def test_revocation_holds_at_once_also_for_calls_under_way() -> None:
+    async def script(door: Door) -> None:
+        token_id, reader = await door.issue("reader")
+        watching = door.wire.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", metadata=reader)
+        assert await watching.read() == b"\x08\x01"
+        await door.admin.RevokeToken(admin.RevokeTokenRequest(token_id=token_id), metadata=door.operator)
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await asyncio.wait_for(watching.read(), 20)
+        assert ended.value.code() == UNKNOWN
+        assert (await refused(door.list(reader), UNKNOWN)).reason == "TOKEN_INVALID"
+        again = door.admin.RevokeToken(admin.RevokeTokenRequest(token_id=token_id), metadata=door.operator)
+        await refused(again, grpc.StatusCode.NOT_FOUND)
+
+    behind(script)
+
+
+def test_a_token_ends_at_its_time_also_for_calls_under_way() -> None:
+    clock = VirtualClock(1_000 * SECOND)
+
+    async def script(door: Door) -> None:
+        _, reader = await door.issue("reader", seconds=60)
+        watching = door.wire.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", metadata=reader)
+        assert await watching.read() == b"\x08\x01"
+        clock.advance(seconds=59.9)
+        door.wire.service.gate.look()
+        await door.list(reader)
+        clock.advance(seconds=0.1)
+        assert (await refused(door.list(reader), UNKNOWN)).reason == "TOKEN_EXPIRED"
+        door.wire.service.gate.look()
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await asyncio.wait_for(watching.read(), 20)
+        assert ended.value.code() == UNKNOWN
+
+    behind(script, clock)
+
+
+def forged(secret: str) -> Iterator[str]:
+    """Every piece of a token, and the token with each sign changed."""
+    yield from (secret[:length] for length in range(len(secret)))
+    for place, sign in enumerate(secret):
+        yield secret[:place] + ("A" if sign != "A" else "B") + secret[place + 1 :]
+    yield from (secret + "A", f" {secret}", secret.lower(), secret.upper(), new_token()[0], "é", "Bearer")
+
+
+def test_no_forged_token_is_let_in_and_digests_are_compared_once_and_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[int, int]] = []
+    compare = credentials.hmac.compare_digest
+
+    def counting(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return compare(one, other)
+
+    async def script(door: Door) -> None:
+        _, reader = await door.issue("reader")
+        gate, secret = door.wire.service.gate, reader[0][1].removeprefix("Bearer ")
+
+        class Asking:
+            def __init__(self, text: str) -> None:
+                self.text = text
+
+            def authorization(self) -> str:
+                return self.text
+
+        monkeypatch.setattr(credentials.hmac, "compare_digest", counting)
+        forms = [*forged(secret)]
+        for text in forms:
+            with pytest.raises(credentials.Unauthenticated):
+                gate.admit("StreamService/ListStreams", Asking(f"Bearer {text}"))
+        for text in (secret, f"bearer {secret}", f"Basic {secret}", ""):
+            with pytest.raises(credentials.Unauthenticated):
+                gate.admit("StreamService/ListStreams", Asking(text))
+        assert gate.admit("StreamService/ListStreams", Asking(f"Bearer {secret}")).name == "reader"
+        assert compared == [(32, 32)] * (len(forms) + 4)
+
+    behind(script)
+
+
+def test_whoever_says_he_is_another_is_who_his_token_says() -> None:
+    async def script(door: Door) -> None:
+        _, owner = await door.issue("owner")
+        create = streams.CreateStreamRequest(statement="CREATE STREAM s (x BIGINT)")
+        await door.wire.streams.CreateStream(create, metadata=owner)
+        _, reader = await door.issue("reader")
+        claims = tuple(
+            (f"{before}{name}", "other") for name in ("tenant", "principal") for before in ("", "psoup-", "x-")
+        )
+        assert [s.name for s in (await door.list((*reader, *claims))).streams] == ["s"]
+        roles = (("role", "owner"), ("psoup-role", "owner"), ("psoup-roles", "owner"))
+        await refused(door.wire.streams.CreateStream(create, metadata=(*reader, *roles)), DENIED)
+        await refused(door.list((*reader, *reader)), UNKNOWN)
+
+    behind(script)
+
+
+def test_tokens_are_told_in_pages_without_their_secrets() -> None:
+    async def script(door: Door) -> None:
+        for role in ROLES[:4]:
+            await door.issue(role)
+        names, token = list[str](), ""
+        while True:
+            request = admin.ListTokensRequest(page_size=2, page_token=token)
+            page = await door.admin.ListTokens(request, metadata=door.operator)
+            names += [each.name for each in page.tokens]
+            token = page.next_page_token
+            if not token:
+                break
+        assert sorted(names) == sorted(["op", *ROLES[:4]])
+        secret = door.operator[0][1].removeprefix("Bearer ")
+        assert secret[16:] not in str(page)
+        assert id_of(secret) is not None
+
+    behind(script)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"roles": []}, "roles"),
+        ({"roles": ["reader", "king"]}, "roles"),
+        ({"roles": ["reader"], "streams": ["a*"]}, "streams"),
+        ({"roles": ["producer"], "streams": ["a b"]}, "streams"),
+        ({"roles": ["producer"], "streams": ["a"] * 17}, "streams"),
+        ({"seconds": -5}, "expires"),
+        ({"seconds": 2**62}, "seconds"),
+    ],
+)
+def test_a_token_that_makes_no_sense_is_not_issued(given: dict[str, Any], field: str) -> None:
+    async def script(door: Door) -> None:
+        request = admin.IssueTokenRequest(**{"name": "n", "roles": ["reader"], **given})
+        problem = await refused(
+            door.admin.IssueToken(request, metadata=door.operator), grpc.StatusCode.INVALID_ARGUMENT
+        )
+        assert problem.facts["field"] == field
+
+    behind(script)
