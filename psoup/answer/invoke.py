@@ -14,12 +14,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.halved import halved
 from psoup.answer.joined_message import joined_form
-from psoup.answer.located import chunks_of, count_of, errors_of, found_sides
+from psoup.answer.located import Located, chunks_of, count_of, errors_of, found_sides
 from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.middles import Found
 from psoup.answer.one_row import only_row
+from psoup.answer.pair_form import pair_form
 from psoup.answer.paired import paired
 from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
@@ -182,6 +184,13 @@ class Answer:
             for column in columns
         ]
         return pa.RecordBatch.from_arrays(arrays, [o.name for o in self._select])
+
+
+def by_halves(answer: Answer) -> Iterator[Message]:
+    """The rows of a join of two sides by an equality, found by halves, however few: so that this is compiled."""
+    known, (one, other) = pair_form(answer._plan), answer._reading.matches
+    assert known is not None and isinstance(one, Located) and isinstance(other, Located)
+    return halved(known, (one, other), answer._reading, _MAX_ROWS) or iter(())
 
 
 def _ends(matches: Sequence[Matches]) -> tuple[int, int] | None:

@@ -11,21 +11,20 @@ the objects of its steps took longer than the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.direct import DirectJoin, direct_join
-from psoup.answer.joined_message import JoinedForm, joined_form
+from psoup.answer.halved import halved
 from psoup.answer.located import ChunkTable, Located
 from psoup.answer.message import Message
+from psoup.answer.pair_form import PairForm, pair_form
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
 from psoup.kernels.answered import answer_located
 from psoup.kernels.coded import gather_coded, may_be_null
-from psoup.plan.nodes import Join, Node, Project
+from psoup.plan.nodes import Node
 
 _SMALL = 32_767
 """Rows of a side at most: what is done in one call takes less than a millisecond."""
@@ -36,65 +35,9 @@ _PARTNERS, _FEW = 4, 1_024
 _ROW_BYTES = 32
 _READY_BYTES = 1 << 20
 """Bytes of a message that is made with its pairs."""
-_REMEMBERED = 4_096
-_LEAST, _MOST = -(2**63), 2**63 - 1
 
 Codes = tuple[Array, Array]
 """Tuples of both sides, by code: int32[n]."""
-
-
-class _Known(NamedTuple):
-    """What is known of a plan: the form of its answer, and what `answer_located` and `gather_coded` ask."""
-
-    form: JoinedForm
-    asked: Array
-    columns: Array
-    numbers: Array
-    text: str
-    shown: tuple[tuple[Array, Array, Array], ...]
-
-
-def _known_of(plan: Node) -> _Known | None:
-    """What is known of a plan; None if its joins are found in another way. O(1) if it is remembered."""
-    known = _remembered.get(id(plan))
-    if known is None:
-        if len(_remembered) >= _REMEMBERED:
-            _remembered.clear()
-        known = _remembered[id(plan)] = plan, _made(plan)
-    return known[1]
-
-
-_remembered: dict[int, tuple[Node, _Known | None]] = {}
-"""By the identity of the plan, not used again while it is here."""
-
-
-def _made(plan: Node) -> _Known | None:
-    if not (isinstance(plan, Project) and isinstance(plan.input, Join)):
-        return None
-    direct, form = direct_join(plan.input), joined_form(plan.schema, len(plan.input.inputs))
-    if direct is None or form is None or any(form.texts) or not (direct.is_single or not direct.keys):
-        return None
-    both = direct.keys[0] if direct.is_single else direct.bands[0][0]
-    bounds = (False, 0, False, 0) if direct.is_single else direct.bands[0][1].bounds
-    asked = np.array([*both.kinds, *both.columns, direct.is_single, *bounds, *_fitting(direct)], np.int64)
-    shown, batch = tuple(zip(form.which, form.kinds, form.columns, strict=True)), form.form
-    columns: Array = np.empty((len(batch.kinds), 3), np.int64)
-    for side, (which, *of) in enumerate(shown):
-        columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
-    places = [batch.rows_at, batch.body_at, batch.nodes_at, batch.buffers_at, batch.buffers, batch.exact]
-    return _Known(form, asked, columns, np.array(places, np.int64), direct.text, shown)
-
-
-def _fitting(direct: DirectJoin) -> tuple[int, int, int, int]:
-    """The least key and the greatest of the left side, and of the right one, with which `DirectJoin.fits`."""
-    ends = [[_LEAST, _MOST], [_LEAST, _MOST]]
-    for own in direct.sums:
-        ends[own.side][0] = max(ends[own.side][0], own.least - own.shift)
-        ends[own.side][1] = min(ends[own.side][1], own.greatest - own.shift)
-    for _, band in direct.bands:
-        for bound in (band.low or 0, band.high or 0):
-            ends[0][0], ends[0][1] = max(ends[0][0], _LEAST - bound), min(ends[0][1], _MOST - bound)
-    return ends[0][0], ends[0][1], ends[1][0], ends[1][1]
 
 
 def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
@@ -102,7 +45,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
 
     Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
     """
-    known = _known_of(plan)
+    known = pair_form(plan)
     if known is None or reading.pairs is not None:
         return None
     one, other = reading.matches
@@ -112,7 +55,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     if not (one.size and other.size):
         return iter(())
     if one.size > _SMALL or other.size > _SMALL:
-        return None
+        return halved(known, (one, other), reading, most)
     room, rows = Room(limits, reading.budget), one.size + other.size
     expected = min(max(_PARTNERS * rows, _FEW), _PAIRS)
     try:
@@ -139,7 +82,7 @@ class PairedRows(Message):
     """Rows of a join as a message, measured but not yet gathered."""
 
     def __init__(
-        self, known: _Known, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], codes: Codes
+        self, known: PairForm, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], codes: Codes
     ) -> None:
         """`sides`: what keeps the chunks of the `tables`; `codes`: at least one row."""
         self._known, self._sides, self._tables, self._codes = known, sides, tables, codes
@@ -170,7 +113,7 @@ class PairedMessage(PairedRows):
 
     def __init__(
         self,
-        known: _Known,
+        known: PairForm,
         sides: Sequence[Located],
         tables: tuple[ChunkTable, ChunkTable],
         codes: Codes,

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from psoup.kernels.coded import _column, _nullable_at
-from psoup.kernels.gather import NUMBER, WIDE, _longs, lay_out
+from psoup.kernels.coded import _column, _copy_keys, _nullable_at
+from psoup.kernels.gather import NUMBER, WIDE, lay_out
 from psoup.kernels.located import write_rows
 from psoup.kernels.paired import CODE_SHIFT, _pair_by
 
@@ -34,14 +34,6 @@ def _codes(rows, stops, positions, count):
         start = stops[part]
     for i in range(count):
         positions[i] = rows[np.uint64(positions[i])]
-
-
-@njit(cache=True, nogil=True)
-def _copy_keys(keys, positions, count, address):
-    """The column that a side's keys are."""
-    values = _longs(address, count)
-    for i in range(count):
-        values[i] = keys[np.uint64(positions[i])]
 
 
 @njit(cache=True, nogil=True)
@@ -101,7 +93,7 @@ def answer_located(
         side = shown[w, 0]
         if shown[w, 1] == asked[side] and shown[w, 2] == asked[2 + side] and shown[w, 1] in (WIDE, NUMBER):
             at = np.int64(body.ctypes.data) + places[w, 1]
-            _copy_keys(other_keys if side else keys, right if side else left, pairs, at)
+            _copy_keys(other_keys if side else keys, (right if side else left)[:pairs], at)
             known[w] = not nullable[w]
     _codes(rows, stops, left, pairs)
     _codes(others, other_stops, right, pairs)

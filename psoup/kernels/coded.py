@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 
-from psoup.kernels.gather import BITS, NARROW, NUMBER, PARTS, WIDE, _bytes, _longs, _nth, _pointer
+from psoup.kernels.gather import BITS, CODED, NARROW, NUMBER, PARTS, WIDE, _bytes, _longs, _nth, _pointer
 from psoup.kernels.paired import CODE_SHIFT
 
 _SHIFT, _MASK = np.uint64(CODE_SHIFT), np.uint64((1 << CODE_SHIFT) - 1)
@@ -57,6 +57,26 @@ def _flags(place, sources, stride, codes, out):
 
 
 @njit(cache=True, nogil=True)
+def _wide(place, sources, stride, bases, codes, longs):
+    """Values of 8 bytes, from their codes where a chunk has such: a quarter or less of the memory to read at random."""
+    parts, total = bases.shape[0], codes.shape[0]
+    narrow = np.zeros((parts, CODED), np.int64)
+    for part in range(parts):
+        if sources[place + 2 + part * stride]:
+            narrow[part] = _longs(sources[place + 2 + part * stride], CODED)
+    for i in range(total):
+        code = np.uint64(codes[i])
+        part, offset = code >> _SHIFT, code & _MASK
+        address, width = narrow[part, 0], narrow[part, 1]
+        if width == 0:
+            longs[i] = _longs(bases[part], total)[offset]
+        elif width == 1:
+            longs[i] = narrow[part, 2] + np.int64(_bytes(address, total)[offset])
+        else:
+            longs[i] = narrow[part, 2] + np.int64(carray(_pointer(address), total, np.uint16)[offset])
+
+
+@njit(cache=True, nogil=True)
 def _values(kind, place, sources, stride, codes, values):
     """Values of 4, 8 or 16 bytes; `values`: their address in the result. O(codes)."""
     total, parts = codes.shape[0], (sources.shape[0] + stride - 1) // stride
@@ -65,9 +85,7 @@ def _values(kind, place, sources, stride, codes, values):
     for part in range(parts):
         bases[part] = sources[place + part * stride]
     if kind == WIDE:  # nearly always, and twice as fast if nothing else is asked
-        for i in range(total):
-            code = np.uint64(codes[i])
-            longs[i] = _longs(bases[code >> _SHIFT], total)[code & _MASK]
+        _wide(place, sources, stride, bases, codes, longs)
         return
     for i in range(total):
         code = np.uint64(codes[i])
@@ -92,6 +110,14 @@ def _column(kind, column, sources, stride, codes, places, body):
     else:
         _values(kind, place, sources, stride, codes, np.int64(body.ctypes.data) + places[1])
     return nulls
+
+
+@njit(cache=True, nogil=True)
+def _copy_keys(keys, positions, address):
+    """Write the column that a side's keys are, at some positions; `address`: of int64[n]."""
+    values = _longs(address, positions.shape[0])
+    for i in range(positions.shape[0]):
+        values[i] = keys[np.uint64(positions[i])]
 
 
 @njit(cache=True, nogil=True)

@@ -187,15 +187,21 @@ def _close(least, greatest, count):
     return apart <= np.uint64(2 * count) or apart <= np.uint64(min(16 * count, _PLACES))
 
 
+@inner
+def _chain_all(keys, least, heads, following):
+    """Chain the rows of each key, ascending and counted from 1: heads: int32[keys], following: int32[rows + 1]."""
+    heads[:], following[0], base = 0, 0, np.uint64(least)
+    for i in range(keys.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        at = np.uint64(keys[np.uint64(i)]) - base
+        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+
+
 @njit(cache=True, nogil=True)
 def _pair_close(keys, other, least, greatest, left, right):
     """As `pair_keys`, where all rows of both sides take part, and keys are close."""
     heads, following = np.empty(greatest - least + 1, np.int32), np.empty(other.shape[0] + 1, np.int32)
     n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
-    heads[:], following[0] = 0, 0
-    for i in range(other.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
-        at = np.uint64(other[np.uint64(i)]) - base
-        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+    _chain_all(other, least, heads, following)
     for row in range(keys.shape[0]):
         at = np.uint64(keys[np.uint64(row)]) - base
         partner = np.uint64(heads[at]) if at < size else _U0

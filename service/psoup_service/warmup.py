@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from psoup.aggregates import keys
 from psoup.answer import again, ordering, shaped
+from psoup.answer.invoke import by_halves
 from psoup.answer.watched import WatchedClauses, clause_of
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
@@ -42,6 +43,7 @@ _JOINED = (
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND s.a < 3 ORDER BY r.b LIMIT 9",
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND r.a <= x.a AND s.a < 3",
 )
+_HALVED = "SELECT r.a, s.t FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < 9 AND s.a > 2"
 _KEPT = "SELECT r.a FROM warm AS r, warm AS s WHERE r.t = s.t AND r.a < 9 AND s.a > 2"
 _SHOWN = (
     "SELECT reverse(c), lpad(c, 9, 'x'), regexp_replace(c, '[0-9]', ''), epoch(t - t), sign(b), a % 5 FROM warm",
@@ -114,6 +116,7 @@ def _run_everything() -> int:
     soup.register(_KEPT, keep_pairs=True)
     soup.maintain()
     rows += soup.invoke(soup.register(_KEPT)).to_table().num_rows
+    rows += sum([len(message.gathered()) for message in by_halves(soup.invoke(soup.register(_HALVED)))])
     soup.matches("warm", 0)
     soup.match("warm", _batch(start + dt.timedelta(hours=3)))
     return rows

@@ -203,6 +203,57 @@ def answer_located(rng: Rng) -> Arguments:
     return *sides, asked, shown, header, numbers, *most, left, right, np.full((columns, 3), 7, np.int64)
 
 
+def read_side(rng: Rng) -> Arguments:
+    """With a chain and without; at times a key may be NULL, or there are more keys than places."""
+    located, chunks, slot, size, sources, stride = _located(rng, False)
+    heads, following = np.full(int(rng.choice([0, 50, 51, 60])), 7, np.int32), np.full(size + 1, 7, np.int32)
+    rows, keys = np.zeros(size, np.int32), np.zeros(size, np.int64)
+    return located, chunks, slot, sources, stride, WIDE, 0, rows, keys, heads, following if len(heads) else heads
+
+
+def meet_chained(rng: Rng) -> Arguments:
+    """Keys that the other side has, and others; some of the rows; at times with room for one pair less."""
+    keys, other = rng.integers(-3, 60, int(rng.integers(1, 80))), rng.integers(0, 40, int(rng.integers(1, 80)))
+    heads, following = np.zeros(40, np.int32), np.zeros(len(other) + 1, np.int32)
+    for row in range(len(other) - 1, -1, -1):
+        following[row + 1], heads[other[row]] = heads[other[row]], row + 1
+    start, stop = sorted(rng.integers(0, len(keys) + 1, 2).tolist())
+    pairs = int((keys[start:stop, None] == other).sum())
+    room = int(rng.choice([max(pairs - 1, 0), pairs, pairs + 3]))
+    return keys, start, stop, 0, heads, following, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def gather_pairs(rng: Rng) -> Arguments:
+    """Columns of both sides, the keys among them, at positions of rows."""
+    parts, (shown, sources, strides) = _shown(rng)
+    columns = np.empty((sum(len(which) for which, *_ in shown), 3), np.int64)
+    for side, (which, *of) in enumerate(shown):
+        columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
+    nullable, places = np.zeros(len(columns), np.uint8), np.zeros((len(columns), 3), np.int64)
+    plain_coded.may_be_null(shown, sources, strides, nullable)
+    positions = [rng.integers(0, len(codes), 30).astype(np.int32) for codes in parts]
+    asked, sides = np.full(13, -9), list[Any]()
+    for side, (own, table, stride) in enumerate(zip(parts, sources, strides, strict=True)):
+        wide = [row for row in columns.tolist() if row[:2] == [side, WIDE]]
+        _, kind, column = wide[0] if wide else (side, WIDE, -2)
+        asked[side], asked[2 + side], keys = kind, column, np.zeros(len(own), np.int64)
+        where, numbers = np.array([[0, 0, 0]]), np.zeros(1, np.int64)
+        plain_coded.gather_coded(
+            _only(side, kind, column), sources, strides, *parts, where, keys.view(np.uint8), numbers
+        )
+        sides += [table, stride, own, keys]
+    buffers, texts = np.zeros((2 * len(columns), 2), np.int64), np.zeros(len(columns), np.int64)
+    size = plain.lay_out(columns[:, 1], nullable, texts, 30, places, buffers)
+    return asked, columns, *sides, *positions, places, np.zeros(size, np.uint8), np.full(len(columns), 7, np.int64)
+
+
+def _only(side: int, kind: int, column: int) -> Any:
+    """One column of one side, as `gather_coded` asks."""
+    none: Any = tuple(np.zeros(0, np.int64) for _ in range(3))
+    one = np.array([0]), np.array([kind]), np.array([column])
+    return (none, one) if side else (one, none)
+
+
 def _shown(rng: Rng) -> tuple[list[Any], Arguments]:
     """Columns of both sides, in turns in the batch, and the codes of some tuples."""
     sides = [_side(rng) for _ in range(2)]
@@ -239,6 +290,9 @@ SHOWING = {
     "paired.pair_keys": pair_keys,
     "paired.pair_small": pair_small,
     "answered.answer_located": answer_located,
+    "halved.read_side": read_side,
+    "halved.meet_chained": meet_chained,
+    "halved.gather_pairs": gather_pairs,
     "coded.may_be_null": may_be_null,
     "coded.gather_coded": gather_coded,
     "joined.gather_keys": gather_keys,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.kernels.gather import PARTS
+from psoup.kernels.gather import PARTS, WIDE
 from psoup.kernels.paired import CODE_SHIFT
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.gather import _parts, _values
 from psoup.kernels.plain.joined import gather_at
 
 Shown = Sequence[tuple[Array, Array, Array]]
@@ -37,3 +38,8 @@ def gather_coded(
         stops = np.searchsorted(rows >> CODE_SHIFT, parts, "right")
         offsets = (rows & ((1 << CODE_SHIFT) - 1)).astype(np.int32)
         gather_at(*own, table, stride, offsets, stops, back, places, out, nulls)
+        for which, kind, column in zip(*own, strict=True):
+            if kind == WIDE:  # from values in few bits, where a chunk has such
+                values = [_values(kind, three, part) for three, part in _parts(column, table, stride, offsets, stops)]
+                at = places[which, 1]
+                out[at : at + 8 * len(back)] = np.concatenate(values)[back].view(np.uint8)

@@ -1,0 +1,88 @@
+"""Joins of larger sides, found by halves on two threads, equal what pieces give; and when they are left to these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer import halved, paired
+from psoup.answer.invoke import Answer
+from psoup.answer.message import Message, read
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+from psoup_service.host.runner import TaskPool
+
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def soup() -> Iterator[LocalPSoup]:
+    """Two streams in chunks of 64, on two threads: keys close together, far apart, NULL, and one that many have."""
+    pool, rng = TaskPool(2), np.random.default_rng(3)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100), run=pool)
+    for stream in "rs":
+        soup.execute(
+            f"CREATE STREAM {stream} (k BIGINT, d DATE, m DECIMAL(9,2), far BIGINT, n BIGINT, hot BIGINT, f BOOLEAN)"
+        )
+        keys = rng.integers(-90, 200, ROWS)
+        columns = {
+            "k": pa.array(keys),
+            "d": pa.array(keys.astype(np.int32) + 9_000, pa.date32()),
+            "m": pa.array(keys).cast(pa.decimal128(21, 2)).cast(pa.decimal128(9, 2)),
+            "far": pa.array(keys * 10**12),
+            "n": pa.array(keys, mask=rng.random(ROWS) < 0.2),
+            "hot": pa.array(np.where(rng.random(ROWS) < 0.5, 7, keys)),
+            "f": pa.array(rng.random(ROWS) < 0.5, mask=rng.random(ROWS) < 0.2),
+        }
+        for start in range(0, ROWS, 50):
+            soup.push(stream, pa.table(columns).slice(start, 50))
+            soup.maintain()
+    yield soup
+    pool.close()
+
+
+def _messages(answer: Answer, most: int) -> list[Message]:
+    return [part for part in answer.messages(65_536, most) if isinstance(part, Message)]
+
+
+@pytest.mark.parametrize("key", ["k", "d", "m", "far", "n", "hot"])
+def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows and some; in one message a half, in batches of seven, and in parts of few bytes."""
+    made = list[halved.HalvedMessage]()
+    monkeypatch.setattr(halved, "_SPARE", 8)
+    monkeypatch.setattr(halved, "_given", lambda messages, room: made.extend(messages) or iter(messages))
+    select = f"SELECT r.k, s.k AS l, s.d, r.m, r.f, s.n, s.{key} AS t, r._id, s._id AS j"
+    for where in ("", "AND s.k > 20", "AND r.k > 300"):
+        query = soup.register(f"{select} FROM r [ROWS 390], s [ROWS 333] WHERE r.{key} = s.{key} {where}")
+        soup.maintain()
+        monkeypatch.setattr(paired, "_SMALL", 0)
+        monkeypatch.setattr(halved, "_MOST", 0)
+        wanted = soup.invoke(query).to_table()
+        monkeypatch.setattr(halved, "_MOST", 400)
+        made.clear()
+        answer = soup.invoke(query)
+        table = answer.to_table()
+        table.validate(full=True)
+        assert table.equals(wanted), where
+        assert bool(made) == (key not in ("m", "far", "n", "hot") and wanted.num_rows > 0), where
+        assert pa.Table.from_batches(answer.batches(7), answer.schema).equals(wanted)
+        parts = [read(part.gathered(), answer.schema) for part in _messages(answer, 900)]
+        assert pa.Table.from_batches(parts, answer.schema).equals(wanted)
+
+
+def test_crowded_joins_are_left_to_pieces_for_a_while(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[int]()
+    monkeypatch.setattr(paired, "_SMALL", 0)
+    monkeypatch.setattr(halved, "_CROWDED", 3)
+    monkeypatch.setattr(halved, "_SPARE", 8)
+    found = halved._found
+    monkeypatch.setattr(halved, "_found", lambda *ask: tried.append(1) or found(*ask))
+    query = soup.register("SELECT r.k FROM r, s WHERE r.hot = s.hot AND r.k > -80")
+    soup.maintain()
+    rows = {soup.invoke(query).to_table().num_rows for _ in range(9)}
+    assert len(rows) == 1
+    assert len(tried) == 3
