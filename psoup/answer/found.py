@@ -26,7 +26,7 @@ from psoup.joins.joined import Joined, joined
 from psoup.joins.policies import Learned
 from psoup.joins.rest import Rest, without_rest
 from psoup.joins.room import Room
-from psoup.joins.two import PairTest, SideKeys, ascends, pairs_by_band, pairs_by_key, together
+from psoup.joins.two import PairTest, SideKeys, ascends, count_by_key, pairs_by_band, pairs_by_key, together
 from psoup.kernels.paired import pair_small
 from psoup.plan.nodes import Join
 from psoup.runner import Runner, serial
@@ -138,33 +138,54 @@ class Direct:
         self._direct, self._sides, self._room, self._run = direct, sides, room, run
         self._routed = routed
         self._other: Joined | None = None
+        self._keys: list[dict[int, SideKeys]] | None = None
 
     @property
     def errors(self) -> int:
         """Values that could not be computed so far."""
         return 0 if self._other is None else self._other.errors
 
+    @property
+    def is_small(self) -> bool:
+        """Whether all pairs may be found in one call."""
+        return max(self._sides[0].rows, self._sides[1].rows) <= _SMALL
+
+    def count(self) -> int | None:
+        """How many rows there are; None if they have to be found for that. Raises as `found_in`. O(rows of sides)."""
+        if not self._direct.is_single or self.is_small:
+            return None
+        left, right = self._gathered()
+        own, other = self._direct.keys[0].columns
+        return count_by_key(left[own], right[other], self._room)
+
     def __iter__(self) -> Iterator[list[Array]]:
         direct, room, sides = self._direct, self._room, self._sides
-        left, right = direct.row_bytes
-        room.hold(left * sides[0].rows + right * sides[1].rows, "the keys of its sides")
-        if direct.is_single and max(sides[0].rows, sides[1].rows) <= _SMALL and room.limits.pairs >= _LOOKED:
+        if direct.is_single and self.is_small and room.limits.pairs >= _LOOKED:
             pairs = _at_once(direct, sides, room)
             if pairs is not None:
                 return iter([pairs] if len(pairs[0]) else [])
-        keys: list[dict[int, SideKeys]] = [{}, {}]
-
-        def gather(place: int) -> None:
-            keys[place] = {column: sides[place].keys(column, kind) for column, kind in direct.read[place].items()}
-
-        run = self._run if sides[0].rows + sides[1].rows >= SHARED else serial
-        run([partial(gather, 0), partial(gather, 1)])
-        found = self._pairs(*keys)
+        found = self._pairs(*self._gathered())
         if found is not None:
             return found
         room.close()
         self._other = self._routed()
         return self._other
+
+    def _gathered(self) -> list[dict[int, SideKeys]]:
+        """The keys of both sides by column, held until the rows are closed."""
+        if self._keys is None:
+            direct, sides = self._direct, self._sides
+            left, right = direct.row_bytes
+            self._room.hold(left * sides[0].rows + right * sides[1].rows, "the keys of its sides")
+            keys: list[dict[int, SideKeys]] = [{}, {}]
+
+            def gather(place: int) -> None:
+                keys[place] = {column: sides[place].keys(column, kind) for column, kind in direct.read[place].items()}
+
+            run = self._run if sides[0].rows + sides[1].rows >= SHARED else serial
+            run([partial(gather, 0), partial(gather, 1)])
+            self._keys = keys
+        return self._keys
 
     def _pairs(self, left: Mapping[int, SideKeys], right: Mapping[int, SideKeys]) -> Iterator[list[Array]] | None:
         """The pairs, given the keys by column; None if they are to be found by routes."""

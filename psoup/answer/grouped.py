@@ -191,7 +191,9 @@ def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[Attr
     """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
     if isinstance(rows, JoinRows):
         try:
-            for ids, parts in rows.keyed(wanted, _MAX_ROWS):
+            for count in () if wanted else rows.counts(_MAX_ROWS):
+                yield count, []
+            for ids, parts in rows.keyed(wanted, _MAX_ROWS) if wanted else ():
                 for columns in parts:
                     yield len(columns[0]) if columns else len(ids), columns
         finally:

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from psoup.answer.found import SHARED, Found, found_in, tested
+from psoup.answer.found import SHARED, Direct, Found, found_in, tested
 from psoup.answer.join_look_ups import cut_down
 from psoup.answer.join_sides import MatchedSide
 from psoup.answer.joined_message import MESSAGES, Blocks, JoinedForm, JoinedMessage, SideColumns
@@ -46,6 +46,8 @@ class JoinRows:
     skip: int = 0
     _sides: list[MatchedSide] = field(default_factory=list)
     _kept: KeptRows | None = None
+    _found: Found | None = None
+    """What was asked how many rows there are."""
 
     @property
     def count(self) -> int | None:
@@ -135,6 +137,23 @@ class JoinRows:
         for piece in self._pieces(most):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
+    def counts(self, most: int) -> Iterator[int]:
+        """How many rows there are, in parts; they are found, at most so many at once, only if nothing less tells."""
+        self._open()
+        whole = self._whole()
+        if whole is not None:
+            yield whole
+            return
+        for piece in self._pieces(most):
+            yield len(piece[0])
+
+    def _whole(self) -> int | None:
+        """How many rows there are, if that is known without them; sides are open."""
+        if self._kept is not None or self.limit is not None or self.skip or not all(s.rows for s in self._sides):
+            return None
+        self._found = found_in(self.node, self._sides, self.reading, few=False)
+        return self._found.count() if isinstance(self._found, Direct) else None
+
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
         """Compute expressions over rows (int32[n, sources]) in their order, at most so many at a time."""
         flat = _Flat(outputs)
@@ -143,6 +162,9 @@ class JoinRows:
 
     def close(self) -> None:
         """Give back what the sides hold: no row can be shown any more."""
+        if self._found is not None:
+            self._found.close()
+            self._found = None
         for side in self._sides:
             side.close()
         self._sides = []
@@ -166,9 +188,8 @@ class JoinRows:
         reading, skip, left = self.reading, self.skip, self.limit
         if left == 0 or not all(side.rows for side in self._sides):
             return
-        found: Found
         if self._kept is None:
-            found = found_in(self.node, self._sides, reading, few=self.limit is not None)
+            found = self._found or found_in(self.node, self._sides, reading, few=self.limit is not None)
         else:
             found = tested(self._kept, self.node, self._sides, reading)
         try:

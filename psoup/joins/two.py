@@ -27,6 +27,7 @@ from psoup.joins.thinned import differ, thinned
 from psoup.kernels.banded import probe_banded
 from psoup.kernels.confirmed import keep_near, keep_texts
 from psoup.kernels.joined import probe_buckets, probe_ranges
+from psoup.kernels.paired import choose_buckets
 
 _GROWTH = 4
 _LOOKED = 1_048_576
@@ -143,6 +144,23 @@ def pairs_by_key(
         return _pieces(search, len(driving), text, room, limits, [test for test in tests if test is not near])
     probe = partial(probe_buckets, left.keys, asked, *build.places)
     return _pieces(probe, len(driving), text, room, limits, tests)
+
+
+def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int | None:
+    """How many pairs of rows have equal keys; None if the buckets of the right side alone do not tell. O(rows).
+
+    Raises ResourceExhausted, and what ends the read.
+    """
+    driving, rows = left.taking_part, right.taking_part
+    if not len(driving) or not len(rows):
+        return 0
+    bounds = right.least, right.greatest
+    if not choose_buckets(*bounds, len(rows))[-1]:
+        return None
+    build = Buckets(right.keys, rows, room, bounds)
+    room.hold(16 * len(driving), "the partners of each row")
+    keys = left.keys if left.rows is None else left.keys.take(driving)
+    return build.ranges(keys, scratch_array(len(keys), np.int32), scratch_array(len(keys), np.int32))
 
 
 def pairs_by_band(

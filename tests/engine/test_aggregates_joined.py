@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer import found
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
 
 JOINED = [
@@ -54,6 +57,44 @@ def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
             ordered = "" if "ORDER BY" in sql or "GROUP BY" not in sql else " ORDER BY ALL NULLS LAST"
             text = sql.replace(" ORDER BY n DESC", " ORDER BY n DESC, r.k")
             assert found == _plain(connection.sql(text + ordered).fetchall()), sql
+
+
+@pytest.mark.parametrize(("spread", "answered"), [(1, True), (10**9, False)])
+def test_a_count_of_a_join_needs_no_pairs(spread: int, answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of one key each tell how many partners a row has; of keys that are far apart pairs are looked at."""
+    monkeypatch.setattr(found, "_SMALL", 0)
+    rng, sides = np.random.default_rng(6), dict[str, list[int | None]]()
+    soup = LocalPSoup(EngineConfig(join_pairs=20_000), VirtualClock(100))
+    for name, rows in (("r", 900), ("s", 1_000), ("few", 7)):
+        soup.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT)")
+        values = pa.array(spread * rng.integers(-4, 5, rows), mask=rng.random(rows) < 0.1)
+        soup.push(name, pa.table({"k": values, "v": range(rows)}))
+        sides[name] = values.to_pylist()
+
+    def pairs(other: str, least: int) -> int:
+        counts = Counter(key for key in sides["r"][least:] if key is not None)
+        return sum(counts[key] for key in sides[other] if key is not None)
+
+    assert pairs("s", 9) > 80_000
+    for other, least in (("few", 0), ("few", 900), ("s", 890), ("s", 9)):
+        sql = f"FROM r JOIN {other} AS o ON r.k = o.k WHERE r.v >= {least}"
+        many = pairs(other, least) > 20_000
+        if answered or not many:
+            assert soup.ask(f"SELECT count(*) AS n, count(*) + 1 AS m {sql}").to_table().to_pylist() == [
+                {"n": pairs(other, least), "m": pairs(other, least) + 1}
+            ]
+            assert soup.ask(f"SELECT count(*) AS n {sql} HAVING count(*) < 0").to_table().num_rows == 0
+        for shown in ("r.v", "max(o.v) AS n") if many else ():
+            with pytest.raises(ResourceExhausted, match="join_pairs"):
+                soup.ask(f"SELECT {shown} {sql}").to_table()
+    both = [
+        (place, at)
+        for place, key in enumerate(sides["r"])
+        for at, other in enumerate(sides["few"])
+        if key is not None and key == other
+    ]
+    tested = soup.ask("SELECT count(*) AS n FROM r, few f WHERE r.k = f.k AND r.v > 10 * f.v").to_table()
+    assert tested.to_pylist() == [{"n": sum(place > 10 * at for place, at in both)}]
 
 
 STANDING = [
