@@ -24,6 +24,9 @@ Intervals = tuple[Interval, ...]
 
 def union(intervals: Iterable[Interval]) -> Intervals:
     """All tuple IDs of some intervals, which may overlap and be empty. O(n log n)."""
+    intervals = list(intervals)
+    if len(intervals) == 1:
+        return tuple(intervals) if intervals[0][0] < intervals[0][1] else ()
     joined = list[Interval]()
     for low, high in sorted(interval for interval in intervals if interval[0] < interval[1]):
         if joined and low <= joined[-1][1]:
@@ -35,12 +38,18 @@ def union(intervals: Iterable[Interval]) -> Intervals:
 
 def within(intervals: Sequence[Interval], low: int, high: int) -> Intervals:
     """The part of ascending intervals that is in [low, high). O(n)."""
+    if len(intervals) == 1:  # nearly always, as in the next two
+        ((first, end),) = intervals
+        first, end = first if first > low else low, end if end < high else high
+        return ((first, end),) if first < end else ()
     cut = [(max(first, low), min(end, high)) for first, end in intervals]
     return tuple([interval for interval in cut if interval[0] < interval[1]])
 
 
 def without(low: int, high: int, intervals: Sequence[Interval]) -> Intervals:
     """The part of [low, high) that is in none of some ascending intervals. O(n)."""
+    if len(intervals) == 1 and intervals[0][0] <= low and high <= intervals[0][1]:
+        return ()
     left, start = list[Interval](), low
     for first, end in within(intervals, low, high):
         left.append((start, first))
@@ -51,5 +60,7 @@ def without(low: int, high: int, intervals: Sequence[Interval]) -> Intervals:
 
 def check(intervals: Sequence[Interval]) -> None:
     """Raise Corrupt unless these are Intervals: disjoint, ascending, none empty, none touching another."""
+    if len(intervals) == 1 and intervals[0][0] < intervals[0][1]:
+        return
     ends = [end for interval in intervals for end in interval]
     ensure(all(map(int.__lt__, ends, ends[1:])), intervals, "intervals are not disjoint and ascending")

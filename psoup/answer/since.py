@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.intervals import Interval, Intervals, union, within, without
@@ -51,16 +52,14 @@ class Ranged:
     attributes: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Most:
+class Most(NamedTuple):
     """The most that one reply may hold: rows, and tuples of the window that are looked at for them."""
 
     rows: int
     tuples: int
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(NamedTuple):
     """The change of an answer. `answer`: the rows to be added, in stream order, as `Ranged.plan` shows them.
 
     `keep`: the tuple IDs of the rows that stay; `have`: those that the client holds completely after the change;
@@ -223,8 +222,7 @@ def since(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     """A clause that is looked for in ranges of its stream."""
 
     snapshot: Snapshot

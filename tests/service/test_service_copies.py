@@ -142,7 +142,7 @@ def a_cut_that_goes_too_far(right: Any, low: int, high: int, matches: Any, oldes
 
 def a_token_before_its_rows(right: Any, self: Any, held: Held, tenant: str, sequence: int) -> bytes:
     ahead = (*held.intervals[:-1], *[(low, high + 3) for low, high in held.intervals[-1:]])
-    return right(self, dataclasses.replace(held, intervals=ahead), tenant, sequence)
+    return right(self, held._replace(intervals=ahead), tenant, sequence)
 
 
 def a_token_in_another_transaction(right: Any, self: Any, *written: Any) -> None:

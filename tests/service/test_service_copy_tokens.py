@@ -6,7 +6,6 @@ import random
 import shutil
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -154,7 +153,7 @@ def test_what_a_signature_covers_still_has_to_make_sense(change: Callable[[bytea
     soup.push("s", pa.table({"n": range(200)}))
     tokens = Tokens(store, "00000001")
     snapshot = soup.engine.snapshot()
-    right = tokens.write(replace(HELD, query_id=query, intervals=((0, 50),)), "default", snapshot.sequence)
+    right = tokens.write(HELD._replace(query_id=query, intervals=((0, 50),)), "default", snapshot.sequence)
     copies = Copies(snapshot, tokens, Ids("00000001"), "default", 10**15, ReadBudget(), sync_pb2.ENCODING_ARROW)
     want = sync_pb2.Want(token=signed(tokens, right, change))
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from psoup.answer.window import WindowChoice
 from psoup.published.records import QueryRecord
@@ -10,8 +10,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.tokens import Held
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A want, read: what is asked of a query, and what the client holds; `reset`: why it begins anew, if it does.
 
     `room`: bytes of rows that are wanted, of those that this reply has left, `reply_room`, of `most_bytes` at the most.

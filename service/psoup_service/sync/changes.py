@@ -27,7 +27,7 @@ from psoup.answer.joined_since import joined_since, paired
 from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, Travel, ranged, since, travel_of
 from psoup.answer.window import WindowChoice, windows_of
-from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -87,8 +87,10 @@ class Copies:
         than `most_bytes`.
         """
         held, reset = self._held(query_id, want)
-        with self.ids.naming(self.ids.query(held.query_id)):
+        try:
             record = self.snapshot.query(held.query_id, self.tenant)
+        except NotFound as problem:
+            raise self.ids.named(problem, self.ids.query(held.query_id)) from None
         asked = Asked(record, want, window, held, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:

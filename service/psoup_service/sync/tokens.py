@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from psoup.answer.again import Earlier
 from psoup.answer.intervals import Interval, Intervals, check
@@ -40,8 +40,7 @@ _NO_TIME = -(2**63)
 """Instead of a NOW, while a stream has seen nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """What a client holds of a query's answer: all rows of some intervals, the first rows of an earlier answer, rows
     of a join, or an answer with a digest.
 
