@@ -43,6 +43,7 @@ from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
+from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback
@@ -74,6 +75,7 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.grpc_calls import GrpcCalls
 from psoup_service.wire.receiving import touch_memory
+from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 
@@ -128,7 +130,8 @@ class Service:
         self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
         self._health = HealthServicer()
-        self.gate = Gate(self._tokens, clock.now, closed=self._lets_nobody_in())
+        audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
+        self.gate = Gate(self._tokens, clock.now, audit, closed=self._lets_nobody_in())
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)
@@ -327,6 +330,7 @@ class Service:
         await on(self._threads.life, self.host.close)
         if self._functions is not None:
             await on(self._threads.life, self._functions.close)
+        self.gate.audit.close()
         self._decoders.close()
         self._pool.close()
         self._helpers.close()

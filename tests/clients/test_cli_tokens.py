@@ -169,3 +169,26 @@ def test_ends_of_tokens_are_read(psoup: Psoup) -> None:
     for wrong in ("soon", "0 days", "5 years", "99999999999 days"):
         ran = psoup("token", "issue", "x", "--role", "reader", "--expires", wrong)
         assert (ran.code, "minutes, hours or days" in ran.err) == (2, True)
+
+
+def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:
+    path = tmp_path / "data"
+    bring(psoup("admin", "init", "--data-dir", str(path)).out.strip())
+    assert psoup("audit", "show", str(path)).code == 2, "there is none yet"
+    for service in at(path):
+        assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)", "--address", service.address).code == 0
+        assert psoup("stream", "drop", "s", "--yes", "--address", service.address).code == 0
+        shown = psoup("audit", "show", str(path), "--json").rows
+        assert [(line["principal"], line["call"]) for line in shown] == [
+            ("admin", "StreamService/CreateStream"),
+            ("admin", "StreamService/DropStream"),
+        ]
+    assert "DropStream" in psoup("audit", "show", str(path)).out
+    found = psoup("audit", "verify", str(path))
+    assert (found.code, len(found.out.strip())) == (0, 64)
+    assert psoup("audit", "verify", str(path), "--last", found.out.strip()).code == 0
+    assert psoup("audit", "verify", str(path), "--last", "0" * 63 + "1").code == 1
+    log = path / "audit.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"CreateStream", b"AlterStream "))
+    ran = psoup("audit", "verify", str(path))
+    assert (ran.code, "line 2 does not follow" in ran.err) == (1, True)

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from psoup.errors import PermissionDenied, PSoupError, Unauthenticated
 from psoup.events.access import AccessToken
+from psoup_service.gate.audit import Audit
 from psoup_service.gate.principal import EVERYBODY, STRANGER, Principal
 from psoup_service.gate.roles import ANYBODY, may
 from psoup_service.gate.tokens import digest_of, id_of
@@ -38,40 +39,47 @@ Tokens = Callable[[], Mapping[str, AccessToken]]
 
 
 class Caller(Protocol):
-    """The side of a call that asks: what the gate looks at."""
+    """The side of a call that asks: what the gate looks at. `principal`: who asks, once the gate has found out."""
+
+    principal: Principal
 
     def authorization(self) -> str:
         """The metadata `authorization`, "" without."""
         ...
 
+    def peer(self) -> str:
+        """The connection, as a name."""
+        ...
+
+    def about(self) -> str:
+        """What the call is about, for the audit log; "" if that is not known."""
+        ...
+
 
 class Gate:
     """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
-    if there is no token yet. `now`: the clock's time in microseconds.
+    if there is no token yet. `now`: the clock's time in microseconds. `audit`: where changes and refusals are told.
     """
 
-    def __init__(self, tokens: Tokens, now: Callable[[], int], *, closed: bool) -> None:
+    def __init__(self, tokens: Tokens, now: Callable[[], int], audit: Audit, *, closed: bool) -> None:
+        self.audit = audit
         self._tokens, self._now, self._closed = tokens, now, closed
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """How to end each call under way that a token let in."""
-        self._expiring = 0
-
-    @property
-    def asks(self) -> bool:
-        """Whether a call needs a credential. Raises Unavailable while that is not known."""
-        return self._closed or bool(self._tokens())
 
     def admit(self, method: str, caller: Caller) -> Principal:
-        """Who makes a call of `method`, "Service/Method". O(1), some microseconds.
+        """Find out who makes a call of `method`, "Service/Method", and whether he may. O(1), some microseconds.
 
+        The caller knows his principal afterwards, also if the call is refused for his roles.
         Raises Unauthenticated, PermissionDenied; Unavailable at a start, as long as it is not known who may.
         """
         if may((ANYBODY,), method):
             return STRANGER
         tokens = self._tokens()
         if not tokens and not self._closed:
+            caller.principal = EVERYBODY
             return EVERYBODY
-        principal = self._principal(caller.authorization(), tokens)
+        principal = caller.principal = self._principal(caller.authorization(), tokens)
         if not may(principal.roles, method):
             raise PermissionDenied(
                 f"the roles of {principal.name!r} ({', '.join(principal.roles)}) do not include {method}; ask the"
@@ -80,6 +88,10 @@ class Gate:
                 call=method,
             )
         return principal
+
+    def tell(self, method: str, outcome: str, caller: Caller) -> None:
+        """Write a line of the audit log about a call that has ended."""
+        self.audit.note(self._now(), method, outcome, caller.principal, peer=caller.peer(), object=caller.about())
 
     @contextmanager
     def under_way(self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]) -> Iterator[None]:

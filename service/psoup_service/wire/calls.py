@@ -51,6 +51,10 @@ class Caller(Protocol):
         """The metadata `authorization`, "" without."""
         ...
 
+    def about(self) -> str:
+        """What the call is about, for the audit log; "" if that is not known."""
+        ...
+
 
 class Ended(NamedTuple):
     """How a call ended: with a reply, with an error, or "late", past its deadline."""
@@ -80,8 +84,8 @@ class Calls:
         try:
             if name not in _ALWAYS:
                 self.under_way.check(watching)
-            caller.principal = self._gate.admit(name, caller)
-            with self._gate.under_way(caller.principal, ender):
+            principal = self._gate.admit(name, caller)
+            with self._gate.under_way(principal, ender):
                 ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)
@@ -104,6 +108,8 @@ class Calls:
         finally:
             self.under_way.leave(watching)
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
+            if self._gate.audit.wants(name, code, caller.principal):
+                self._gate.tell(name, code, caller)
         return ended
 
 

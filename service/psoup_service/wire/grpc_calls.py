@@ -19,6 +19,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.gate.audit import CHANGES, object_of
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.principal import STRANGER, Principal
 from psoup_service.metrics import Metrics
@@ -52,11 +53,13 @@ CheckStream: TypeAlias = Callable[[str, Caller], object]
 class GrpcCaller:
     """The side of a call that asks, over gRPC."""
 
-    __slots__ = ("context", "principal")
+    __slots__ = ("context", "principal", "request")
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.principal = STRANGER
+        self.request: Any = None
+        """The request, of a call that the audit log tells."""
 
     def peer(self) -> str:
         """The connection, as gRPC names it: "ipv4:127.0.0.1:40312"."""
@@ -70,6 +73,10 @@ class GrpcCaller:
         """The metadata `authorization`; "" without, or with more than one."""
         given = [value for key, value in self.context.invocation_metadata() or () if key == "authorization"]
         return str(given[0]) if len(given) == 1 else ""
+
+    def about(self) -> str:
+        """What the request names, for the audit log."""
+        return "" if self.request is None else object_of(self.request)
 
 
 _LOCAL = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")
@@ -214,7 +221,10 @@ class GrpcCalls:
             raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
         except _GONE:
             raise asyncio.CancelledError from None
-        return _within(caller.principal, await self._parsed(way, context, raw))
+        request = _within(caller.principal, await self._parsed(way, context, raw))
+        if way.name in CHANGES:
+            caller.request = request
+        return request
 
     def _named(self, way: _Way, caller: GrpcCaller) -> int | None:
         """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""

@@ -8,6 +8,7 @@
       incoming/            job directories that wait to be attached; made when the first job begins
       covers/              matches that jobs found in stored chunks; see `covering`
       folds/               what was folded of stored chunks; see `sidecars`
+      audit.jsonl          who changed what and who was refused, once there are access tokens; the service writes it
       cache/               compiled kernels, where there is no other place for them
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
 

@@ -1,0 +1,153 @@
+"""The audit log: who changed what, and who was refused, one line of JSON each, chained by hashes.
+
+    {"time":"2026-…Z","call":"StreamService/DropStream","outcome":"OK",…,"before":"9f2c…"}
+                                                            SHA-256 of the line before ─┘
+
+Changes of streams, queries and tokens, jobs and backups are told, and every refusal of a credential; no reads, no
+tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one; lines that are
+cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service whose disk takes no
+line goes on, and says so in its own log. Refusals are limited to some a second, as anybody can cause them: the next
+line counts the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from psoup.model import time_text
+from psoup_service.gate.principal import EVERYBODY, Principal
+
+NAME = "audit.jsonl"
+"""The file in the data directory."""
+
+FIRST = "0" * 64
+"""What the first line of all has as the hash of the line before."""
+
+CHANGES = frozenset(
+    {
+        "StreamService/CreateStream",
+        "StreamService/AlterStream",
+        "StreamService/DropStream",
+        "StatementService/Execute",
+        "QueryService/Register",
+        "QueryService/RegisterMany",
+        "QueryService/Unregister",
+        "QueryService/UnregisterMany",
+        "AttachService/Attach",
+        "CoverService/Cover",
+        "BackupService/Backup",
+        "AdminService/IssueToken",
+        "AdminService/RevokeToken",
+    }
+)
+"""Calls that are told; every other one only if its credential is refused."""
+
+REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
+"""Outcomes that are told of every call."""
+
+_A_SECOND, _AT_ONCE = 20.0, 200.0
+_LOOK_US = 1_000_000
+_TAIL = 64 * 1024
+_SHOWN = 200
+_log = logging.getLogger(__name__)
+
+
+def hash_of(line: bytes) -> str:
+    """The hash of a line without its end: what the next one says of it."""
+    return hashlib.sha256(line).hexdigest()
+
+
+class Audit:
+    """Writes lines. One thread. Without a `path` it does nothing. The file is opened anew once it was moved away."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file = -1
+        self._before = FIRST
+        self._looked = -_LOOK_US
+        self._allowed, self._counted, self._unwritten = _AT_ONCE, 0, 0
+        self._failed = False
+
+    def wants(self, call: str, outcome: str, principal: Principal) -> bool:
+        """Whether a call is told. Without credentials nobody could be named: then only the first token is."""
+        if self._path is None:
+            return False
+        told = call in CHANGES or outcome in REFUSED
+        return told and (principal is not EVERYBODY or call.startswith("AdminService/"))
+
+    def note(self, now: int, call: str, outcome: str, principal: Principal, **facts: str) -> None:
+        """Write a line about a call that has ended at the clock's time `now` (microseconds). Raises nothing."""
+        if outcome in REFUSED and not self._allow(now):
+            self._unwritten += 1
+            return
+        line: dict[str, Any] = {"time": time_text(now), "call": call, "outcome": outcome}
+        line |= {"tenant": principal.tenant, "principal": principal.name, "token": principal.token_id}
+        line |= {name: value[:_SHOWN] for name, value in facts.items() if value}
+        if self._unwritten:
+            line["unwritten"] = self._unwritten
+        try:
+            self._write(line, now)
+            self._unwritten, self._failed = 0, False
+        except OSError as problem:
+            if not self._failed:
+                _log.error("the audit log cannot be written", extra={"file": str(self._path), "why": problem.strerror})
+            self._failed = True
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _allow(self, now: int) -> bool:
+        """Whether a refusal is written: a bucket of `_AT_ONCE` that fills by `_A_SECOND`."""
+        self._allowed = min(_AT_ONCE, self._allowed + max(0, now - self._counted) * _A_SECOND / 1_000_000)
+        self._counted = now
+        if self._allowed < 1:
+            return False
+        self._allowed -= 1
+        return True
+
+    def _write(self, line: dict[str, Any], now: int) -> None:
+        if abs(now - self._looked) >= _LOOK_US:
+            self._looked = now
+            self._open()
+        raw = json.dumps({**line, "before": self._before}, separators=(",", ":")).encode()
+        written = os.write(self._file, raw + b"\n")
+        if written != len(raw) + 1:
+            self._looked = -_LOOK_US
+            raise OSError(28, "no space for a whole line")
+        self._before = hash_of(raw)
+
+    def _open(self) -> None:
+        """Open the file unless it is open and still at its path; the chain goes on, also in a new file."""
+        assert self._path is not None, "without a path nothing is written"
+        try:
+            if self._file >= 0 and os.path.samestat(os.fstat(self._file), os.stat(self._path)):
+                return
+        except FileNotFoundError:  # it was moved away
+            pass
+        self.close()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.open(self._path, flags, 0o600)
+        size = os.fstat(self._file).st_size
+        tail = os.pread(self._file, _TAIL, max(0, size - _TAIL))
+        if tail and not tail.endswith(b"\n"):
+            os.write(self._file, b"\n")  # what a killed service wrote of its last line
+        lines = tail.splitlines()
+        self._before = hash_of(lines[-1]) if lines else self._before
+
+
+def object_of(request: Any) -> str:
+    """What a request is about: a name or an ID; of a statement a fingerprint, as it may hold values."""
+    for field in ("name", "token_id", "stream", "query_id", "key", "job", "directory"):
+        value = getattr(request, field, "")
+        if isinstance(value, str) and value:
+            return value
+    statement = getattr(request, "statement", "")
+    return f"statement {hash_of(statement.encode())[:16]}" if isinstance(statement, str) and statement else ""

@@ -1,0 +1,73 @@
+"""Reading an audit log: its lines, and whether its chain is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psoup.errors import InvalidInput
+from psoup_service.gate.audit import NAME, hash_of
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found. `broken`: the first line that does not follow from the one before, from 1; 0 if all do.
+
+    `torn`: lines that a service was cut off in. `last`: the hash of the last line; "" without one. `there`: whether the
+    hash that was asked for is one of the chain.
+    """
+
+    lines: int
+    broken: int
+    torn: int
+    last: str
+    there: bool
+
+
+def audit_file(path: Path) -> Path:
+    """The file of a data directory, or the path itself. Raises InvalidInput if there is none."""
+    file = path / NAME if path.is_dir() else path
+    if not file.is_file():
+        raise InvalidInput(
+            f"{file} is not there: a service with access tokens writes it into its data directory", reason="NO_AUDIT"
+        )
+    return file
+
+
+def lines_of(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file, without those that are torn."""
+    with file.open("rb") as source:
+        for raw in source:
+            line = _parsed(raw)
+            if line is not None:
+                yield line
+
+
+def verify(file: Path, expected: str = "") -> Verified:
+    """Follow the chain of a file from its first line on, which may follow those of an earlier file. O(bytes)."""
+    count = broken = torn = 0
+    last, there = "", False
+    with file.open("rb") as source:
+        for raw in source:
+            count += 1
+            line = _parsed(raw)
+            if line is None:
+                torn += 1
+            else:
+                before = line.get("before")
+                there |= before == expected
+                if last and before != last and not broken:
+                    broken = count
+            last = hash_of(raw.rstrip(b"\n"))
+    return Verified(count, broken, torn, last, there or last == expected)
+
+
+def _parsed(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and "before" in line else None
