@@ -58,7 +58,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
         ("ann", "CreateStream", "OK", "statement"),
         ("ann", "Register", "OK", "mine"),
         ("bob", "DropStream", "PERMISSION_DENIED", ""),
-        ("", "DropStream", "UNAUTHENTICATED", ""),
+        ("", "GetStream", "UNAUTHENTICATED", ""),
     ]
     text = log.read_text()
     for hidden in ("secret_of_ann", "4711", "123456789", owner[16:], reader.secret[16:]):
