@@ -28,7 +28,7 @@ from psoup.columns import Array, Column, concat_columns, empty_column, scratch_a
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.tree import AttributeRef, Expr, columns_of
+from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, columns_of
 from psoup.joins.two import SideKeys
 from psoup.kernels.confirmed import gather_texts
 from psoup.kernels.gather import NUMBER, TEXT, WIDE
@@ -41,6 +41,7 @@ _WHOLE_FROM = 4_096
 """Rows in memory up to which a column is gathered whole, whatever is taken of it."""
 _WHOLE_SHARE = 64
 """Rows for each one that is taken up to which that is worth while: they will be taken again, piece by piece."""
+_STRAIGHT = frozenset({Kind.BIGINT, Kind.TIMESTAMP})
 _GROUP_ROWS = 65_536
 """Rows over which expressions are computed at once."""
 
@@ -106,6 +107,9 @@ class MatchedSide:
         """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""
         if not self.rows:
             return [empty_column(expr.type) for expr in exprs]
+        straight = self._straight(exprs)
+        if straight is not None:
+            return straight
         wanted, pieces, size = list(exprs), list[list[Column]](), 0
         for group in self._groups():
             self._budget.check()
@@ -119,6 +123,22 @@ class MatchedSide:
         if self.rows <= _WHOLE_FROM or (not self.in_memory and self._may_hold(read)):
             self._whole |= read
         return columns
+
+    def _straight(self, exprs: Sequence[Expr]) -> list[Column] | None:
+        """Columns of whole numbers or times without NULL, straight from the chunks in memory; None if some is not."""
+        if not self.in_memory or 8 * self.rows * len(exprs) > self._most:
+            return None
+        columns = [expr for expr in exprs if isinstance(expr, AttributeRef) and expr.type.kind in _STRAIGHT]
+        if len(columns) < len(exprs):
+            return None
+        self._budget.check()
+        keys = [self.keys(column.index, NUMBER if column.index == ID_INDEX else WIDE) for column in columns]
+        if any(own.rows is not None for own in keys):
+            return None
+        read = [Column(column.type, own.keys) for column, own in zip(columns, keys, strict=True)]
+        if self.rows <= _WHOLE_FROM:
+            self._whole |= {column.index: own for column, own in zip(columns, read, strict=True)}
+        return read
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
         """Compute expressions over the rows at `positions` (integers, any order, also repeated).

@@ -23,6 +23,8 @@ from psoup.kernels.paired import SPREADING, choose_buckets
 _NONE = np.zeros(0, np.int64)
 _CACHED: Array = np.arange(65_536, dtype=np.int32)
 _ROW_BYTES = 20
+_SHARE = 8
+"""Keys for each row up to which the bounds of all are taken: to pick the rows' own takes longer."""
 _FULL = 64
 """Rows of a bucket from which on it is worth while to search in it rather than to look at each."""
 
@@ -55,7 +57,7 @@ class Buckets:
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its key")
         if bounds is None:
-            own = keys if count == len(keys) else keys[rows]
+            own = keys if _SHARE * count >= len(keys) else keys[rows]
             bounds = int(own.min()), int(own.max())
         base, factor, shift, buckets, self.exact = choose_buckets(*bounds, count)
         self._base, self._factor, self._shift = np.uint64(base), np.uint64(factor), np.uint64(shift)

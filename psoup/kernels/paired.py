@@ -29,13 +29,21 @@ _MARKS = 8
 """Bits that say which keys a side has, for each of its rows, at least."""
 
 
+@inner
+def _close(least, greatest, count):
+    """Whether so many keys lie so near one another that each has a place of its own: 16 are cleared as fast as one is
+    hashed."""
+    apart = np.uint64(greatest) - np.uint64(least)
+    return apart <= np.uint64(2 * count) or apart <= np.uint64(min(16 * count, _PLACES))
+
+
 @njit(cache=True, nogil=True)
 def choose_buckets(least, greatest, count):
     """How the keys of a side become buckets, as `fill_buckets` asks; returns (base, factor, shift, buckets, exact).
 
     exact: a bucket has one key. count: how many keys, from `least` to `greatest`; at least one. O(1).
     """
-    if np.uint64(greatest) - np.uint64(least) <= np.uint64(2 * count):
+    if _close(least, greatest, count):
         return np.uint64(least), np.uint64(1), np.uint64(0), greatest - least + 1, True
     bits = 4
     while count >> bits:
@@ -177,14 +185,6 @@ def _taking_part(kind, column, sources, stride, rows, stops, keys, kept):
     if count == rows.shape[0]:
         _all(kept)
     return count, least, greatest
-
-
-@inner
-def _close(least, greatest, count):
-    """Whether so many keys lie so near one another that each has a place of its own: 16 are cleared as fast as one is
-    hashed."""
-    apart = np.uint64(greatest) - np.uint64(least)
-    return apart <= np.uint64(2 * count) or apart <= np.uint64(min(16 * count, _PLACES))
 
 
 @inner

@@ -135,9 +135,10 @@ def gather_at(rng: Rng) -> Arguments:
 
 def choose_buckets(rng: Rng) -> Arguments:
     """Keys that lie close together, just not so, and as far apart as keys can."""
-    count = int(rng.choice([1, 15, 16, 1_000]))
-    least = int(rng.choice([-(2**63), -7, 2**63 - 2 - 2 * count]))
-    apart = int(rng.choice([0, 1, 2 * count, 2 * count + 1]))
+    count = int(rng.choice([1, 15, 16, 1_000, 9_000, 70_000]))
+    most = max(2 * count, min(16 * count, 131_072))
+    least = int(rng.choice([-(2**63), -7, 2**63 - 2 - most]))
+    apart = int(rng.choice([0, 1, most, most + 1]))
     return (-(2**63), 2**63 - 1, count) if rng.random() < 0.1 else (least, least + apart, count)
 
 

@@ -14,7 +14,7 @@ Keyed = tuple[Array, Array]
 
 def choose_buckets(least: int, greatest: int, count: int) -> tuple[int, int, int, int, bool]:
     """See the kernel."""
-    if greatest - least <= 2 * count:
+    if greatest - least <= max(2 * count, min(16 * count, 131_072)):
         return least % 2**64, 1, 0, greatest - least + 1, True
     bits = max(count.bit_length(), 4)
     return 0, int(SPREADING), 64 - bits, 1 << bits, False
