@@ -8,7 +8,7 @@ opened as a restart opens it, a query is registered and invoked, and the rows ar
     archive.zone   a range in a column that grows with time: the manifest excludes nearly all chunks
     archive.landmark.start   COUNT and SUM of a quarter of all tuples: the first answer after a start, which reads
                                what was folded before; archive.landmark.warm: the next ones
-    archive.many.start.w16m  100,000 counts of a template over the newest 2^24 of 100 M tuples, as a table; .warm, too
+    archive.many.start.w16m    100,000 counts of a template over 16 M tuples, as a table, after a start; .warm, too
 
 *Cold* means that the files are not in the page cache (`posix_fadvise`; what a disk of its own keeps is not ours), nor
 columns in the service's. Memory is that of the whole process.
@@ -53,8 +53,8 @@ CREATE = (
 SELECT = "SELECT k, t, a, b, c, d, e, f FROM s WHERE {} BEGIN (START)"
 KEY = 123_456
 START = 1_700_000_000 * SECOND
-SIZES = ("w1m", MILLION), ("w100m", 100 * MILLION)
-TINY = ("w1m", 2 * CHUNK + 999), ("w100m", 3 * CHUNK)
+SIZES = ("w1m", MILLION), ("w16m", 1 << 24), ("w100m", 100 * MILLION)
+TINY = ("w1m", 2 * CHUNK + 999), ("w16m", 2 * CHUNK + 999), ("w100m", 3 * CHUNK)
 
 TARGETS = {
     "archive.q.w100m": Target(value_at_most=2_000),
@@ -62,9 +62,9 @@ TARGETS = {
     "archive.landmark.warm.w100m": Target(value_at_most=100),
 }
 LANDMARK = "SELECT count(*) AS n, CAST(sum(e) AS BIGINT) AS total FROM s WHERE a < 64"
-COUNTS = "SELECT count(*) AS n FROM s WHERE k = ? BEGIN (NOW - {} ROWS)"
-MANY = {"w5m": "w5m", "w100m": "w16m"}
-"""The archives over which many queries are asked, and what the rows are called."""
+COUNTS = "SELECT count(*) AS n FROM s WHERE k = ? BEGIN (START)"
+MANY = "w16m"
+"""The archive over which many queries are asked."""
 PART = 512 * CHUNK
 """Tuples on disk that are folded at once: an invocation evaluates 67 million at most."""
 
@@ -75,9 +75,9 @@ def rows(run: Run) -> Iterator[Row]:
     for label, tuples in run.of(SIZES, (("w5m", 5 * MILLION),), TINY):
         with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
             made = partial(_archive, Path(folder), label, tuples, run)
-            names = "archive.q", "archive.zone", "archive.landmark.start", "archive.landmark.warm"
-            many = [f"archive.many.{name}.{MANY[label]}" for name in ("start", "warm") if label in MANY]
-            yield from run.part(made, *[f"{name}.{label}" for name in names], *many)
+            names = ["archive.q", "archive.zone", "archive.landmark.start", "archive.landmark.warm"]
+            names = ["archive.many.start", "archive.many.warm"] if label == MANY else names
+            yield from run.part(made, *[f"{name}.{label}" for name in names])
 
 
 def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
@@ -87,17 +87,17 @@ def _archive(folder: Path, label: str, tuples: int, run: Run) -> Iterator[Row]:
     details = {"make_s": seconds(lambda: make(folder, tuples)), "tuples": tuples, "rss_before": resident()}
     files = sorted((folder / "chunks").iterdir())
     details["bytes"] = sum(file.stat().st_size for file in files)
-    third = tuples // 3
-    samples = run.of(3, 3, 1)
+    third, samples = tuples // 3, run.of(3, 3, 1)
+    if label == MANY:
+        names = [f"archive.many.{name}.{label}" for name in ("start", "warm")]
+        queries = run.of(100_000, 100_000, 64)
+        yield from run.part(partial(_many, folder, files, names, queries, details, samples), *names)
+        return
     for kind, where in (("archive.q", f"k = {KEY}"), ("archive.zone", f"t >= {third} AND t < {third + 99}")):
         name = f"{kind}.{label}"
         yield from run.part(partial(_query, folder, files, name, where, details, samples), name)
     names = [f"archive.landmark.{name}.{label}" for name in ("start", "warm")]
     yield from run.part(partial(_landmark, folder, files, names, tuples, details, samples), *names)
-    if label in MANY:
-        window = min(1 << 24, tuples)
-        names = [f"archive.many.{name}.{MANY[label]}" for name in ("start", "warm")]
-        yield from run.part(partial(_many, folder, files, names, window, run.of(100_000, 100_000, 64), samples), *names)
 
 
 def _query(
@@ -151,21 +151,22 @@ def _landmark(
     yield from beside(warm, Sample.of(later), "us", [(peer, peer_us)], (), TARGETS.get(warm), more)
 
 
-def _many(folder: Path, files: list[Path], names: list[str], window: int, queries: int, samples: int) -> Iterator[Row]:
+def _many(
+    folder: Path, files: list[Path], names: list[str], queries: int, details: dict[str, Any], samples: int
+) -> Iterator[Row]:
     """What a service answers whose queries were asked as a table while the archive grew, after a start and then."""
     asked, first, later, theirs = np.arange(queries), list[float](), list[float](), list[float]()
 
     def started() -> tuple[Opened, Callable[[], pa.Table]]:
         soup = Opened(folder)
-        ids = soup.register_many(COUNTS.format(window), pa.table({"k": asked}))
+        ids = soup.register_many(COUNTS, pa.table({"k": asked}))
         return soup, partial(soup.ask_all, ids)
 
     def counted() -> pa.Table:
         with duckdb.connect() as connection:
             connection.register("q", pa.table({"_query": asked, "k": asked}))
             return connection.sql(
-                f"SELECT _query, count(s.k) AS n FROM q LEFT JOIN (FROM read_parquet('{folder}/chunks/*.parquet') WHERE"
-                f" _time >= (SELECT max(_time) - to_microseconds({window - 1}) FROM read_parquet('{files[-1]}'))) AS s"
+                f"SELECT _query, count(s.k) AS n FROM q LEFT JOIN read_parquet('{folder}/chunks/*.parquet') AS s"
                 " ON s.k = q.k GROUP BY _query ORDER BY _query"
             ).to_arrow_table()
 
@@ -184,7 +185,7 @@ def _many(folder: Path, files: list[Path], names: list[str], window: int, querie
         theirs.append(1_000 * seconds(counted))
     assert answer.equals(counted().cast(answer.schema)), f"{names[0]}: the counts differ from DuckDB's"
     peers = [("DuckDB, one join with the queries, the same files", Sample.of(theirs))]
-    more = {"folding_s": folding, "queries": queries, "window": window}
+    more = {**details, "folding_s": folding, "queries": queries}
     for name, sample in zip(names, (first, later), strict=True):
         yield from beside(name, Sample.of(sample), "ms", peers, details=more)
 

@@ -48,8 +48,8 @@ ROWS = """
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     archive.q.w1m archive.zone.w1m archive.landmark.start.w1m archive.landmark.warm.w1m
-    archive.q.w100m archive.zone.w100m archive.landmark.start.w100m archive.landmark.warm.w100m
     archive.many.start.w16m archive.many.warm.w16m
+    archive.q.w100m archive.zone.w100m archive.landmark.start.w100m archive.landmark.warm.w100m
     growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
     growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
     attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
