@@ -44,6 +44,7 @@ from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.audit import NAME, Audit
+from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback
@@ -131,7 +132,9 @@ class Service:
         self._probes: Probes | None = None
         self._health = HealthServicer()
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
-        self.gate = Gate(self._tokens, clock.now, audit, closed=self._lets_nobody_in())
+        known = certificate_table(settings.certificate_roles)
+        closed = bool(known) or self._lets_nobody_in()
+        self.gate = Gate(self._tokens, clock.now, audit, closed=closed, certificates=known)
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)

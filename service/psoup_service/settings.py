@@ -13,6 +13,7 @@ from psoup.config import EngineConfig
 from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
+from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.host.readers import Allowance
 from psoup_service.wire.limits import Limits
@@ -55,6 +56,9 @@ class Settings(BaseModel):
 
     tls_client_ca: str = ""
     """PEM file of the authorities whose certificates clients must show; empty: clients show none"""
+
+    certificate_roles: tuple[str, ...] = ()
+    """what clients' certificates stand for, instead of tokens: NAME=ROLE+ROLE, the name a URI or DNS name in them"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
@@ -181,7 +185,7 @@ class Settings(BaseModel):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
-    @field_validator("functions", "listen", mode="before")
+    @field_validator("functions", "listen", "certificate_roles", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Read a list from a variable of the environment, with commas between its parts."""
@@ -194,11 +198,20 @@ class Settings(BaseModel):
             listener(text)
         return listen
 
+    @field_validator("certificate_roles")
+    @classmethod
+    def _of_certificates(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        certificate_table(entries)
+        return entries
+
     @model_validator(mode="after")
     def _secured(self) -> Self:
         wrong = incomplete(self.tls_cert, self.tls_key, self.tls_client_ca)
         if wrong is not None:
             raise _together(*wrong)
+        if self.certificate_roles and not self.tls_client_ca:
+            why = "clients show certificates to an authority only; give tls_client_ca, who has signed them"
+            raise _together("certificate_roles", why)
         field = "listen" if self.listen else "host"
         try:
             places = self.listeners()

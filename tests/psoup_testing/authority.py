@@ -16,12 +16,18 @@ class Authority:
         self.ca = folder / f"{name}.pem"
         self._authority.cert_pem.write_to_path(str(self.ca))
 
-    def issue(self, name: str, *, host: str = "localhost", days: tuple[float, float] = (-1, 1)) -> tuple[Path, Path]:
-        """Write a certificate of `host` and 127.0.0.1, valid between these days from now, and its key."""
+    def issue(
+        self, name: str, *, host: str = "localhost", days: tuple[float, float] = (-1, 1), common: str = ""
+    ) -> tuple[Path, Path]:
+        """Write a certificate of `host` and 127.0.0.1, valid between these days from now, and its key.
+
+        `common`: the name of its subject, which nobody may believe.
+        """
         now = datetime.datetime.now(datetime.UTC)
         made = self._authority.issue_cert(
             host,
             "127.0.0.1",
+            common_name=common or None,
             key_type=trustme.KeyType.ECDSA,
             not_before=now + datetime.timedelta(days=days[0]),
             not_after=now + datetime.timedelta(days=days[1]),

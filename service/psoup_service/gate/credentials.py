@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Protocol
 
 from psoup.errors import PermissionDenied, PSoupError, Unauthenticated
@@ -43,6 +44,10 @@ class Caller(Protocol):
 
     principal: Principal
 
+    def certificate_names(self) -> Sequence[str]:
+        """The names in the client's certificate, those that count more first; none without one."""
+        ...
+
     def authorization(self) -> str:
         """The metadata `authorization`, "" without."""
         ...
@@ -59,10 +64,19 @@ class Caller(Protocol):
 class Gate:
     """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
     if there is no token yet. `now`: the clock's time in microseconds. `audit`: where changes and refusals are told.
+    `certificates`: who a certificate stands for, by its names.
     """
 
-    def __init__(self, tokens: Tokens, now: Callable[[], int], audit: Audit, *, closed: bool) -> None:
-        self.audit = audit
+    def __init__(
+        self,
+        tokens: Tokens,
+        now: Callable[[], int],
+        audit: Audit,
+        *,
+        closed: bool,
+        certificates: Mapping[str, Principal] = MappingProxyType({}),
+    ) -> None:
+        self.audit, self._certificates = audit, certificates
         self._tokens, self._now, self._closed = tokens, now, closed
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """How to end each call under way that a token let in."""
@@ -79,7 +93,7 @@ class Gate:
         if not tokens and not self._closed:
             caller.principal = EVERYBODY
             return EVERYBODY
-        principal = caller.principal = self._principal(caller.authorization(), tokens)
+        principal = caller.principal = self._principal(caller, tokens)
         if not may(principal.roles, method):
             raise PermissionDenied(
                 f"the roles of {principal.name!r} ({', '.join(principal.roles)}) do not include {method}; ask the"
@@ -124,8 +138,12 @@ class Gate:
             await asyncio.sleep(EVERY_S)
             self.look()
 
-    def _principal(self, authorization: str, tokens: Mapping[str, AccessToken]) -> Principal:
+    def _principal(self, caller: Caller, tokens: Mapping[str, AccessToken]) -> Principal:
+        authorization = caller.authorization()
         if not authorization:
+            for name in caller.certificate_names() if self._certificates else ():
+                if name in self._certificates:
+                    return self._certificates[name]
             raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
         text = authorization.removeprefix(SCHEME)
         token_id = id_of(text)

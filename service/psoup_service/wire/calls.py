@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -45,6 +45,10 @@ class Caller(Protocol):
 
     def local(self) -> bool:
         """Whether it is on this machine."""
+        ...
+
+    def certificate_names(self) -> Sequence[str]:
+        """The names in the client's certificate, those that count more first; none without one."""
         ...
 
     def authorization(self) -> str:

@@ -69,6 +69,11 @@ class GrpcCaller:
         """Whether the connection is of this machine."""
         return self.peer().startswith(_LOCAL)
 
+    def certificate_names(self) -> list[str]:
+        """The URIs, then the names of DNS, that the authority of clients has signed in the certificate."""
+        shown = self.context.auth_context()
+        return [name.decode("utf-8", "replace") for kind in ("peer_uri", "peer_dns") for name in shown.get(kind, ())]
+
     def authorization(self) -> str:
         """The metadata `authorization`; "" without, or with more than one."""
         given = [value for key, value in self.context.invocation_metadata() or () if key == "authorization"]

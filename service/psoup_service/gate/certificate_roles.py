@@ -1,0 +1,32 @@
+"""Who a client's certificate stands for: a table from names in it to roles.
+
+    certificate_roles = ["spiffe://corp/meters=producer", "dash.example.org=reader+registrar"]
+
+A name is one that the certificate's authority has signed as its subject's alternative name: a URI, or a name of DNS.
+URIs are looked up first, as they name programs, while those of DNS name machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from psoup_service.gate.principal import Principal
+from psoup_service.gate.roles import ROLES
+
+
+def certificate_table(entries: Sequence[str]) -> Mapping[str, Principal]:
+    """Read the setting `certificate_roles`: the principals, by the names of certificates. Raises ValueError."""
+    table = dict[str, Principal]()
+    for entry in entries:
+        name, equals, roles = (part.strip() for part in entry.rpartition("="))
+        chosen = tuple(role.strip() for role in roles.split("+"))
+        wrong = next((role for role in chosen if role not in ROLES), None)
+        if not (name and equals) or wrong is not None:
+            raise ValueError(
+                f"{entry!r} is not NAME=ROLE or NAME=ROLE+ROLE; names are those of a certificate (a URI, or of DNS),"
+                f" roles are {', '.join(ROLES)}"
+            )
+        if name in table:
+            raise ValueError(f"{name!r} is there twice; write its roles in one entry, with + between them")
+        table[name] = Principal(name, chosen)
+    return table
