@@ -2,18 +2,20 @@
 
     Watching of the SDK ── WatchLine ──> Stream: rounds of the desk's servicer, which run while somebody reads
 
-Who does not read stalls; a new start ends all calls, and the SDK goes on by itself with the tokens that it holds.
+Who does not read stalls. A new start ends all calls, and the SDK goes on by itself with the tokens that it holds;
+before a restart the service drains, as it does when it is stopped. Stores that watch are in `copy_live`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from psoup.errors import PSoupError
 from psoup_client import RetryOptions
 from psoup_client.copies import AnswerCopy
 from psoup_client.errors import Unavailable
@@ -33,6 +35,10 @@ MOST_MESSAGES = 3
 
 class Quiet(BaseException):
     """Nothing comes."""
+
+
+def _quiet() -> None:
+    raise Quiet
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
@@ -69,31 +75,39 @@ class PassingLoop(asyncio.SelectorEventLoop):
 
 
 class Stream:
-    """One call of Watch."""
+    """One call of Watch. `quiet` is called where nothing comes, and then it is waited for again."""
 
-    def __init__(self, desk: Desk, loop: PassingLoop, request: sync_pb2.WatchRequest) -> None:
+    def __init__(
+        self, desk: Desk, loop: PassingLoop, request: sync_pb2.WatchRequest, quiet: Callable[[], None]
+    ) -> None:
         form = WatchForm(desk.soup.tenant, request.encoding, request.compression, 65_536, _NEVER_S)
         self._desk, self._loop, self._start = desk, loop, desk.start
         self.watcher = Watcher(request.wants, form, self._end)
         self._messages = desk.servicer._rounds.messages(self.watcher)
         self._reading: asyncio.Task[Any] | None = None
-        self._ended: Exception | None = None
+        self._quiet = quiet
+        self.ended: PSoupError | None = None
 
-    def _end(self, error: Exception) -> None:
-        self._ended = error
+    def _end(self, error: PSoupError) -> None:
+        self.ended = error
 
     def __next__(self) -> sync_pb2.WatchResponse:
-        if self._ended is not None or self._desk.start is not self._start:
+        while not self._is_there():
+            self._quiet()
+        assert self._reading is not None
+        reading, self._reading = self._reading, None
+        return sync_pb2.WatchResponse.FromString(reading.result().SerializeToString())
+
+    def _is_there(self) -> bool:
+        """Whether the next message comes. Raises Unavailable if the call has ended."""
+        if self.ended is not None or self._desk.start is not self._start:
             self.cancel()
             raise Unavailable("the call has ended")
         self._desk.publish()
         if self._reading is None:
             self._reading = self._loop.create_task(anext(self._messages))  # type: ignore[arg-type]
         self._loop.run_until_complete(asyncio.wait({self._reading}, timeout=_QUIET_S))
-        if not self._reading.done():
-            raise Quiet
-        reading, self._reading = self._reading, None
-        return sync_pb2.WatchResponse.FromString(reading.result().SerializeToString())
+        return self._reading.done()
 
     def cancel(self) -> None:
         """End the call."""
@@ -114,6 +128,7 @@ class WatchLine(Line):
     loop: Any = None
     stream: Any = None
     retry: RetryOptions = _AT_ONCE
+    quiet: Callable[[], None] = _quiet
 
     @property
     def sync(self) -> SimpleNamespace:
@@ -122,7 +137,7 @@ class WatchLine(Line):
 
     def open(self, method: object, request: sync_pb2.WatchRequest, timeout: float) -> Stream:
         """Begin a call."""
-        self.stream = Stream(self.desk, self.loop, request)
+        self.stream = Stream(self.desk, self.loop, request, self.quiet)
         return self.stream
 
     def replies(self, call: Stream) -> Stream:
@@ -139,6 +154,8 @@ class WatchingMachine(CopiesMachine):
         try:
             watching = {pattern: self.watched(loop, pattern) for pattern in PATTERNS}
             for place, step in enumerate(steps):
+                if step == "restart":
+                    self.drain([client for _, client in watching.values()])
                 self.step(step, place)
                 for which, pattern in enumerate(PATTERNS):
                     watch, client = watching[pattern]
@@ -153,6 +170,14 @@ class WatchingMachine(CopiesMachine):
                 watch.close()
         finally:
             loop.end()
+
+    def drain(self, clients: Iterable[Client]) -> None:
+        """End the calls of all who watch, also of those that do not read, and let nobody begin."""
+        self.desk.servicer.drain()
+        for client in clients:
+            ended = client.line.stream.ended  # type: ignore[attr-defined]
+            assert ended is not None and ended.reason == "DRAINING", "who watches a service that is stopped is not told"
+            self.client_met("resumes" if isinstance(client.copy, AnswerCopy) else "store resumes", client)
 
     def watched(self, loop: PassingLoop, pattern: str) -> tuple[Watching, Client]:
         """A client that begins to watch."""
@@ -192,3 +217,4 @@ class WatchingMachine(CopiesMachine):
 
 
 WATCHED = ("watches", "stalls")
+"""What they do after each step."""

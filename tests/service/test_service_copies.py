@@ -17,7 +17,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from psoup.answer import since
 from psoup_client import copies
 from psoup_client.moments import Moment
-from psoup_recharge import StoreError, store
+from psoup_recharge import StoreError, live, store
 from psoup_service.host import expectations
 from psoup_service.servicers import sync as servicer
 from psoup_service.sync import changes
@@ -27,6 +27,7 @@ from psoup_service.watching import topics
 from psoup_service.watching.rounds import Rounds
 from psoup_testing.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings
 from psoup_testing.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
+from psoup_testing.copy_live import KEPT_WATCHED, KeptWatchingMachine
 from psoup_testing.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
 from psoup_testing.copy_watching import WATCHED, WatchingMachine
 from psoup_testing.copying import Manner
@@ -48,6 +49,8 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servicer, "_QUICK_S", 1e9)
     monkeypatch.setattr(expectations, "_LOOP_S", 1e9)
     monkeypatch.setattr(topics, "_SHARE", 0)
+    monkeypatch.setattr(live, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(live, "LONGEST_PAUSE_S", 0.0)
     monkeypatch.setattr(store, "moment", lambda: Moment(0, 0, ""))
 
 
@@ -74,11 +77,13 @@ def test_copies_are_the_answers_whatever_happens() -> None:
 
 
 def test_who_watches_holds_the_answers() -> None:
-    """After every step, and after some in which it did not read."""
+    """After every step, and after some in which it did not read; it goes on when the service was stopped."""
     MET.clear()
-    for turn, (steps, begun) in product(range(2), SWEPT):
-        played(functools.partial(WatchingMachine.watch, steps=steps, turn=turn), WatchingMachine, **begun)()
-    pairs = [*product(STEPS, WATCHED), *product(WATCHED, PATTERNS)]
+    for steps, begun in SWEPT:
+        played(functools.partial(WatchingMachine.watch, steps=steps, turn=SEED), WatchingMachine, **begun)()
+        played(functools.partial(KeptWatchingMachine.keep, steps=steps), KeptWatchingMachine, **begun)()
+    pairs = [*product(STEPS, WATCHED), *product((*WATCHED, "resumes"), PATTERNS)]
+    pairs += [*product(STEPS, KEPT_WATCHED[:2]), *product(KEPT_WATCHED, PATTERNS)]
     missed = [case for case in map(" / ".join, pairs) if not MET[case]]
     assert not missed, f"never met: {missed}"
 
