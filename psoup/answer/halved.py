@@ -71,14 +71,17 @@ def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: in
     try:
         room.hold(_ROW_BYTES * sum(sizes), "the keys of its sides")
         messages = _found(known, sides, reading, room, most)
+        if messages is not None:
+            room.look(sum([message.rows for message in messages]), known.text)
+            return _given(messages, room)
     except ResourceExhausted:  # others give out what they have found before they hold more
-        messages = None
-    if messages is None:
+        pass
+    except BaseException:
         room.close()
-        known.crowded = _CROWDED
-        return None
-    room.look(sum([message.rows for message in messages]), known.text)
-    return _given(messages, room)
+        raise
+    room.close()
+    known.crowded = _CROWDED
+    return None
 
 
 def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:

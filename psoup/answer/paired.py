@@ -63,7 +63,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     except ResourceExhausted:  # others give out what they have found before they hold more
         return None
     tables = one.table, other.table
-    left, right = scratch_array(expected, np.int32), scratch_array(expected, np.int32)
+    left, right = scratch_array(2 * expected, np.int32).reshape(2, -1)
     places: Array = np.empty((len(known.columns), 3), np.int64)
     sides = *one.found, *tables[0][:2], *other.found, *tables[1][:2]
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
