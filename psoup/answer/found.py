@@ -145,31 +145,31 @@ class Direct:
         """Values that could not be computed so far."""
         return 0 if self._other is None else self._other.errors
 
-    @property
-    def is_small(self) -> bool:
-        """Whether all pairs may be found in one call."""
-        return max(self._sides[0].rows, self._sides[1].rows) <= _SMALL
-
     def count(self) -> int | None:
         """How many rows there are; None if they have to be found for that. Raises as `found_in`. O(rows of sides)."""
-        if not self._direct.is_single or self.is_small:
+        if not self._direct.is_single:
             return None
+        if (pairs := self._small_pairs()) is not None:
+            return len(pairs[0])
         left, right = self._gathered()
         own, other = self._direct.keys[0].columns
         return count_by_key(left[own], right[other], self._room)
 
     def __iter__(self) -> Iterator[list[Array]]:
-        direct, room, sides = self._direct, self._room, self._sides
-        if direct.is_single and self.is_small and room.limits.pairs >= _LOOKED:
-            pairs = _at_once(direct, sides, room)
-            if pairs is not None:
-                return iter([pairs] if len(pairs[0]) else [])
+        if (pairs := self._small_pairs()) is not None:
+            return iter([pairs] if len(pairs[0]) else [])
         found = self._pairs(*self._gathered())
         if found is not None:
             return found
-        room.close()
+        self._room.close()
         self._other = self._routed()
         return self._other
+
+    def _small_pairs(self) -> list[Array] | None:
+        """All pairs of small sides by an equality, as one piece; None if they are not small, or too many."""
+        direct, room, sides = self._direct, self._room, self._sides
+        small = direct.is_single and max(sides[0].rows, sides[1].rows) <= _SMALL and room.limits.pairs >= _LOOKED
+        return _at_once(direct, sides, room) if small else None
 
     def _gathered(self) -> list[dict[int, SideKeys]]:
         """The keys of both sides by column, held until the rows are closed."""

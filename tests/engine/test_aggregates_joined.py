@@ -59,10 +59,12 @@ def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
             assert found == _plain(connection.sql(text + ordered).fetchall()), sql
 
 
-@pytest.mark.parametrize(("spread", "answered"), [(1, True), (10**9, False)])
-def test_a_count_of_a_join_needs_no_pairs(spread: int, answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("spread", "small", "answered"), [(1, 0, True), (1, 16_384, True), (10**9, 0, False)])
+def test_a_count_of_a_join_needs_no_pairs(
+    spread: int, small: int, answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Buckets of one key each tell how many partners a row has; of keys that are far apart pairs are looked at."""
-    monkeypatch.setattr(found, "_SMALL", 0)
+    monkeypatch.setattr(found, "_SMALL", small)
     rng, sides = np.random.default_rng(6), dict[str, list[int | None]]()
     soup = LocalPSoup(EngineConfig(join_pairs=20_000), VirtualClock(100))
     for name, rows in (("r", 900), ("s", 1_000), ("few", 7)):
