@@ -32,7 +32,9 @@ from psoup_testing.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
 from psoup_testing.copy_watching import WATCHED, WatchingMachine
 from psoup_testing.copying import Manner
 
-MACHINES = Budget("copies: state machines", round(4 / min(SCALE, 1)))
+TOGETHER = 2
+"""Random machines of one run."""
+MACHINES = Budget("copies: state machines", round(TOGETHER / min(SCALE, 1)))
 SWEPT = (
     ([step for step in STEPS if step not in ("batch", "heartbeat")], {}),
     (["heartbeat"], {"event": True}),
@@ -67,8 +69,8 @@ def test_copies_are_the_answers_whatever_happens() -> None:
     for turn, (steps, begun) in product(turns, SWEPT):
         played(functools.partial(CopiesMachine.sweep, steps=steps, turn=turn), **begun)()
     for number in MACHINES.rounds():
-        run(number)
-        MACHINES.count(4)
+        run(number, TOGETHER)
+        MACHINES.count(TOGETHER)
     met = [*product(STEPS, PATTERNS), *product(STEPS, ACTS), *product(ACTS, PATTERNS)]
     if len(turns) > 1:
         met += product(STEPS, PATTERNS, ACTS)
