@@ -206,7 +206,7 @@ def _reads_now(plan: Node) -> bool:
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
     """Whether a tuple that has come to a source or left it may satisfy WHERE."""
     for (view, clause), old, new in zip(sides, before, after, strict=True):
-        search = Search(snapshot, view, clause, budget)
+        search = Search(snapshot, view, clause.sqc_id, budget)
         if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
             return True
     return False

@@ -30,7 +30,7 @@ from psoup.data.windows import refuse_truncation
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
 from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
-from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
 
@@ -187,13 +187,13 @@ def since(
     `now` is the clock; `oldest_first`: if not all rows may be sent, the oldest are, else the newest. Raises as
     `psoup.answer.invoke.invoke`.
     """
-    view, clause = snapshot.by_id[record.stream_id], snapshot.clause(record.sqc_id)
+    view = snapshot.by_id[record.stream_id]
     own = record.query.window if window is None else windows_of(record.query, window)[0]
     current = view.now(now)
     seen = reach(view, own, current, current)
     if not accept_truncation:
         refuse_truncation(view.spec.name, seen.range)
-    search = Search(snapshot, view, clause, budget or ReadBudget())
+    search = Search(snapshot, view, record.sqc_id, budget or ReadBudget())
     low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)
     search.budget.window = high - low
     search.budget.check()
@@ -223,18 +223,18 @@ def since(
 
 
 class Search(NamedTuple):
-    """A clause that is looked for in ranges of its stream."""
+    """A clause that is looked for in ranges of its stream: where there are none, it is not even read."""
 
     snapshot: Snapshot
     view: StreamView
-    clause: ClauseRecord
+    sqc_id: int
     budget: ReadBudget
 
     def matches(self, low: int, high: int) -> list[ChunkMatches]:
         """The matches with IDs in [low, high)."""
         config = self.snapshot.config
         known = self.snapshot.run, config.archive_rows, self.budget, config.texts
-        return matches_in(self.view, self.clause, low, high, *known)
+        return matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *known)
 
     def end_of(self, low: int, high: int, limit: int | None) -> int:
         """The end of the tuple IDs of an answer: behind the last match that LIMIT lets in."""

@@ -158,9 +158,11 @@ class Copies:
 
     def _since_written(self, found: Since) -> Written:
         """The rows of a change: if they are few, from where they lie."""
-        if found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW and (parts := found.stored()) is not None:
-            attributes = found.ranged.attributes
-            return Written(columns=stored_to_json(parts, attributes, _NUMBERS)) if parts and attributes else Written()
+        if not found.rows:
+            return Written()
+        attributes, few = found.ranged.attributes, found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW
+        if attributes is not None and few and (parts := found.stored()) is not None:
+            return Written(columns=stored_to_json(parts, attributes, _NUMBERS))
         return self._written([*found.answer.messages()], found.answer, _NUMBERS)
 
     def _joined(self, asked: Asked) -> sync_pb2.Change | None:
