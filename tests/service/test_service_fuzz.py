@@ -54,7 +54,7 @@ CLIENTS_OWN = 'Failed "execute_batch"'
 """What the asyncio client reports, as INTERNAL, when the server ends a stream that it is writing to."""
 
 DOCUMENTED = ({*CODES.values()} | OWN_CODES | {grpc.StatusCode.OK}) - {grpc.StatusCode.INTERNAL}
-BUDGET = Budget("calls from the descriptors", cases=1_750)
+BUDGET = Budget("calls from the descriptors", cases=2_900)
 
 STATEMENTS = [
     "CREATE STREAM s (x BIGINT, t TEXT, at TIMESTAMP) TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 1 HOUR",
