@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import stat
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -77,6 +78,8 @@ def test_from_the_first_token_over_tls_to_a_revoked_one(
             assert psoup("stream", "list").code == 0
         secret = psoup("token", "issue", "dashboard", "--role", "reader").out.strip()
         first, second = psoup("token", "list", "--json").rows
+        table = list(csv.DictReader(psoup("token", "list").out.splitlines()))
+        assert [row["roles"] for row in table] == ["owner operator", "reader"]
         assert (first["name"], first["roles"]) == ("admin", ["owner", "operator"])
         assert (second["name"], second["roles"], secret[-30:] in str(second)) == ("dashboard", ["reader"], False)
         ends = [psoup("token", "revoke", row["id"]).code for row in (second, second, first)]
@@ -178,12 +181,18 @@ def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring
     for service in at(path):
         assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)", "--address", service.address).code == 0
         assert psoup("stream", "drop", "s", "--yes", "--address", service.address).code == 0
-        shown = psoup("audit", "show", str(path), "--json").rows
-        assert [(line["principal"], line["call"]) for line in shown] == [
-            ("admin", "StreamService/CreateStream"),
-            ("admin", "StreamService/DropStream"),
-        ]
-    assert "DropStream" in psoup("audit", "show", str(path)).out
+        bring("")
+        assert psoup("stream", "list", "--address", service.address).code == 1
+    written = [
+        ("admin", "StreamService/CreateStream", "s", "OK"),
+        ("admin", "StreamService/DropStream", "s", "OK"),
+        ("", "StreamService/ListStreams", "", "UNAUTHENTICATED"),
+    ]
+    shown = psoup("audit", "show", str(path), "--json").rows
+    table = list(csv.DictReader(psoup("audit", "show", str(path)).out.splitlines()))
+    for lines in (shown, table):
+        assert [(line["principal"], line["call"], line.get("object", ""), line["outcome"]) for line in lines] == written
+    assert [line["before"] for line in table] == [line["before"] for line in shown]
     found = psoup("audit", "verify", str(path))
     assert (found.code, len(found.out.strip())) == (0, 64)
     assert psoup("audit", "verify", str(path), "--last", found.out.strip()).code == 0

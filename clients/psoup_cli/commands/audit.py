@@ -56,7 +56,8 @@ def show(
         for line in lines:
             print_json(line)
         return
-    print_list(list(_COLUMNS), [[line.get(name, "") for name in _COLUMNS] for line in lines], lines)
+    facts = [{name: line.get(name, "") for name in (*_COLUMNS, "unwritten", "before")} for line in lines]
+    print_list(list(_COLUMNS), [[line[name] for name in _COLUMNS] for line in facts], facts)
 
 
 @app.command("verify", short_help="Say whether the audit log is as it was written.")

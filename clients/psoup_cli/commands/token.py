@@ -88,7 +88,8 @@ def listed(as_json: AsJson = False, address: Address = None) -> None:
         (t.id, t.name, " ".join(t.roles), " ".join(t.streams), t.issued, "expired" if t.expired else t.expires or "")
         for t in tokens
     ]
-    print_list(["id", "name", "roles", "streams", "issued", "expires"], rows, facts)
+    cells = [{**row, "roles": " ".join(row["roles"]), "streams": " ".join(row["streams"])} for row in facts]
+    print_list(["id", "name", "roles", "streams", "issued", "expires"], rows, cells)
 
 
 @app.command("revoke", short_help="Let nobody in by a token any more.")
