@@ -145,8 +145,8 @@ def test_tokens_outlive_a_restart_a_kill_and_a_backup(tmp_path: Path) -> None:
 def test_other_machines_are_not_let_in_as_long_as_nobody_could_come(tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).issue("service")
     settings = Settings(listen=("0.0.0.0:0",), tls_cert=str(certificate), tls_key=str(key))
-    with pytest.raises(InvalidInput, match="psoup admin init --data-dir"):
-        Serving(settings)
+    with pytest.raises(InvalidInput, match="psoup admin init --data-dir"), serving(settings):
+        pass
 
 
 def test_a_token_goes_to_no_other_machine_in_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,14 +17,22 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 import psoup_proto.v1
 from psoup.clock import VirtualClock
+from psoup.errors import PermissionDenied, Unavailable
 from psoup.model import SECOND
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import admin_pb2_grpc
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.gate import credentials
-from psoup_service.gate.roles import ALLOWED, ANYBODY, OPERATOR, ROLES
+from psoup_service.gate.issuing import issued
+from psoup_service.gate.principal import EVERYBODY, STRANGER
+from psoup_service.gate.roles import ALLOWED, ANYBODY, OPERATOR, ROLES, may
 from psoup_service.gate.tokens import id_of, new_token
+from psoup_service.service import Service
+from psoup_service.servicers.admin import AdminServicer
+from psoup_service.settings import Settings
+from psoup_storage import DurableStore
+from psoup_storage.durable.issuing import issue_offline
 from psoup_testing.wire import Wire, refused, run
 
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
@@ -81,6 +90,7 @@ def test_the_table_has_a_row_for_every_method_that_is_served_and_no_other() -> N
     assert ALLOWED.keys() == methods().keys()
     assert {role for roles in ALLOWED.values() for role in roles} == {*ROLES, ANYBODY}
     assert [name for name, roles in ALLOWED.items() if ANYBODY in roles] == ["Health/Check"]
+    assert not may([*ROLES, ANYBODY], "StreamService/NotInTheTable")
     assert {name for name in ALLOWED if name.startswith("Admin")} <= {
         name for name, roles in ALLOWED.items() if roles == {OPERATOR}
     }
@@ -167,7 +177,9 @@ def test_a_producer_pushes_to_the_streams_of_its_patterns_alone() -> None:
     behind(script)
 
 
-def test_revocation_holds_at_once_also_for_calls_under_way() -> None:
+def test_revocation_holds_at_once_also_for_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "EVERY_S", 3_600.0)
+
     async def script(door: Door) -> None:
         token_id, reader = await door.issue("reader")
         watching = door.wire.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", metadata=reader)
@@ -203,6 +215,50 @@ def test_a_token_ends_at_its_time_also_for_calls_under_way() -> None:
     behind(script, clock)
 
 
+class Asking:
+    """A caller with these metadata, from another machine."""
+
+    def __init__(self, authorization: str = "") -> None:
+        self._authorization, self.principal = authorization, EVERYBODY
+
+    def authorization(self) -> str:
+        return self._authorization
+
+    def certificate_names(self) -> tuple[str, ...]:
+        return ()
+
+    def local(self) -> bool:
+        return False
+
+    def peer(self) -> str:
+        return "ipv4:10.0.0.1:5"
+
+    def about(self) -> str:
+        return ""
+
+
+def test_other_machines_cannot_make_the_first_token() -> None:
+    async def script(wire: Wire) -> None:
+        servicer = AdminServicer(wire.service._backend, wire.service.gate)
+        for first in (True, False):
+            request = admin.IssueTokenRequest(name="x", roles=[OPERATOR], first=first)
+            with pytest.raises(PermissionDenied, match="on the service's machine alone"):
+                await servicer.IssueToken(request, Asking())
+
+    run(script)
+
+
+def test_nobody_comes_in_before_it_is_known_which_tokens_stand(tmp_path: Path) -> None:
+    secret, token = issued("op", [OPERATOR])
+    issue_offline(tmp_path, token)
+    service = Service(Settings(port=0), store=DurableStore(tmp_path))  # and it has not started
+    for authorization in ("", f"Bearer {secret}"):
+        with pytest.raises(Unavailable, match="starting"):
+            service.gate.admit("ServerService/GetServerInfo", Asking(authorization))
+    assert service.gate.admit("Health/Check", Asking()) is STRANGER
+    asyncio.run(service._release())
+
+
 def forged(secret: str) -> Iterator[str]:
     """Every piece of a token, and the token with each sign changed."""
     yield from (secret[:length] for length in range(len(secret)))
@@ -224,13 +280,6 @@ def test_no_forged_token_is_let_in_and_digests_are_compared_once_and_in_constant
     async def script(door: Door) -> None:
         _, reader = await door.issue("reader")
         gate, secret = door.wire.service.gate, reader[0][1].removeprefix("Bearer ")
-
-        class Asking:
-            def __init__(self, text: str) -> None:
-                self.text = text
-
-            def authorization(self) -> str:
-                return self.text
 
         monkeypatch.setattr(credentials.hmac, "compare_digest", counting)
         forms = [*forged(secret)]
