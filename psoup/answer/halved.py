@@ -33,6 +33,8 @@ _PAIRS = 524_288
 """Pairs at most that are found before the first is given out."""
 _ROW_BYTES = 24
 """Bytes of a row of a side, its code, its key, its place in two chains; of a pair, two positions and its message."""
+_PLACES = 131_072
+"""Places of keys that there are at least, for few rows too: they fit in a core's own cache."""
 _SPARE = 1_024
 _CROWDED = 64
 """Invocations after which it is tried again."""
@@ -69,7 +71,7 @@ def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: in
         return None
     room = Room(reading.joins, reading.budget)
     try:
-        room.hold(_ROW_BYTES * sum(sizes), "the keys of its sides")
+        room.hold(_ROW_BYTES * sum(sizes) + 4 * _PLACES, "the keys of its sides")
         messages = _found(known, sides, reading, room, most)
         if messages is not None:
             room.look(sum([message.rows for message in messages]), known.text)
@@ -98,7 +100,8 @@ def _found(
     read = [
         _Side(own, own.table, scratch_array(own.size, np.int32), scratch_array(own.size, np.int64)) for own in sides
     ]
-    heads, following = scratch_array(2 * sides[1].size, np.int32), scratch_array(sides[1].size + 1, np.int32)
+    places = max(2 * sides[1].size, _PLACES)
+    heads, following = scratch_array(places, np.int32), scratch_array(sides[1].size + 1, np.int32)
     ends: list[tuple[bool, int, int]] = [(False, 0, 0)] * 2
 
     def keys(place: int, *chains: Array) -> None:
@@ -111,7 +114,7 @@ def _found(
     expected = sides[0].size * sides[1].size // (greatest - least + 1)
     if not (ready and other_ready) or expected > _PAIRS // 2:
         return None
-    pairs = 3 * expected // 4 + _SPARE
+    pairs = 2 * expected + _SPARE
     room.hold(2 * pairs * (8 + known.form.form.row_bytes), "its pairs")
     chains, middle = _Chains(least, heads[: greatest - least + 1], following), sides[0].size // 2
     halves: list[list[HalvedMessage] | None] = [None, None]

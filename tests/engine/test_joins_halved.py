@@ -54,6 +54,7 @@ def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.Mon
     """All rows and some; in one message a half, in batches of seven, and in parts of few bytes."""
     made = list[halved.HalvedMessage]()
     monkeypatch.setattr(halved, "_SPARE", 8)
+    monkeypatch.setattr(halved, "_PLACES", 0)
     monkeypatch.setattr(halved, "_given", lambda messages, room: made.extend(messages) or iter(messages))
     select = f"SELECT r.k, s.k AS l, s.d, r.m, r.f, s.n, s.{key} AS t, r._id, s._id AS j"
     for where in ("", "AND s.k > 20", "AND r.k > 300"):
