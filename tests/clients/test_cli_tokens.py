@@ -184,15 +184,16 @@ def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring
         bring("")
         assert psoup("stream", "list", "--address", service.address).code == 1
     written = [
-        ("admin", "StreamService/CreateStream", "s", "OK"),
-        ("admin", "StreamService/DropStream", "s", "OK"),
-        ("", "StreamService/ListStreams", "", "UNAUTHENTICATED"),
+        ("admin", "StreamService/CreateStream", "OK"),
+        ("admin", "StreamService/DropStream", "OK"),
+        ("", "StreamService/ListStreams", "UNAUTHENTICATED"),
     ]
     shown = psoup("audit", "show", str(path), "--json").rows
     table = list(csv.DictReader(psoup("audit", "show", str(path)).out.splitlines()))
     for lines in (shown, table):
-        assert [(line["principal"], line["call"], line.get("object", ""), line["outcome"]) for line in lines] == written
-    assert [line["before"] for line in table] == [line["before"] for line in shown]
+        assert [(line["principal"], line["call"], line["outcome"]) for line in lines] == written
+    for name in ("object", "before"):
+        assert [line[name] for line in table] == [line.get(name, "") for line in shown]
     found = psoup("audit", "verify", str(path))
     assert (found.code, len(found.out.strip())) == (0, 64)
     assert psoup("audit", "verify", str(path), "--last", found.out.strip()).code == 0
