@@ -204,6 +204,13 @@ def clock_put_right(machine: CopiesMachine) -> None:
         machine.asks_for_all(0)
 
 
+def window_changed(machine: CopiesMachine) -> None:
+    machine.push(20, 1, False, 1)
+    machine.asks_for_all(0)
+    for number in range(6):
+        machine.act(machine.client_of(0, "range", False), "other window", number)
+
+
 def history_twice(machine: CopiesMachine) -> None:
     machine.push(20, 1, False, 1)
     machine.history(30, "s")
@@ -227,12 +234,12 @@ def watched(machine: WatchingMachine) -> None:
 
 PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (Lives, "has", no_reset_after, played(put_back)),
-    (changes, "digest_of_window", one_window_for_all, at_random(0)),
+    (changes, "digest_of_window", one_window_for_all, played(window_changed)),
     (since, "within", one_more, played(clock_put_right, seed=1)),
     (since, "without", history_ignored, played(history_twice)),
     (since.Search, "end_of", limit_before_history, played(history_twice)),
-    (copies, "staying", nothing_leaves, at_random(0)),
-    (copies, "_changed", kept_at_a_reset, at_random(0)),
+    (copies, "staying", nothing_leaves, played(clock_put_right)),
+    (copies, "_changed", kept_at_a_reset, played(put_back)),
     (since, "_cut", a_cut_that_goes_too_far, at_random(0)),
     (Tokens, "write", a_token_before_its_rows, at_random(0)),
     (Rounds, "apply", the_place_of_before, played(watched, WatchingMachine)),
