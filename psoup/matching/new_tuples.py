@@ -110,6 +110,8 @@ def _probe(
 def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run: Runner) -> None:
     """Join the piece, once the attributes are computed."""
     live = [part for part in side.parts if part.live]
+    if _match_all(side, live, piece, results):
+        return
     shards = []
     cuts, shares = _cut(piece, live, run)
     for number, (start, stop) in enumerate(cuts):
@@ -135,6 +137,22 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
         runs = [together(runs)]
     for matched in runs:
         results.append_run(matched)
+
+
+def _match_all(side: Side, parts: Sequence[Part], piece: Piece, results: OpenResults) -> bool:
+    """Set the bits of all tuples for clauses without a condition, if all are such and the piece is not small."""
+    config, size = side.config, len(piece)
+    if side.searched or not results.grouped or size <= max(size // config.dense_share, config.sparse_floor):
+        return False
+    if not all(len(part.index.factor_ptr) == 1 for part in parts):
+        return False
+    for part in parts:
+        clauses = np.flatnonzero(part.alive).astype(np.int32)
+        results.add_range(part.index.slots[clauses].astype(np.int64), piece.start, piece.start + size)
+        if side.costs is not None:
+            bits = np.full(len(clauses), -1, np.int32), np.zeros(len(clauses) + 1, np.int64)
+            side.costs.planned(part.index, clauses, *bits, size)
+    return True
 
 
 def _each_once(slots: Sequence[Array]) -> Array:

@@ -30,6 +30,7 @@ from psoup.results.room import RowRoom
 from psoup.results.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
+_EVERY_BIT = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,20 @@ class OpenResults:
             self.rows = grown
         self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)
         self._row_count = needed
+
+    def add_range(self, slots: Array, start: int, stop: int) -> None:
+        """Set the bits [start, stop), at least one, of slots (int64[k], distinct), in rows. O(k * words)."""
+        self.ensure_rows(slots)
+        first, last, width = start >> 6, (stop - 1) >> 6, self.rows.shape[2]
+        words: Array = np.full(last + 1 - first, _EVERY_BIT)
+        words[0] &= _EVERY_BIT << np.uint64(start & 63)
+        words[-1] &= _EVERY_BIT >> np.uint64(63 - (stop - 1 & 63))
+        rows, word = self.row_of_slot[slots], first
+        while word <= last:
+            block, at = divmod(word, width)
+            count = min(width - at, last + 1 - word)
+            self.rows[block, rows, at : at + count] |= words[word - first : word - first + count]
+            word += count
 
     def append_run(self, run: Run) -> None:
         """Add matches that are later than all other matches of their slots."""

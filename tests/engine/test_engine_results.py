@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.kernels.rows import set_bits
 from psoup.kernels.runs import find_pairs
+from psoup.local import LocalPSoup
 from psoup.results.by_tuple import open_pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import Failures
@@ -195,3 +198,32 @@ def test_many_pairs_are_grouped_in_blocks() -> None:
         found = np.empty(ROWS, np.int64)
         assert find_pairs(*run, slot, 0, ROWS, found) == min(count, ROWS)
         assert found[: min(count, ROWS)].tolist() == [*range(min(count, ROWS))]
+
+
+@pytest.mark.parametrize("sizes", [[4_096, 1, 63, 900, 65, 64, 3_000], [9, 8, 10, 200, 1, 700]])
+def test_clauses_without_a_condition_match_every_tuple(sizes: list[int]) -> None:
+    """Beside another one of which each tuple is tested, and not: bits, counts and costs are the same."""
+    config = EngineConfig(chunk_rows=1_024, block_rows=256)
+    alone, beside = LocalPSoup(config, VirtualClock(0)), LocalPSoup(config, VirtualClock(0))
+    queries = ["SELECT n FROM s", "SELECT n FROM s BEGIN (NOW - 500 ROWS)"]
+    for soup in (alone, beside):
+        soup.execute("CREATE STREAM s (n BIGINT)")
+        assert [soup.register(sql) for sql in queries] == [1, 2]
+    assert [beside.register(f"SELECT n FROM s WHERE {where}") for where in ("n >= 0", "false")] == [3, 4]
+    pushed = 0
+    for size in sizes:
+        told = []
+        for soup in (alone, beside):
+            soup.push("s", pa.table({"n": range(pushed, pushed + size)}))
+            told.append([soup.invoke(query).to_table().column("n").to_pylist() for query in (1, 2)])
+            assert soup.matches_many("s", range(pushed + size)) == [[1, 2, 3][: 2 + (soup is beside)]] * (pushed + size)
+        pushed += size
+        every = list(range(pushed))
+        assert told[0] == told[1] == [every, every[-500:]]
+        alone.maintain()
+    gone = alone.register("SELECT n + 1 AS m FROM s BEGIN (NOW - 9 ROWS)")
+    alone.unregister(gone)
+    alone.push("s", pa.table({"n": range(100)}))
+    assert alone.invoke(1).to_table().num_rows == pushed + 100
+    alone.check()
+    beside.check()
