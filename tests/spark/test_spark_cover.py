@@ -158,10 +158,14 @@ def test_workers_are_forks_of_a_process_that_has_the_engine() -> None:
     workers.load()
 
 
-def test_workers_find_the_files_of_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_find_the_files_of_tls_and_of_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     from psoup_spark.session import defaults
 
     monkeypatch.setenv("PSOUP_CA", "/etc/psoup/ca.pem")
+    monkeypatch.setenv("PSOUP_TOKEN_FILE", "/run/secrets/psoup")
+    monkeypatch.setenv("PSOUP_TOKEN", "psoup_secret")
     settings = defaults("spark://host:7077")
     assert settings["spark.executorEnv.PSOUP_CA"] == "/etc/psoup/ca.pem"
+    assert settings["spark.executorEnv.PSOUP_TOKEN_FILE"] == "/run/secrets/psoup"
+    assert "psoup_secret" not in str(settings), "settings are shown in Spark's pages"
     assert "spark.executorEnv.PSOUP_KEY" not in settings
