@@ -20,7 +20,7 @@ ROWS = 40
 def cuts(most: int, up: int) -> list[Cut]:
     """Where connections are cut: most of them within a reply, some within what is sent."""
     draw = random.Random(SEED)
-    ways = [draw.randrange(5) == 0 for _ in places(5_000, 60)]
+    ways = [draw.randrange(5) == 0 for _ in places(5_000, 30)]
     return [Cut(draw.randrange(1, up if way else most), way) for way in ways]
 
 
