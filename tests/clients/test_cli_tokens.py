@@ -119,6 +119,8 @@ def test_tokens_outlive_a_restart_a_kill_and_a_backup(tmp_path: Path) -> None:
         with Client(service.address, options=ClientOptions(token=operator)) as client:
             reader = client.issue_token("reader", ["reader"], expires_after=timedelta(days=1))
             gone = client.issue_token("gone", ["reader"])
+            assert gone.token.id in gone._repr_html_()
+            assert gone.secret not in f"{gone!r} {gone._repr_html_()}"
             client.revoke_token(gone.token.id)
             leave(path, killed)
             client.backup(restored)

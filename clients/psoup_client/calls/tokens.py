@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from psoup_client.arguments import checking_arguments
+from psoup_client.html import Facts
 from psoup_client.session import PAGE, Session
 from psoup_client.times import from_proto
 from psoup_proto.v1 import admin_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken:
+class AccessToken(Facts):
     """An access token without its secret. `expires`: None for never. `streams`: patterns; () for all."""
 
     id: str
@@ -33,7 +34,7 @@ class AccessToken:
 
 
 @dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(Facts):
     """A token that was issued just now. `secret`: the token itself, which nobody says again; it is not shown."""
 
     token: AccessToken
