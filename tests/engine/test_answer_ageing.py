@@ -24,7 +24,7 @@ from psoup.published.snapshot import Snapshot
 from psoup_testing.budget import Budget
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
-ROUNDS = Budget("rows age: streams", 16)
+ROUNDS = Budget("rows age: streams", 26)
 START = 1_700_000_000 * SECOND
 Rows = list[tuple[Any, ...]]
 

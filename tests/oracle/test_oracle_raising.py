@@ -191,7 +191,7 @@ class History:
 
 
 def test_answers_are_exact_whatever_raises() -> None:
-    budget = Budget("what raises", cases=2)
+    budget = Budget("what raises", cases=4)
     outside = raised = 0
     for number in budget.rounds():
         history = History(number)

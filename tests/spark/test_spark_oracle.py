@@ -161,7 +161,7 @@ def test_history_feeds_and_frames_are_what_duckdb_says(spark: Any, durable: Clie
     from psoup_spark import register
 
     register(spark)
-    budget, bad = Budget("T12 Spark", cases=40), [0]
+    budget, bad = Budget("T12 Spark", cases=100), [0]
     names = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
     before = {name: spark.conf.get(name) for name in names}
 
