@@ -6,7 +6,7 @@
 Changes of streams, queries and tokens, jobs and backups are told, and every refusal of a credential; no reads, no
 tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one; lines that are
 cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service whose disk takes no
-line goes on, and says so in its own log. Refusals are limited to some a second, as anybody can cause them: the next
+line goes on, and says so in its own log. After 200 of them refusals are limited to one a second, as anybody can cause them: the next
 line counts the rest.
 """
 
@@ -50,7 +50,8 @@ CHANGES = frozenset(
 REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 """Outcomes that are told of every call."""
 
-_A_SECOND, _AT_ONCE = 20.0, 200.0
+_A_SECOND, _AT_ONCE = 1.0, 200.0
+"""Refusals that are written: some 20 MB a day at most, so that no stranger fills the disk."""
 _LOOK_US = 1_000_000
 _TAIL = 64 * 1024
 _SHOWN = 200
