@@ -23,7 +23,8 @@ from psoup.columns import Array, new_array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
 from psoup.kernels.coded import may_be_null
-from psoup.kernels.halved import gather_pairs, meet_chained, read_side
+from psoup.kernels.halved import gather_pairs, read_side
+from psoup.kernels.paired import meet_chained
 
 _MOST = 262_144
 """Rows of a side at most: what is done in one call takes some milliseconds, after which the budget is asked."""

@@ -18,7 +18,7 @@ from psoup.kernels.gather import NUMBER, WIDE
 from psoup.kernels.inner import inner
 from psoup.kernels.joined import gather_keys
 from psoup.kernels.located import write_rows
-from psoup.kernels.paired import _U0, _U1, _U2, CODE_SHIFT, _chain_all
+from psoup.kernels.paired import CODE_SHIFT, _chain_all
 
 
 @njit(cache=True, nogil=True)
@@ -45,31 +45,6 @@ def read_side(located, chunks, slot, sources, stride, kind, column, rows, keys, 
             return False, least, greatest
         _chain_all(keys, least, heads, following)
     return True, least, greatest
-
-
-@njit(cache=True, nogil=True)
-def meet_chained(keys, start, stop, least, heads, following, left, right):
-    """Write the pairs of some rows, start to stop, with those of the other side that have their key, ascending.
-
-    keys: int64 by row; least, heads, following: of `read_side` of the other side; read. left, right: int32[room],
-    written, with scratch behind the pairs. Returns how many pairs; -1 if there is no room. O(rows + pairs).
-    """
-    n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
-    for row in range(start, stop):
-        at = np.uint64(keys[np.uint64(row)]) - base
-        partner = np.uint64(heads[at]) if at < size else _U0
-        if n + _U2 <= room:  # two without asking: most rows have as many, or fewer, at random
-            for _ in range(2):
-                left[n], right[n] = row, partner - _U1
-                n += np.uint64(partner != _U0)
-                partner = np.uint64(following[partner])
-        while partner != _U0:
-            if n == room:
-                return np.int64(-1)
-            left[n], right[n] = row, partner - _U1
-            n += _U1
-            partner = np.uint64(following[partner])
-    return np.int64(n)
 
 
 @inner

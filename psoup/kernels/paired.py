@@ -197,15 +197,17 @@ def _chain_all(keys, least, heads, following):
 
 
 @njit(cache=True, nogil=True)
-def _pair_close(keys, other, least, greatest, left, right):
-    """As `pair_keys`, where all rows of both sides take part, and keys are close."""
-    heads, following = np.empty(greatest - least + 1, np.int32), np.empty(other.shape[0] + 1, np.int32)
+def meet_chained(keys, start, stop, least, heads, following, left, right):
+    """Write the pairs of some rows, start to stop, with those of the other side that have their key, ascending.
+
+    keys: int64 by row; least, heads, following: of `_chain_all` of the other side; read. left, right: int32[room],
+    written, with scratch behind the pairs. Returns how many pairs; -1 if there is no room. O(rows + pairs).
+    """
     n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
-    _chain_all(other, least, heads, following)
-    for row in range(keys.shape[0]):
+    for row in range(start, stop):
         at = np.uint64(keys[np.uint64(row)]) - base
         partner = np.uint64(heads[at]) if at < size else _U0
-        if n + _U2 <= room:  # as in `_meet_keys`
+        if n + _U2 <= room:  # two without asking: most rows have as many, or fewer, at random
             for _ in range(2):
                 left[n], right[n] = row, partner - _U1
                 n += np.uint64(partner != _U0)
@@ -217,6 +219,14 @@ def _pair_close(keys, other, least, greatest, left, right):
             n += _U1
             partner = np.uint64(following[partner])
     return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def _pair_close(keys, other, least, greatest, left, right):
+    """As `pair_keys`, where all rows of both sides take part, and keys are close."""
+    heads, following = np.empty(greatest - least + 1, np.int32), np.empty(other.shape[0] + 1, np.int32)
+    _chain_all(other, least, heads, following)
+    return meet_chained(keys, 0, keys.shape[0], least, heads, following, left, right)
 
 
 @njit(cache=True, nogil=True)

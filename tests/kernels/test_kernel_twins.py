@@ -60,7 +60,7 @@ SCRATCH = {
     "paired.pair_small": (2, 6, 11, 12),
     "answered.answer_located": (0, 1, 4, 6, 7, 10, 19, 20, 21),
     "halved.read_side": (0, 1, 3, 7, 8, 9, 10),
-    "halved.meet_chained": (6, 7),
+    "paired.meet_chained": (6, 7),
     "halved.gather_pairs": (2, 6),
     "paired_sets.pairs_of_sets": (8,),
     "coded.may_be_null": (0, 1),
@@ -122,7 +122,7 @@ KEPT_PAIRS = {
     "paired.pair_keys": slice(7, 9),
     "paired.pair_small": slice(11, 13),
     "answered.answer_located": slice(19, 21),
-    "halved.meet_chained": slice(6, 8),
+    "paired.meet_chained": slice(6, 8),
 }
 """The arguments whose front has as many numbers as are returned."""
 

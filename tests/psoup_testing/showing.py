@@ -292,7 +292,7 @@ SHOWING = {
     "paired.pair_small": pair_small,
     "answered.answer_located": answer_located,
     "halved.read_side": read_side,
-    "halved.meet_chained": meet_chained,
+    "paired.meet_chained": meet_chained,
     "halved.gather_pairs": gather_pairs,
     "coded.may_be_null": may_be_null,
     "coded.gather_coded": gather_coded,

@@ -41,23 +41,6 @@ def read_side(
     return True, least, greatest
 
 
-def meet_chained(
-    keys: Array, start: int, stop: int, least: int, heads: Array, following: Array, left: Array, right: Array
-) -> int:
-    """See the kernel."""
-    found = list[tuple[int, int]]()
-    for row in range(start, stop):
-        at = int(keys[row]) - least
-        partner = heads[at] if 0 <= at < len(heads) else 0
-        while partner:
-            found.append((row, partner - 1))
-            partner = following[partner]
-    if len(found) > len(left):
-        return -1
-    left[: len(found)], right[: len(found)] = np.array(found, np.int32).reshape(-1, 2).T
-    return len(found)
-
-
 def gather_pairs(
     asked: Array,
     shown: Array,

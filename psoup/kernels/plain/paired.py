@@ -83,3 +83,20 @@ def _pairs_by(asked: Array, one: Keyed, other: Keyed, most: int, left: Array, ri
     low, high = (asked[6] if asked[5] else -(2**62)), (asked[8] if asked[7] else 2**62)
     near = [(r, p) for r in driving for p in others if low <= others_keys[p] - keys[r] <= high]
     return _written(near, left, right)
+
+
+def meet_chained(
+    keys: Array, start: int, stop: int, least: int, heads: Array, following: Array, left: Array, right: Array
+) -> int:
+    """See the kernel."""
+    found = list[tuple[int, int]]()
+    for row in range(start, stop):
+        at = int(keys[row]) - least
+        partner = heads[at] if 0 <= at < len(heads) else 0
+        while partner:
+            found.append((row, partner - 1))
+            partner = following[partner]
+    if len(found) > len(left):
+        return -1
+    left[: len(found)], right[: len(found)] = np.array(found, np.int32).reshape(-1, 2).T
+    return len(found)
