@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test soak check format protos protos-check golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long soak check format protos protos-check golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,8 +72,11 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
 
 # Five workers: the tests wait for processes and sockets half of the time. Random tests draw a third of their
 # cases, the same ones in every run; make soak draws all of them and many more.
-test: $(STAMP) $(KERNELS) ## Run the tests (six to eight minutes on two cores); ARGS goes to pytest.
-	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 5 --dist loadfile -m "not slow" $(ARGS)
+test: $(STAMP) $(KERNELS) ## Run the tests (six minutes on two cores); ARGS goes to pytest.
+	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 5 --dist loadfile -m "not slow and not long" $(ARGS)
+
+test-long: $(STAMP) $(KERNELS) ## Run whole stories: Spark, the demo, every row of the benchmarks once (two minutes).
+	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
 
 # PSOUP_TEST_SCALE multiplies the cases of every random test; PSOUP_TEST_SEED draws other cases.
 soak: $(STAMP) ## Run all tests, the random ones with 50 times the cases (half an hour), then the service for ten minutes.

@@ -67,7 +67,7 @@ def test_the_weather_has_each_hour_and_airport_once() -> None:
 # The story -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["in memory", "killed"])
+@pytest.fixture(scope="module", params=["in memory", pytest.param("killed", marks=pytest.mark.long)])
 def story(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Told twice: by a service in memory, and by one on disk that kill -9 ends in the middle of a replay."""
     if request.param == "in memory":
@@ -228,6 +228,7 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
     assert nobody_serves_at(address_in(output))
 
 
+@pytest.mark.long
 def test_ctrl_c_in_the_middle_is_clean() -> None:
     process = psoup("demo", "--serve", "--port", "0")
     assert process.stdout is not None

@@ -1,10 +1,13 @@
 """What a neighbour feels is measured: the harness runs against a real service, and says what it saw."""
 
+import pytest
+
 from benchmarks.attacked import attacked
 from benchmarks.half_messages import Stalled
 from psoup_testing.serving import serving
 
 
+@pytest.mark.long
 def test_rows_of_an_attack() -> None:
     rows = {row.name: row for row in attacked("half_messages", alone_seconds=0.4, attacked_seconds=0.4)}
     for name in ("attacked.half_messages.invoke", "attacked.half_messages.push"):

@@ -62,6 +62,7 @@ SERVERS = ("adbc_driver_postgresql", "chdb")
 """Drivers of the peers that `make bench-setup` installs: each takes seconds to start, for every group that has it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with servers"])
 def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: bool) -> None:
     for driver in () if servers else SERVERS:

@@ -11,6 +11,7 @@ from benchmarks import soak
 from benchmarks.processes import served
 
 
+@pytest.mark.long
 def test_a_service_under_load_and_churn_answers_right() -> None:
     found = soak.soak(3.0, standing=64, churn=4)
     assert found["problems"] == []
@@ -22,6 +23,7 @@ def test_a_service_under_load_and_churn_answers_right() -> None:
     assert found["memory_mb"] > 0
 
 
+@pytest.mark.long
 def test_a_wrong_answer_is_noticed(tmp_path: Path) -> None:
     with served(tmp_path, durable=False) as there:
         run = soak.Soak(there, 0.5, standing=8, churn=1)

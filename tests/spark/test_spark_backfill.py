@@ -79,6 +79,7 @@ def counted(found: Any) -> list[str]:
     return sorted(map(repr, plain))
 
 
+@pytest.mark.long
 def test_history_and_live_data_are_one_stream(spark: Any, durable: Client, tmp_path: Path) -> None:
     from psoup_spark.backfill import backfill
 
@@ -141,6 +142,7 @@ def test_csv_is_mapped_and_bad_rows_are_set_aside(spark: Any, durable: Client, t
     ]
 
 
+@pytest.mark.long
 def test_infinite_times_and_dates_are_set_aside(spark: Any, durable: Client, tmp_path: Path) -> None:
     from psoup_spark.backfill import backfill
 

@@ -92,6 +92,7 @@ def test_a_worker_that_is_killed_is_replaced(spark: Any, durable: Client, monkey
     check(durable, query, "worker")
 
 
+@pytest.mark.long
 def test_runs_of_one_name_do_not_disturb_each_other(
     spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def survive(spark: Any, zygote: Zygote, data: str, address: str, stream: str, po
     assert zygote.ready() == address
 
 
+@pytest.mark.long
 def test_a_service_that_is_killed_is_waited_for(spark: Any, tmp_path: Path) -> None:
     from psoup_testing.spark_kills import backfill
 

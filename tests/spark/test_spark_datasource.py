@@ -129,6 +129,7 @@ def test_a_write_is_taken_once(spark: Any, client: Client, make_stream: Make, ps
     assert client.describe(name).tuples == 6_000
 
 
+@pytest.mark.long
 def test_a_stream_is_followed_and_fed_into_another(
     spark: Any, client: Client, make_stream: Make, psoup: Any, tmp_path: Path, running: Serving
 ) -> None:

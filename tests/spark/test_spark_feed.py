@@ -258,6 +258,7 @@ def killing(folder: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     return work
 
 
+@pytest.mark.long
 def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -> None:
     """T29. The last run, of another driver, has the service killed under it as well."""
     from psoup_spark import feed

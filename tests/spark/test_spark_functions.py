@@ -29,6 +29,7 @@ SQL = "SELECT n, step(n) AS s FROM past WHERE step(n) = 3 AND n % 2 = 0"
 WANTED = [(n, 3) for n in range(300, 400, 2)]
 
 
+@pytest.mark.long
 def test_a_job_that_has_the_same_functions_evaluates_for_the_service(spark: Any, tmp_path: Path) -> None:
     from psoup_spark import backfill, cover
 

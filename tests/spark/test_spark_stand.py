@@ -97,6 +97,7 @@ def begin_anew(client: Client, ids: list[str]) -> None:
     client.create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
 
 
+@pytest.mark.long
 def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Client], tmp_path: Path) -> None:
     """Rows come up to a minute late; those that come later are left out."""
     from psoup_spark import stand

@@ -95,6 +95,7 @@ def test_history(spark: Any, durable: Client, tmp_path: Path) -> None:
     assert bad["_problem"] == f"at: {2**62} is not a valid TIMESTAMP"
 
 
+@pytest.mark.long
 def test_a_feed_and_a_standing_job(spark: Any, durable: Client, tmp_path: Path) -> None:
     """Files that say nothing of their types; a feed with a watermark, for which the times have to be times in Spark."""
     for stream in ("fed", "stood"):
