@@ -194,3 +194,20 @@ class PSoup(Dialect):
         }
 
     Parser = PSoupParser
+
+
+def check_extensible(dialect: type[Dialect]) -> None:
+    """Raise ImportError if sqlglot is the build whose classes cannot be extended: then no statement could be read.
+
+    sqlglot takes that build by itself wherever the package is installed, whoever wanted it.
+    """
+    try:
+        dialect().parser()
+    except TypeError as problem:
+        raise ImportError(
+            "PSoup extends the parser of sqlglot, and the compiled build of sqlglot cannot be extended; take it out of "
+            "this environment: pip uninstall sqlglotc (the extra sqlglot[c] brings it)"
+        ) from problem
+
+
+check_extensible(PSoup)
