@@ -3,6 +3,8 @@
     none stands      the first is an operator's, or nobody could issue the next
     some stand       an operator's token that has not expired stays, or nobody could issue another
 
+Only an operator of the tenant `default` counts for that: he serves all tenants, another's his own alone.
+
 Functions here change nothing, but for `KnownTokens.adopt`.
 """
 
@@ -10,9 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from psoup.admission.tenants import KnownTenants
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.access import OPERATOR, AccessToken, IssueToken, RevokeToken, TokenIssued, TokenRevoked
 from psoup.events.acknowledgements import Prepared, TokenAcknowledgement
+from psoup.model import DEFAULT_TENANT
 
 MOST_TOKENS = 10_000
 """Tokens that may stand at once, over all tenants."""
@@ -29,13 +33,17 @@ class KnownTokens(dict[str, AccessToken]):
             self.pop(event.token_id, None)
 
 
-def decide_token(command: IssueToken | RevokeToken, known: KnownTokens, sequence: int, now: int) -> Prepared:
+def decide_token(
+    command: IssueToken | RevokeToken, known: KnownTokens, tenants: KnownTenants, sequence: int, now: int
+) -> Prepared:
     """Decide on a token. `sequence`: of its event. O(tokens).
 
     Raises AlreadyExists if it was to be the first and is not; InvalidInput for a first one that is no operator's;
-    ResourceExhausted with too many; NotFound for an unknown one; FailedPrecondition for the last of operators.
+    ResourceExhausted with too many; NotFound for an unknown one, or its tenant; FailedPrecondition for the last of
+    operators.
     """
     if isinstance(command, IssueToken):
+        tenants.known(command.token.tenant)
         _check_new(command, known, now)
         token = replace(command.token, issued=now)
         return Prepared(TokenAcknowledgement(sequence, token=token), TokenIssued(sequence, token))
@@ -51,7 +59,7 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
             " psoup admin init --data-dir on the stopped service's directory",
             reason="TOKENS_EXIST",
         )
-    if not known and (OPERATOR not in token.roles or token.expires):
+    if not known and (not _operates(token) or token.expires):
         raise InvalidInput(
             "the first token must have the role operator and no end, or nobody could issue another; psoup admin init"
             " makes it",
@@ -72,17 +80,22 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
 
 def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessToken:
     token = known.get(command.token_id)
-    if token is None:
+    if token is None or command.tenant not in ("", token.tenant):
         raise NotFound(
             f"there is no token {command.token_id!r}; it was never issued, or it was revoked",
             reason="UNKNOWN_TOKEN",
             token=command.token_id[:40],
         )
     others = (other for other in known.values() if other is not token)
-    if OPERATOR in token.roles and not any(OPERATOR in other.roles and not other.expired(now) for other in others):
+    if _operates(token) and not any(_operates(other) and not other.expired(now) for other in others):
         raise FailedPrecondition(
             f"{token.token_id} is the last token of an operator: nobody could issue another; issue one first",
             reason="LAST_OPERATOR",
             token=token.token_id,
         )
     return token
+
+
+def _operates(token: AccessToken) -> bool:
+    """Whether a token is of an operator of the service."""
+    return OPERATOR in token.roles and token.tenant == DEFAULT_TENANT

@@ -21,7 +21,7 @@ from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import Budget, stream_charge
-from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
 from psoup.admission.producers import Producers
 from psoup.admission.pushes import decide_heartbeat, decide_push, decide_recall, latest_time
@@ -30,6 +30,7 @@ from psoup.admission.registration import EventPlace, Standing, check_block, deci
 from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
+from psoup.admission.tenants import KnownTenants, decide_tenant
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
@@ -66,6 +67,7 @@ from psoup.events.events import (
     WatermarkRaised,
 )
 from psoup.events.tags import NO_TAG
+from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
 from psoup.published.snapshot import Snapshot
 
 
@@ -84,15 +86,17 @@ class Admission:
         self._config = config
         self._archive = archive
         self._sequence = sequence
-        self._tenants: dict[str, Tenant] = {}
+        self._tenants: dict[str, KnownTenant] = {}
         self._streams: dict[int, KnownStream] = {}
         self._queries = Owners(config.shape.owner_page)
         self._tags = KnownTags()
         self._tokens = KnownTokens()
+        self._known = KnownTenants()
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
-        self._books = Books(self._budget, self._streams, self._tenants, self._queries, self._tags, self._tokens)
+        told = self._tags, self._tokens, self._known
+        self._books = Books(self._budget, self._streams, self._tenants, self._queries, *told)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Find keys and labels in what the writer of these events has published; before, they are kept here."""
@@ -227,7 +231,10 @@ class Admission:
                 stream = self._tenant(command.tenant).stream(command.name)
                 return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), self._sequence + 1)
             case IssueToken() | RevokeToken():
-                return decide_token(command, self._tokens, self._sequence + 1, now)
+                return decide_token(command, self._tokens, self._known, self._sequence + 1, now)
+            case CreateTenant() | AlterTenant() | DropTenant():
+                streams = len(self._tenant(command.name).streams)
+                return decide_tenant(command, self._known, self._tokens.values(), streams, self._sequence + 1, now)
             case _:
                 assert_never(command)
 
@@ -263,11 +270,15 @@ class Admission:
             return decide_register(binding, command, tenant, standing, place)
         return decide_register_many(binding, command, tenant, standing, place)
 
-    def _tenant(self, name: str) -> Tenant:
+    def _tenant(self, name: str) -> KnownTenant:
         """The tenant, or a new empty tenant: a tenant begins with its first stream."""
-        return self._tenants.get(name) or Tenant()
+        return self._tenants.get(name) or KnownTenant()
 
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------
+
+    def _own(self, name: str) -> KnownTenant:
+        """The tenant, to be changed; in a replay its streams may be gone from the log."""
+        return self._tenants.setdefault(name, KnownTenant())
 
     def _adopt(self, event: Event) -> None:
         match event:
@@ -295,17 +306,17 @@ class Admission:
                 self._forget_queries(event.tenant, (event.query_id,))
             case UnregisteredMany():
                 self._remove_queries(event.tenant, event.query_ids)
-                self._tenants[event.tenant].removals.remember(event, self._config.kept_removals)
+                self._own(event.tenant).removals.remember(event, self._config.kept_removals)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
-                stream = self._streams[event.stream_id]
-                self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
-                stream.spec, stream.sql = event.spec, event.sql
+                self._adopt_alter(event)
             case StreamDropped():
                 self._adopt_drop(event)
             case TokenIssued() | TokenRevoked():
                 self._tokens.adopt(event)
+            case TenantCreated() | TenantAltered() | TenantDropped():
+                self._known.adopt(event)
             case _:
                 assert_never(event)
         self._sequence = event.sequence
@@ -315,9 +326,14 @@ class Admission:
         stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
         self._budget.streams += stream_charge(event.spec)
-        self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
+        self._own(event.tenant).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
+
+    def _adopt_alter(self, event: StreamAltered) -> None:
+        stream = self._streams[event.stream_id]
+        self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
+        stream.spec, stream.sql = event.spec, event.sql
 
     def _adopt_drop(self, event: StreamDropped) -> None:
         self._remove_queries(event.tenant, event.query_ids)
@@ -337,7 +353,7 @@ class Admission:
             self._tags.adopt(event, event.digest)
         self._queries.adopt(event)
         self._budget.adopt(event)
-        self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
+        self._own(event.tenant).requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, first + count)
         self._remove_queries(event.tenant, first + np.array(gone, np.int64))
         self._adopt_replacements(event)
@@ -348,7 +364,7 @@ class Admission:
         if not len(earlier):
             return
         self._remove_queries(event.tenant, np.sort(earlier[self._queries.stand(earlier)]))
-        self._tenants.setdefault(event.tenant, Tenant()).replaced.add(earlier, later)
+        self._own(event.tenant).replaced.add(earlier, later)
         self._next_query = max(self._next_query, int(later[-1]) + 1)
 
     def _remove_queries(self, tenant: str, query_ids: Array) -> None:
@@ -359,6 +375,6 @@ class Admission:
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
         """Forget what is known of queries that are gone."""
-        self._tenants[tenant].requests.unregistered(query_ids, self._queries)
+        self._own(tenant).requests.unregistered(query_ids, self._queries)
         self._tags.unregistered(query_ids, self._queries)
         self._budget.give_back_queries(query_ids)

@@ -18,7 +18,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from psoup.admission.budget import Budget, block_charge, tags_charge, text_charge
-from psoup.admission.catalog import Tenant
+from psoup.admission.catalog import KnownTenant
 from psoup.admission.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
@@ -65,7 +65,7 @@ class Binding:
 
     def __init__(
         self,
-        tenant: Tenant,
+        tenant: KnownTenant,
         command: Register | RegisterMany,
         config: EngineConfig,
         budget: Budget,
@@ -134,7 +134,7 @@ class Binding:
         self.advance()
         return self.queries[row] if self._problem is None else None
 
-    def stands(self, tenant: Tenant) -> bool:
+    def stands(self, tenant: KnownTenant) -> bool:
         """Whether the names of streams mean what they did; True for a repeated command, which was not bound."""
         if self._problem is not None:
             return True
@@ -256,7 +256,7 @@ def _with(made: Preparation, query: StandingQuery) -> Preparation | None:
     return made
 
 
-def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
+def _spec(tenant: KnownTenant, name: str) -> StreamSpec | None:
     stream = tenant.find(name)
     return None if stream is None else stream.spec
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from psoup.admission.access import KnownTokens
 from psoup.admission.budget import Budget, stream_charge
-from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import KnownTags
+from psoup.admission.tenants import KnownTenants
 from psoup.invariants import ensure
 from psoup.plan.sides import query_of
 
@@ -23,10 +24,11 @@ class Books:
 
     budget: Budget
     streams: Mapping[int, KnownStream]
-    tenants: Mapping[str, Tenant]
+    tenants: Mapping[str, KnownTenant]
     queries: Owners
     tags: KnownTags
     tokens: KnownTokens
+    known: KnownTenants
 
     def state(self, sequence: int, following: tuple[int, int]) -> dict[str, object]:
         """All of it as plain values that compare equal. `following`: the next stream ID and the next query ID."""
@@ -38,6 +40,7 @@ class Books:
             "queries": dict(self.queries.items()),
             "tags": list(self.tags.items()),
             "tokens": dict(self.tokens),
+            "tenants": dict(self.known),
             "replaced": {name: list(tenant.replaced.items()) for name, tenant in tenants},
             "removals": {name: list(tenant.removals.items()) for name, tenant in tenants},
             "requests": {name: list(tenant.requests.items()) for name, tenant in tenants},
@@ -75,6 +78,8 @@ class Books:
         ensure(not gone, owner, "a query is on a stream that is gone", streams=gone)
         strange = [i for i, token in self.tokens.items() if token.token_id != i]
         ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
+        strange = [name for name, tenant in self.known.items() if tenant.name != name]
+        ensure(not strange, owner, "a tenant stands under the name of another", tenants=strange)
         for stream in streams.values():
             stream.producers.check()
         self.tags.check(self.queries)

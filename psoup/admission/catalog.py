@@ -48,7 +48,7 @@ class Statements:
 
 
 @dataclass(slots=True)
-class Tenant:
+class KnownTenant:
     """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
 
     streams: dict[str, KnownStream] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.differences import differences
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -24,7 +24,7 @@ _EXAMPLES = 3
 
 
 def decide_create(
-    tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
+    tenant: KnownTenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
 ) -> StreamCreated:
     """Decide on a new stream; raises AlreadyExists, with the fact whether the existing stream is the same.
 
@@ -59,7 +59,7 @@ def decide_create(
 
 
 def decide_alter(
-    tenant: Tenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
+    tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
 ) -> tuple[int, StreamAltered | None]:
     """Return (stream ID, what changes): None if all columns are there already, and may be; or if AHEAD is that already.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
-from psoup.admission.catalog import Tenant
+from psoup.admission.catalog import KnownTenant
 from psoup.admission.holders import Asked, check_replace, held
 from psoup.admission.query_streams import Owners
 from psoup.admission.requests import is_call
@@ -54,7 +54,7 @@ class Standing(NamedTuple):
 
 
 def decide_register(
-    binding: Binding, command: Register, tenant: Tenant, standing: Standing, place: EventPlace
+    binding: Binding, command: Register, tenant: KnownTenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
     tag, keyed, expires = command.tag, bool(command.tag.key), lifetime_days(command.expires_after)
@@ -98,7 +98,7 @@ def decide_register(
 
 
 def decide_register_many(
-    binding: Binding, command: RegisterMany, tenant: Tenant, standing: Standing, place: EventPlace
+    binding: Binding, command: RegisterMany, tenant: KnownTenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on a block, all of it or nothing. Raises as `decide_register`."""
     tags, keyed, expires = binding.tags(), command.keyed, lifetime_days(command.expires_after)
@@ -152,7 +152,7 @@ def check_pairs(queries: Sequence[StandingQuery]) -> None:
             )
 
 
-def _streams_of(queries: Sequence[StandingQuery], tenant: Tenant) -> tuple[list[int], list[tuple[int, ...]]]:
+def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[list[int], list[tuple[int, ...]]]:
     """The streams of queries, one for all of a template, and of their sides: none if no query is a join."""
     if isinstance(queries, BoundBlock):
         streams = [tenant.stream(source.spec.name).stream_id for source in queries.template.sources]
@@ -163,7 +163,7 @@ def _streams_of(queries: Sequence[StandingQuery], tenant: Tenant) -> tuple[list[
     return streams, [tuple([tenant.stream(side.stream).stream_id for side in query.sides]) for query in queries]
 
 
-def _finish(binding: Binding, tenant: Tenant, budget: Budget) -> None:
+def _finish(binding: Binding, tenant: KnownTenant, budget: Budget) -> None:
     """Bind the rest, and check it against the present state."""
     binding.advance()
     binding.check()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from psoup.admission.catalog import KnownStream, Tenant
+from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.query_streams import Owners
 from psoup.admission.removed import removal_digest
 from psoup.admission.requests import check_request_id
@@ -31,7 +31,7 @@ _NAMED = 3
 
 
 def decide_unregister(
-    command: Unregister, tenant: Tenant, queries: Owners, streams: Mapping[int, KnownStream], sequence: int
+    command: Unregister, tenant: KnownTenant, queries: Owners, streams: Mapping[int, KnownStream], sequence: int
 ) -> Prepared:
     """Decide on the removal of one query; raises NotFound, which names the query that took its place."""
     stream_id = queries.get(command.query_id)
@@ -43,7 +43,7 @@ def decide_unregister(
 
 def decide_unregister_many(
     command: UnregisterMany,
-    tenant: Tenant,
+    tenant: KnownTenant,
     queries: Owners,
     streams: Mapping[int, KnownStream],
     tags: KnownTags,

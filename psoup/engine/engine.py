@@ -48,6 +48,14 @@ from psoup.events.events import (
     UnregisteredMany,
     WatermarkRaised,
 )
+from psoup.events.tenants import (
+    FIRST_TENANT,
+    Tenant,
+    TenantAltered,
+    TenantCreated,
+    TenantDropped,
+    tenants_after,
+)
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.runner import Runner, serial
@@ -97,6 +105,8 @@ class Engine:
         self._rooms = Rooms(config, self._board)
         self._tokens: dict[str, AccessToken] = {}
         """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
+        self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
+        """The tenants, as the tokens."""
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -168,6 +178,8 @@ class Engine:
                         asked[state.stream_id] = state
                 case TokenIssued() | TokenRevoked():
                     self._tokens = tokens_after(self._tokens, event)
+                case TenantCreated() | TenantAltered() | TenantDropped():
+                    self._tenants = tenants_after(self._tenants, event)
                 case _:
                     assert_never(event)
         freed += self._advance(fed, released)
@@ -366,6 +378,7 @@ class Engine:
             self._registry.sides,
             self._rooms.kept.freeze(),
             self._tokens,
+            self._tenants,
         )
 
 

@@ -30,6 +30,7 @@ from psoup.events.events import (
     UnregisteredMany,
     WatermarkRaised,
 )
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
@@ -37,7 +38,7 @@ STORY = 16
 """How many of the last events an error names when a check fails."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
-_OF_ACCESS = (TokenIssued, TokenRevoked)
+_OF_ACCESS = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped)
 """Events that touch neither streams nor queries."""
 
 Streams = Mapping[int, StreamState]

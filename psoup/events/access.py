@@ -51,9 +51,10 @@ class IssueToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeToken:
-    """Let nobody in by a token any more."""
+    """Let nobody in by a token any more. `tenant`: only if it is of that one; "" for any."""
 
     token_id: str
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

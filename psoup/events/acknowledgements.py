@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from psoup.events.access import AccessToken
 from psoup.events.events import Event
+from psoup.events.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,13 @@ class TokenAcknowledgement(Acknowledgement):
     """The outcome of IssueToken and RevokeToken: the token, as it stands or stood."""
 
     token: AccessToken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantAcknowledgement(Acknowledgement):
+    """The outcome of CreateTenant, AlterTenant and DropTenant: the tenant, as it stands or stood."""
+
+    tenant: Tenant | None = None
 
 
 @dataclass(frozen=True, slots=True)

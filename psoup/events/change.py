@@ -32,6 +32,7 @@ from psoup.events.events import (
     UnregisteredMany,
     WatermarkRaised,
 )
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 
@@ -84,6 +85,8 @@ def change_of(event: Event) -> Change:
         case Pushed():
             return Change(rows=len(event.batch))
         case WatermarkRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
+            return _NOTHING
+        case TenantCreated() | TenantAltered() | TenantDropped():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)

@@ -11,6 +11,7 @@ from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
 from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
+from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 
@@ -221,4 +222,7 @@ Command = (
     | UnregisterMany
     | IssueToken
     | RevokeToken
+    | CreateTenant
+    | AlterTenant
+    | DropTenant
 )

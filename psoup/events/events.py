@@ -16,6 +16,7 @@ from psoup.data.stored import Stored
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
 
@@ -245,4 +246,7 @@ Event = (
     | UnregisteredMany
     | TokenIssued
     | TokenRevoked
+    | TenantCreated
+    | TenantAltered
+    | TenantDropped
 )

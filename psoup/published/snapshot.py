@@ -6,6 +6,7 @@
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
              ├ tokens  who is let in
+             ├ tenants, each with what it may have
              └ gone    why queries are gone
 
 A reader takes the root once and never waits for the writer, nor the writer for it.
@@ -36,6 +37,7 @@ from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
+from psoup.events.tenants import FIRST_TENANT, Tenant, no_tenant
 from psoup.invariants import corrupt
 from psoup.joins.kept import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
@@ -218,11 +220,20 @@ class Snapshot:
     """Pairs of joins that are kept."""
     tokens: Mapping[str, AccessToken] = field(default_factory=dict)
     """The access tokens that stand, by their IDs."""
+    tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
+    """The tenants, by their names."""
 
     @property
     def count(self) -> int:
         """How many queries there are, as clients count them. O(blocks)."""
         return len(self.queries) - self.sides
+
+    def tenant(self, name: str) -> Tenant:
+        """The tenant of that name; raises NotFound."""
+        tenant = self.tenants.get(name)
+        if tenant is None:
+            raise no_tenant(name)
+        return tenant
 
     def stream(self, name: str, tenant: str) -> StreamView:
         """The stream of that name (any case); NotFound names the nearest."""

@@ -38,6 +38,7 @@ from psoup.events.events import (
     UnregisteredMany,
     WatermarkRaised,
 )
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, TenantEvent
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
@@ -174,10 +175,18 @@ class MemoryStore:
                 self._put((f"token {event.token.token_id}", 0), event)
             case TokenRevoked():
                 self._drop((f"token {event.token_id}", 0))
+            case TenantCreated() | TenantAltered() | TenantDropped():
+                self._keep_tenant(event)
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
                 assert_never(event)
+
+    def _keep_tenant(self, event: TenantEvent) -> None:
+        name = event.name if isinstance(event, TenantDropped) else event.tenant.name
+        self._drop((f"tenant {name}", 0))
+        if not isinstance(event, TenantDropped):
+            self._put((f"tenant {name}", 0), event)
 
     def _leave(self, query_ids: Sequence[int]) -> None:
         """Forget queries (ascending), and blocks whose last query has left."""
@@ -216,6 +225,8 @@ def _size(event: Event) -> int:
                 return size + event.queries.nbytes
             return size + sum(len(query.text) for query in event.queries)
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
+            return _EVENT_BYTES
+        case TenantCreated() | TenantAltered() | TenantDropped():
             return _EVENT_BYTES
         case Unregistered() | UnregisteredMany() | TokenIssued() | TokenRevoked():
             return _EVENT_BYTES

@@ -7,8 +7,8 @@
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
-twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, and access
-tokens.
+twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
+tokens, and tenants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import inspect
 import json
 import shutil
 import sys
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -34,6 +34,7 @@ from psoup.events.access import AccessToken, IssueToken, RevokeToken
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push, RegisterMany
 from psoup.events.tags import TagColumns, coded
+from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore
@@ -168,6 +169,7 @@ def tell(soup: Soup) -> None:
         soup.register(text, key="moved", replace=True)
     join_and_count(soup)
     let_in(soup)
+    part(soup)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -202,6 +204,16 @@ def let_in(soup: Soup) -> None:
     soup.submit(RevokeToken("token00002"))
 
 
+def part(soup: Soup) -> None:
+    """Tenants, of which one is changed and one dropped, and a token of one. Of the thirteenth format."""
+    for name in ("acme", "brief", "corner"):
+        soup.submit(CreateTenant(name))
+    soup.submit(AlterTenant("acme", {"queries": 7, "join_share": 0.5, "streams": 0}))
+    soup.submit(AlterTenant("default", {"weight": 3}))
+    soup.submit(DropTenant("brief"))
+    soup.submit(IssueToken(AccessToken("token00003", "holder 3", ("owner",), bytes([3]) * 32, "acme")))
+
+
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
     *((query_id, None, None) for query_id in (1, 2, 3, 4, 5, 7, 9, 10, 11)),
     (2, START + 300 * SECOND, None),
@@ -220,7 +232,7 @@ def ask(soup: Soup) -> list[Any]:
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
-    return [*said, _tokens(soup)]
+    return [*said, _tokens(soup), _tenants(soup)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -249,6 +261,13 @@ def _tokens(soup: Soup) -> Any:
     """The tokens that stand, as readers see them."""
     tokens = soup.engine.snapshot().tokens.values()
     return [[str(part) for part in astuple(token)] for token in tokens] or NotFound.__name__
+
+
+def _tenants(soup: Soup) -> Any:
+    """The tenants, with their quotas, if there are others beside the one that was always there."""
+    tenants = sorted(soup.engine.snapshot().tenants.values(), key=lambda tenant: tenant.name)
+    told = [[tenant.name, tenant.created, asdict(tenant.quotas)] for tenant in tenants]
+    return told if len(told) > 1 else NotFound.__name__
 
 
 def _tagged(soup: Soup) -> Any:

@@ -45,6 +45,7 @@ OF_LATER_FORMATS = (
     "DROP INDEX log_queries",
     "DROP INDEX log_blocks",
     "DROP INDEX log_tokens",
+    "DROP INDEX log_tenants",
 )
 """What the first format did not have."""
 

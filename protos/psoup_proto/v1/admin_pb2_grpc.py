@@ -26,11 +26,15 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """Issues and revokes access tokens. A call brings its token as metadata: authorization: Bearer psoup_…
+    """Issues and revokes access tokens, and makes tenants. A call brings its token as metadata: authorization: Bearer psoup_…
 
     A service without a token lets everybody in who reaches it; with the first one every call must bring one. A call
     without a credential that holds is refused with UNAUTHENTICATED, whatever it asks for, one that its roles do not allow
     with PERMISSION_DENIED; neither is told what there is.
+
+    A call sees and changes what is of its own tenant, that of its token; what is another's is NOT_FOUND, in the words for
+    what is not there. An operator of the tenant "default" is the service's: tenants and backups are his alone, and he
+    issues tokens for all tenants. An operator of another tenant issues and revokes tokens of his own.
     """
 
     def __init__(self, channel):
@@ -54,26 +58,55 @@ class AdminServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenResponse.FromString,
                 _registered_method=True)
+        self.CreateTenant = channel.unary_unary(
+                '/psoup.v1.AdminService/CreateTenant',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.CreateTenantRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.CreateTenantResponse.FromString,
+                _registered_method=True)
+        self.AlterTenant = channel.unary_unary(
+                '/psoup.v1.AdminService/AlterTenant',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.AlterTenantRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AlterTenantResponse.FromString,
+                _registered_method=True)
+        self.DropTenant = channel.unary_unary(
+                '/psoup.v1.AdminService/DropTenant',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.DropTenantRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.DropTenantResponse.FromString,
+                _registered_method=True)
+        self.GetTenant = channel.unary_unary(
+                '/psoup.v1.AdminService/GetTenant',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.FromString,
+                _registered_method=True)
+        self.ListTenants = channel.unary_unary(
+                '/psoup.v1.AdminService/ListTenants',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
-    """Issues and revokes access tokens. A call brings its token as metadata: authorization: Bearer psoup_…
+    """Issues and revokes access tokens, and makes tenants. A call brings its token as metadata: authorization: Bearer psoup_…
 
     A service without a token lets everybody in who reaches it; with the first one every call must bring one. A call
     without a credential that holds is refused with UNAUTHENTICATED, whatever it asks for, one that its roles do not allow
     with PERMISSION_DENIED; neither is told what there is.
+
+    A call sees and changes what is of its own tenant, that of its token; what is another's is NOT_FOUND, in the words for
+    what is not there. An operator of the tenant "default" is the service's: tenants and backups are his alone, and he
+    issues tokens for all tenants. An operator of another tenant issues and revokes tokens of his own.
     """
 
     def IssueToken(self, request, context):
-        """A new token, which this reply says and nothing else ever does. The first one must have the role operator and no end,
-        else INVALID_ARGUMENT. ALREADY_EXISTS, reason TOKENS_EXIST: it was to be the `first`, and is not.
+        """A new token, which this reply says and nothing else ever does. The first one must have the role operator, the tenant
+        "default" and no end, else INVALID_ARGUMENT. NOT_FOUND, reason UNKNOWN_TENANT: there is no such tenant. ALREADY_EXISTS, reason TOKENS_EXIST: it was to be the `first`, and is not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTokens(self, request, context):
-        """The tokens that stand, those that have expired too, by when they were issued.
+        """The tokens that stand, those that have expired too, by when they were issued: of the caller's tenant, or of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,6 +115,41 @@ class AdminServiceServicer(object):
     def RevokeToken(self, request, context):
         """Nobody comes in by a token any more, and calls under way that came in by it end with UNAUTHENTICATED. NOT_FOUND if
         there is none of that ID; FAILED_PRECONDITION, reason LAST_OPERATOR, if nobody could issue another then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateTenant(self, request, context):
+        """A new tenant. ALREADY_EXISTS if there is one of that name; INVALID_ARGUMENT for a name or a quota that is not valid.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterTenant(self, request, context):
+        """Some quotas of a tenant change; the others stay. What it has beyond a new quota stays, and it gets no more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropTenant(self, request, context):
+        """A tenant goes. FAILED_PRECONDITION, reason TENANT_IN_USE, while it has a stream or a token; "default" stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTenant(self, request, context):
+        """A tenant: the caller's own, or another by its name, for the service's operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTenants(self, request, context):
+        """All tenants, by their names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,6 +173,31 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenResponse.SerializeToString,
             ),
+            'CreateTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateTenant,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.CreateTenantRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.CreateTenantResponse.SerializeToString,
+            ),
+            'AlterTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterTenant,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AlterTenantRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.AlterTenantResponse.SerializeToString,
+            ),
+            'DropTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropTenant,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.DropTenantRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.DropTenantResponse.SerializeToString,
+            ),
+            'GetTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTenant,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.SerializeToString,
+            ),
+            'ListTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTenants,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'psoup.v1.AdminService', rpc_method_handlers)
@@ -114,11 +207,15 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """Issues and revokes access tokens. A call brings its token as metadata: authorization: Bearer psoup_…
+    """Issues and revokes access tokens, and makes tenants. A call brings its token as metadata: authorization: Bearer psoup_…
 
     A service without a token lets everybody in who reaches it; with the first one every call must bring one. A call
     without a credential that holds is refused with UNAUTHENTICATED, whatever it asks for, one that its roles do not allow
     with PERMISSION_DENIED; neither is told what there is.
+
+    A call sees and changes what is of its own tenant, that of its token; what is another's is NOT_FOUND, in the words for
+    what is not there. An operator of the tenant "default" is the service's: tenants and backups are his alone, and he
+    issues tokens for all tenants. An operator of another tenant issues and revokes tokens of his own.
     """
 
     @staticmethod
@@ -192,6 +289,141 @@ class AdminService(object):
             '/psoup.v1.AdminService/RevokeToken',
             psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenRequest.SerializeToString,
             psoup__proto_dot_v1_dot_admin__pb2.RevokeTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/CreateTenant',
+            psoup__proto_dot_v1_dot_admin__pb2.CreateTenantRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.CreateTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/AlterTenant',
+            psoup__proto_dot_v1_dot_admin__pb2.AlterTenantRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.AlterTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/DropTenant',
+            psoup__proto_dot_v1_dot_admin__pb2.DropTenantRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.DropTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/GetTenant',
+            psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/ListTenants',
+            psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,11 +3,11 @@
     {"time":"2026-…Z","call":"StreamService/DropStream","outcome":"OK",…,"before":"9f2c…"}
                                                             SHA-256 of the line before ─┘
 
-Changes of streams, queries and tokens, jobs and backups are told, and every refusal of a credential; no reads, no
-tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one; lines that are
-cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service whose disk takes no
-line goes on, and says so in its own log. After 200 of them refusals are limited to one a second, as anybody can cause
-them: the next line counts the rest.
+Changes of streams, queries, tokens and tenants, jobs and backups are told, and every refusal of a credential; no
+reads, no tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one;
+lines that are cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service
+whose disk takes no line goes on, and says so in its own log. After 200 of them refusals are limited to one a second,
+as anybody can cause them: the next line counts the rest.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ CHANGES = frozenset(
         "BackupService/Backup",
         "AdminService/IssueToken",
         "AdminService/RevokeToken",
+        "AdminService/CreateTenant",
+        "AdminService/AlterTenant",
+        "AdminService/DropTenant",
     }
 )
 """Calls that are told; every other one only if its credential is refused."""

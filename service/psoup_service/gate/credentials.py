@@ -22,7 +22,7 @@ from psoup.errors import PermissionDenied, PSoupError, Unauthenticated
 from psoup.events.access import AccessToken
 from psoup_service.gate.audit import Audit
 from psoup_service.gate.principal import EVERYBODY, STRANGER, Principal
-from psoup_service.gate.roles import ANYBODY, may
+from psoup_service.gate.roles import ANYBODY, OF_THE_SERVICE, may
 from psoup_service.gate.tokens import digest_of, id_of
 
 EVERY_S = 1.0
@@ -98,6 +98,13 @@ class Gate:
             raise PermissionDenied(
                 f"the roles of {principal.name!r} ({', '.join(principal.roles)}) do not include {method}; ask the"
                 " operator for a token that does",
+                reason="PERMISSION_DENIED",
+                call=method,
+            )
+        if method in OF_THE_SERVICE and not principal.serves:
+            raise PermissionDenied(
+                f"{method} is about all tenants, and {principal.name!r} is of tenant {principal.tenant!r}; ask the"
+                " service's operator, whose token is of tenant 'default'",
                 reason="PERMISSION_DENIED",
                 call=method,
             )

@@ -22,6 +22,11 @@ class Principal:
     token_id: str = ""
     streams: tuple[str, ...] = ()
 
+    @property
+    def serves(self) -> bool:
+        """Whether he is of the tenant that runs the service: an operator of it is the service's."""
+        return self.tenant == DEFAULT_TENANT
+
     def check_stream(self, stream: str) -> None:
         """Raise NotFound for a stream that is none of his, in the words for one that is not there. O(patterns)."""
         if self.streams and not any(fnmatchcase(stream.lower(), pattern) for pattern in self.streams):

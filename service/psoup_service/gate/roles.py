@@ -4,7 +4,8 @@
     registrar   the same, and queries come and go
     producer    pushes, and what a producer must know to do so
     owner       all of these, and streams
-    operator    tokens, backups, jobs that read and write the disk; no data, unless by another role
+    operator    tokens, jobs that read and write the disk; no data, unless by another role. Of the tenant `default` he
+                is the service's: tenants, backups, and tokens of all tenants are his alone
 
 A token has one role or more. `ANYBODY` is who has no credential at all: a probe that asks whether the service serves.
 """
@@ -73,11 +74,28 @@ ALLOWED: dict[str, frozenset[str]] = {
     "AdminService/IssueToken": _OPERATES,
     "AdminService/ListTokens": _OPERATES,
     "AdminService/RevokeToken": _OPERATES,
+    "AdminService/CreateTenant": _OPERATES,
+    "AdminService/AlterTenant": _OPERATES,
+    "AdminService/DropTenant": _OPERATES,
+    "AdminService/GetTenant": _ALL,
+    "AdminService/ListTenants": _OPERATES,
     "Health/Check": _ALL | {ANYBODY},
     "Health/Watch": _ALL,
     "ServerReflection/ServerReflectionInfo": _ALL,
 }
 """The roles of which one is needed, by "Service/Method"; a test holds the table against what the server serves."""
+
+
+OF_THE_SERVICE = frozenset(
+    {
+        "BackupService/Backup",
+        "AdminService/CreateTenant",
+        "AdminService/AlterTenant",
+        "AdminService/DropTenant",
+        "AdminService/ListTenants",
+    }
+)
+"""Calls about all tenants: they take a role in the tenant `default`."""
 
 
 def may(roles: Collection[str], method: str) -> bool:

@@ -36,6 +36,7 @@ from psoup.events.commands import (
     Unregister,
     UnregisterMany,
 )
+from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup_service.host.worker import Outcome, deliver
 
 StreamKey = tuple[str, str]
@@ -63,7 +64,7 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
-        case IssueToken() | RevokeToken():
+        case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
             return COMMAND_BYTES
         case _:
             assert_never(command)
@@ -72,11 +73,11 @@ def size_of(command: Command) -> int:
 def grows(command: Command) -> bool:
     """Whether a store without room refuses a command; dropping and unregistering are the way out."""
     match command:
-        case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken():
+        case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
             return False
-        case RevokeToken():
+        case RevokeToken() | AlterTenant() | DropTenant():
             return False
         case _:
             assert_never(command)
@@ -90,6 +91,8 @@ def stream_of(command: Command) -> StreamKey | None:
         case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
             return None
         case Unregister() | UnregisterMany() | IssueToken() | RevokeToken():
+            return None
+        case CreateTenant() | AlterTenant() | DropTenant():
             return None
         case _:
             assert_never(command)

@@ -1,4 +1,4 @@
-"""AdminService: access tokens are issued, listed and revoked.
+"""AdminService: access tokens are issued, listed and revoked; tenants come, change and go.
 
 The first token may be asked for by anybody on this machine, as nobody could bring a credential for it. Other machines
 cannot ask for it; the owner of the data directory always can (`psoup admin init --data-dir`).
@@ -7,10 +7,15 @@ cannot ask for it; the owner of the data directory always can (`psoup admin init
 from __future__ import annotations
 
 import re
+from dataclasses import asdict, replace
+from operator import itemgetter
+from typing import Any
 
 from psoup.errors import InvalidInput, PermissionDenied
 from psoup.events.access import AccessToken, IssueToken, RevokeToken
-from psoup.events.acknowledgements import TokenAcknowledgement
+from psoup.events.acknowledgements import TenantAcknowledgement, TokenAcknowledgement
+from psoup.events.commands import Command
+from psoup.events.tenants import GENEROUS, AlterTenant, CreateTenant, DropTenant, Tenant, no_tenant
 from psoup.model import SECOND
 from psoup_proto.v1 import admin_pb2, admin_pb2_grpc
 from psoup_service.gate.credentials import Gate
@@ -41,8 +46,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
                 reason="NOT_LOCAL",
             )
         backend = self._backend
+        tenant = self._tenant(request.tenant, caller)
         expires = 0 if request.seconds == 0 else backend.now() + request.seconds * SECOND
-        secret, token = issued(request.name, request.roles, request.streams, expires, tenant=backend.tenant(caller))
+        secret, token = issued(request.name, request.roles, request.streams, expires, tenant=tenant)
         acknowledgement, _ = await backend.change(IssueToken(token, first))
         assert isinstance(acknowledgement, TokenAcknowledgement)
         assert acknowledgement.token is not None
@@ -51,11 +57,13 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     async def ListTokens(self, request: admin_pb2.ListTokensRequest, caller: Caller) -> admin_pb2.ListTokensResponse:
         """A page of the tokens, by when they were issued."""
+        tenant = self._tenant(request.tenant, caller) if request.tenant or not caller.principal.serves else ""
         size = page_size(request.page_size, _PAGE, _PAGE)
         state = read_page_token("tokens", request.page_token, time=int, last=str)
         after = (state["time"], state["last"]) if state else (-1, "")
         tokens = (await self._backend.reflecting(request.min_sequence)).tokens.values()
-        keyed = sorted(((token.issued, token.token_id), token) for token in tokens)
+        shown = [token for token in tokens if tenant in ("", token.tenant)]
+        keyed = sorted((((token.issued, token.token_id), token) for token in shown), key=itemgetter(0))
         page = [(key, token) for key, token in keyed if key > after][: size + 1]
         more = ""
         if len(page) > size:
@@ -69,12 +77,79 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         """Revoke a token, and end the calls that came in by it."""
         if not _ID.fullmatch(request.token_id):
             raise InvalidInput("token_id is not that of a token; psoup token list shows them", field="token_id")
-        acknowledgement, _ = await self._backend.change(RevokeToken(request.token_id))
+        tenant = "" if caller.principal.serves else caller.principal.tenant
+        acknowledgement, _ = await self._backend.change(RevokeToken(request.token_id, tenant))
         self._gate.look()
         assert isinstance(acknowledgement, TokenAcknowledgement)
         assert acknowledgement.token is not None
         told = _told(acknowledgement.token, self._backend.now())
         return admin_pb2.RevokeTokenResponse(token=told, sequence=acknowledgement.sequence)
+
+    # Tenants ---------------------------------------------------------------------------------------------------
+
+    async def CreateTenant(
+        self, request: admin_pb2.CreateTenantRequest, caller: Caller
+    ) -> admin_pb2.CreateTenantResponse:
+        """Make a tenant."""
+        quotas = replace(GENEROUS, **_limits(request.quotas))
+        told, sequence = await self._changed(CreateTenant(request.name, quotas))
+        return admin_pb2.CreateTenantResponse(tenant=told, sequence=sequence)
+
+    async def AlterTenant(self, request: admin_pb2.AlterTenantRequest, caller: Caller) -> admin_pb2.AlterTenantResponse:
+        """Change quotas of a tenant."""
+        changes = _limits(request.quotas)
+        if not changes:
+            raise InvalidInput("quotas is empty; say which quotas change", field="quotas")
+        told, sequence = await self._changed(AlterTenant(request.name, changes))
+        return admin_pb2.AlterTenantResponse(tenant=told, sequence=sequence)
+
+    async def DropTenant(self, request: admin_pb2.DropTenantRequest, caller: Caller) -> admin_pb2.DropTenantResponse:
+        """Forget a tenant that has nothing."""
+        told, sequence = await self._changed(DropTenant(request.name))
+        return admin_pb2.DropTenantResponse(tenant=told, sequence=sequence)
+
+    async def GetTenant(self, request: admin_pb2.GetTenantRequest, caller: Caller) -> admin_pb2.GetTenantResponse:
+        """One tenant."""
+        name = self._tenant(request.name, caller)
+        snapshot = await self._backend.reflecting(request.min_sequence)
+        return admin_pb2.GetTenantResponse(tenant=_shown(snapshot.tenant(name)))
+
+    async def ListTenants(self, request: admin_pb2.ListTenantsRequest, caller: Caller) -> admin_pb2.ListTenantsResponse:
+        """A page of the tenants, by their names."""
+        size = page_size(request.page_size, _PAGE, _PAGE)
+        state = read_page_token("tenants", request.page_token, last=str)
+        after = state["last"] if state else ""
+        tenants = (await self._backend.reflecting(request.min_sequence)).tenants
+        names = sorted(name for name in tenants if name > after)
+        more = page_token("tenants", last=names[size - 1]) if len(names) > size else ""
+        told = [_shown(tenants[name]) for name in names[:size]]
+        return admin_pb2.ListTenantsResponse(tenants=told, next_page_token=more)
+
+    def _tenant(self, name: str, caller: Caller) -> str:
+        """The tenant that a request names, or the caller's own; raises NotFound for one that he may not know of."""
+        own = self._backend.tenant(caller)
+        if not name or name == own:
+            return own
+        if not caller.principal.serves:
+            raise no_tenant(name)
+        return name
+
+    async def _changed(self, command: Command) -> tuple[admin_pb2.Tenant, int]:
+        acknowledgement, _ = await self._backend.change(command)
+        assert isinstance(acknowledgement, TenantAcknowledgement)
+        assert acknowledgement.tenant is not None
+        return _shown(acknowledgement.tenant), acknowledgement.sequence
+
+
+def _limits(quotas: admin_pb2.Quotas) -> dict[str, Any]:
+    """The quotas that a request names."""
+    return {field.name: value for field, value in quotas.ListFields()}
+
+
+def _shown(tenant: Tenant) -> admin_pb2.Tenant:
+    """A tenant as clients see it."""
+    created = timestamp(tenant.created) if tenant.created else None
+    return admin_pb2.Tenant(name=tenant.name, quotas=admin_pb2.Quotas(**asdict(tenant.quotas)), create_time=created)
 
 
 def _told(token: AccessToken, now: int) -> admin_pb2.Token:

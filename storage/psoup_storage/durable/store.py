@@ -27,6 +27,7 @@ from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
 from psoup.events.access import TokenRevoked
 from psoup.events.events import Attached, Event, Pushed, StreamDropped
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
@@ -48,6 +49,7 @@ from psoup_storage.durable.log.forgetting import (
     forget_the_dead,
 )
 from psoup_storage.durable.log.rows import LogRow
+from psoup_storage.durable.log.tenants import forget_earlier
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
@@ -189,6 +191,8 @@ class DurableStore:
             for event in events:
                 if isinstance(event, TokenRevoked):
                     forget_revoked(connection, event)
+                elif isinstance(event, TenantCreated | TenantAltered | TenantDropped):
+                    forget_earlier(connection, event)
         for stream in dropped:
             self._chunks.sidecars.forget(stream)
         self._last = last

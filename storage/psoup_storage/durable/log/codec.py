@@ -8,6 +8,7 @@
            5  replaced         0  tenant                         earlier, then later
            6  departure        0  count, request …                                  IDs of queries: see `departures`
            7  token            0  see `access`
+           8  tenant           0  see `tenants`
 
 Statements are kept as they were sent, with the signatures of supplied functions, and bound again when they are read:
 what a text means is the binder's business, not the disk's. `checksum` covers all but the tuples, whose own is in the
@@ -49,6 +50,7 @@ from psoup.events.events import (
     WatermarkRaised,
 )
 from psoup.events.tags import tag_of
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.expressions.supplied import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
@@ -57,6 +59,7 @@ from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 from psoup_storage.durable.log.naming import LoggedStreams, StreamIds
 from psoup_storage.durable.log.rows import INT64, KINDS, Kind, LogRow, checked_tuples, checksum_of, damaged, new_row
+from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
 from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
 
 
@@ -98,6 +101,8 @@ def encode(event: Event) -> LogRow:
             return new_row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
         case TokenIssued() | TokenRevoked():
             return encode_access(event)
+        case TenantCreated() | TenantAltered() | TenantDropped():
+            return encode_tenant(event)
         case _:
             assert_never(event)
 
@@ -227,9 +232,8 @@ class Decoder:
             case "stream":
                 spec = self._streams.specs[row.stream] = create_stream(facts["sql"])
                 stored = self._restore(row.stream, spec)
-                return StreamCreated(
-                    row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"], stored
-                )
+                place = row.sequence, facts["tenant"], row.stream
+                return StreamCreated(*place, spec, facts["sql"], facts["time"], stored)
             case "alter":
                 spec = self._streams.specs[row.stream] = altered(self._streams.specs[row.stream], facts["sql"])
                 text = create_statement(spec)
@@ -256,6 +260,8 @@ class Decoder:
                 return UnregisteredMany(row.sequence, *told, *call, facts.get("expired", False))
             case "token" | "revoke":
                 return decode_access(row, facts)
+            case "tenant" | "vacate":
+                return decode_tenant(row, facts)
             case _:
                 assert_never(row.kind)
 

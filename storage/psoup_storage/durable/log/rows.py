@@ -16,7 +16,8 @@ from psoup.errors import Internal
 INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
 StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark"]
-Kind = StreamKind | Literal["query", "queries", "replaced", "unregister", "departure", "token", "revoke"]
+QueryKind = Literal["query", "queries", "replaced", "unregister", "departure"]
+Kind = StreamKind | QueryKind | Literal["token", "revoke", "tenant", "vacate"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
 KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in get_args(part))
 

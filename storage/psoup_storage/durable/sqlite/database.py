@@ -35,7 +35,7 @@ from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 12
+FORMAT = 13
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -105,6 +105,7 @@ CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unre
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
 _TOKENS = "CREATE INDEX log_tokens ON log (kind) WHERE kind IN ('token', 'revoke');"
+_TENANTS = "CREATE INDEX log_tenants ON log (kind) WHERE kind IN ('tenant', 'vacate');"
 _UPGRADES = {
     1: _CHUNKS,
     2: _ARCHIVE,
@@ -117,11 +118,12 @@ _UPGRADES = {
     9: "",
     10: "",
     11: _TOKENS,
+    12: _TENANTS,
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
 forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
 the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
-tokens."""
+tokens, the thirteenth tenants."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that create a database of this format."""
 
