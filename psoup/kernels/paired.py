@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.inner import inner
-from psoup.kernels.joined import gather_keys, probe_ranges
+from psoup.kernels.joined import _emit_eight, gather_keys, probe_ranges
 
 SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 """An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
@@ -22,11 +22,14 @@ SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 CODE_SHIFT = 16
 """Bits of an offset in the code of a tuple."""
 
-_U0, _U1, _U2, _WORD, _SIX = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(63), np.uint64(6)
+_U0, _U1, _U2, _U8 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(8)
+_WORD, _SIX = np.uint64(63), np.uint64(6)
 _PLACES = 131_072
 """Places of keys, 4 bytes each, that are cleared for fewer rows than half of them: they fit in a core's own cache."""
 _MARKS = 8
 """Bits that say which keys a side has, for each of its rows, at least."""
+_ALIKE = 8
+"""Rows of a side for each one of the other, up to which two orders are walked through: of fewer each is looked for."""
 
 
 @inner
@@ -248,18 +251,81 @@ def pair_small(
     return pair_keys(keys, kept[:count], other, others[:size], least, greatest, most, left, right)
 
 
+@inner
+def _meet_ends(keys, ordered, low, high, begins, ends):
+    """Write for each key how many of `ordered` are < key + low, and how many are <= key + high; all ascend.
+
+    Each step goes on by one in either, without a guess which: guesses are wrong for every second row, unless the same
+    rows were met just before. Two such walks wait for each other's loads, one at a time.
+    """
+    count, places = np.uint64(keys.shape[0]), np.uint64(ordered.shape[0])
+    i, at, j, to = _U0, _U0, _U0, _U0
+    while i < count and at < places and j < count and to < places:
+        begins[i], ends[j] = at, to
+        below, within = np.uint64(ordered[at] < keys[i] + low), np.uint64(ordered[to] <= keys[j] + high)
+        at, i = at + below, i + (_U1 - below)
+        to, j = to + within, j + (_U1 - within)
+    while i < count and at < places:
+        begins[i], below = at, np.uint64(ordered[at] < keys[i] + low)
+        at, i = at + below, i + (_U1 - below)
+    while j < count and to < places:
+        ends[j], within = to, np.uint64(ordered[to] <= keys[j] + high)
+        to, j = to + within, j + (_U1 - within)
+    begins[i:], ends[j:] = places, places
+
+
+@inner
+def _write_ranges(driving, others, begins, ends, left, right):
+    """Write the pairs of rows with ranges of `others`; returns how many, -1 if there is no room."""
+    n, room, places = _U0, np.uint64(left.shape[0]), np.uint64(others.shape[0])
+    for i in range(driving.shape[0]):
+        row, first, end = driving[np.uint64(i)], np.uint64(begins[np.uint64(i)]), np.uint64(ends[np.uint64(i)])
+        size = end - first if end > first else _U0
+        if n + size + _U8 <= room and first + size + _U8 <= places:
+            _emit_eight(row, others, first, left, right, n)
+            for p in range(_U8, size, _U8):
+                _emit_eight(row, others, first + p, left, right, n + p)
+        elif n + size <= room:
+            for p in range(size):
+                left[n + p], right[n + p] = row, others[first + p]
+        else:
+            return np.int64(-1)
+        n += size
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def _in_order(keys, rows):
+    """The keys of some rows, which ascend; and whether the keys do."""
+    ordered, ascending = keys, True
+    if rows.shape[0] < keys.shape[0]:
+        ordered = np.empty(rows.shape[0], np.int64)
+        for i in range(rows.shape[0]):
+            ordered[i] = keys[np.uint64(rows[i])]
+    for i in range(1, ordered.shape[0]):
+        ascending &= ordered[np.uint64(i)] >= ordered[np.uint64(i - 1)]
+    return ordered, ascending
+
+
 @njit(cache=True, nogil=True)
 def _near(keys, driving, other, others, band, most, left, right):
     """As `pair_keys`, of keys that are near; -2 if those of the other side do not ascend."""
-    ordered = np.empty(others.shape[0], np.int64)
-    for i in range(others.shape[0]):
-        ordered[i] = other[np.uint64(others[i])]
-    for i in range(1, ordered.shape[0]):
-        if ordered[i] < ordered[i - 1]:
-            return np.int64(-2)
-    if driving.shape[0] == 0 or others.shape[0] == 0:
+    ordered, ascending = _in_order(other, others)
+    if not ascending:
+        return np.int64(-2)
+    count, places = driving.shape[0], others.shape[0]
+    if count == 0 or places == 0:
         return np.int64(0)
     lower, low, upper, high = band
+    asked, ascending = _in_order(keys, driving)
+    if ascending and places <= _ALIKE * count and count <= _ALIKE * places:
+        begins, ends = np.empty(count, np.int32), np.empty(count, np.int32)
+        _meet_ends(asked, ordered, low, high, begins, ends)
+        if not lower:
+            begins[:] = 0
+        if not upper:
+            ends[:] = places
+        return _write_ranges(driving, others, begins, ends, left, right)
     at, inside, pairs, _ = probe_ranges(
         keys, driving, ordered, others, lower, low, upper, high, 0, 0, most, left, right
     )  # fmt: skip
