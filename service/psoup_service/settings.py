@@ -15,7 +15,7 @@ from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
-from psoup_service.host.readers import Allowance
+from psoup_service.host.allowance import Allowance
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024

@@ -20,7 +20,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
-from psoup_service.host.readers import SharedBytes
+from psoup_service.host.allowance import SharedBytes
 
 SMALL = EngineConfig(chunk_rows=64)
 

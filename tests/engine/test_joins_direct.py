@@ -29,7 +29,7 @@ from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
 from psoup.runner import serial
-from psoup_service.host.readers import SharedBytes
+from psoup_service.host.allowance import SharedBytes
 from psoup_service.host.runner import TaskPool
 
 ROWS = 300

@@ -246,7 +246,7 @@ def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest
 
 
 def _waiting(rig: Rig) -> int:
-    return sum(map(len, rig.host._sequencer.binder._works.values()))
+    return sum(len(jobs) for senders in rig.host._sequencer.binder._works.values() for jobs in senders.values())
 
 
 def test_a_drain_waits_for_what_is_bound_and_a_close_does_not(held: Held) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.events.commands import CreateStream, Heartbeat, Push, Register
-from psoup_service.host.line import LARGE_BYTES, CommandLine, Submission, is_large
+from psoup_service.host.line import LARGE_BYTES, Submission, TenantLines, is_large
 from psoup_testing.host_rig import happened, held, serving
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
@@ -19,9 +19,9 @@ SMALL = pa.table({"x": [1]})
 NONE_OUT: Any = None
 
 
-def submission(stream: str, size: int, number: int = 0) -> Submission:
+def submission(stream: str, size: int, number: int = 0, tenant: str = "default") -> Submission:
     """A push to a stream; `number` tells one from another. Nobody waits for its answer."""
-    return Submission(Push(stream, SMALL, "p", 0, number), size, NONE_OUT)
+    return Submission(Push(stream, SMALL, "p", 0, number, tenant=tenant), size, NONE_OUT)
 
 
 def test_small_pushes_of_others_overtake_and_those_of_the_same_stream_do_not() -> None:
@@ -44,7 +44,7 @@ def test_small_pushes_of_others_overtake_and_those_of_the_same_stream_do_not() -
 
 
 def test_a_large_one_that_is_written_holds_back_large_ones_alone() -> None:
-    line = CommandLine()
+    line = TenantLines()
     for one in (submission("s", LARGE_BYTES), submission("t", LARGE_BYTES), submission("s", 10)):
         line.put(one)
     assert not line.may_take_large(True)
@@ -59,7 +59,7 @@ def test_a_large_one_that_is_written_holds_back_large_ones_alone() -> None:
 
 
 def test_what_was_there_before_a_large_one_is_taken_before_it() -> None:
-    line = CommandLine()
+    line = TenantLines()
     line.put(submission("s", 10))
     line.put(submission("s", LARGE_BYTES))
     assert not line.may_take_large(False)
@@ -70,17 +70,20 @@ def test_what_was_there_before_a_large_one_is_taken_before_it() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None:
-    chance, line = random.Random(seed), CommandLine()
-    put, taken = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    chance, line = random.Random(seed), TenantLines()
+    put, taken = defaultdict[tuple[str, str], list[int]](list), defaultdict[tuple[str, str], list[int]](list)
 
     def took(ones: list[Submission]) -> None:
         for one in ones:
-            taken[one.command.stream.lower()].append(one.command.number)  # type: ignore[union-attr]
+            push = one.command
+            assert isinstance(push, Push)
+            taken[push.tenant, push.stream.lower()].append(push.number)
+            line.charge(push.tenant, chance.random())
 
     for number in range(300):
-        stream = chance.choice("sStu")
-        put[stream.lower()].append(number)
-        line.put(submission(stream, chance.choice((10, 10, LARGE_BYTES)), number))
+        tenant, stream = chance.choice(("acme", "umbra", "zeta")), chance.choice("sStu")
+        put[tenant, stream.lower()].append(number)
+        line.put(submission(stream, chance.choice((10, 10, LARGE_BYTES)), number, tenant))
         while chance.random() < 0.5 and line:
             if line.may_take_large(chance.random() < 0.5):
                 took(line.take_large())
@@ -92,7 +95,27 @@ def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None
 
 
 def test_a_heartbeat_waits_behind_the_large_pushes_of_its_stream() -> None:
-    line = CommandLine()
+    line = TenantLines()
     line.put(submission("s", LARGE_BYTES))
     line.put(Submission(Heartbeat("s", 5), 0, NONE_OUT))
     assert line.quick is None
+
+
+def test_a_tenant_that_floods_the_line_waits_behind_one_that_does_not() -> None:
+    line = TenantLines()
+    for number in range(100):
+        line.put(submission("s", 10, number, "loud"))
+    assert line.take_quick()
+    line.charge("loud", 0.01)
+    line.put(submission("s", 10, 0, "quiet"))
+    assert line.take_quick()[0].tenant == "quiet"
+
+
+def test_pushes_of_two_tenants_never_share_an_event() -> None:
+    line, row = TenantLines(), SMALL.to_batches()[0]
+    for tenant in ("acme", "umbra") * 3:
+        line.put(Submission(Push("s", row, tenant=tenant), 10, NONE_OUT))
+    taken = [line.take_quick(), line.take_quick()]
+    assert [{one.tenant for one in ones} for ones in taken] == [{"acme"}, {"umbra"}]
+    assert [len(ones) for ones in taken] == [3, 3], "and those of one do, whatever came between them"
+    assert not line

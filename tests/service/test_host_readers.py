@@ -155,9 +155,11 @@ def test_a_read_ends_with_its_caller_wherever_it_is() -> None:
     _with_readers(2, scenario)
 
 
-def test_tenants_take_turns() -> None:
+def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(readers: Readers) -> None:
         held, order = _Held(), list[str]()
+        charge = readers.times.charge
+        monkeypatch.setattr(readers.times, "charge", lambda tenant, _: charge(tenant, 1.0))
         first = _start(readers, held)
         await happened(held.inside)
         calls = [

@@ -5,7 +5,8 @@
                                                                                            └─────> the call goes on
 
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
-Senders take turns, and so do the registrations of each: a sender of a hundred at once has the time of one sender.
+Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
+hundred at once has the time of one sender.
 The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while other commands come, each
 slice is followed by a rest. The job of a caller who has left is dropped. The binder decides nothing.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from psoup.errors import PSoupError
+from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
@@ -41,6 +43,7 @@ class BindingJob:
     `end` is called once, when the job is complete or given up, on the binder's thread.
     """
 
+    tenant: str
     sender: Hashable
     left: Callable[[], bool]
     advance: Callable[[Callable[[], bool]], bool]
@@ -48,25 +51,30 @@ class BindingJob:
 
 
 class BindingThread(StageThread):
-    """The thread that binds. `others`: the number of commands that the sequencer has taken up so far."""
+    """The thread that binds. `others`: the number of commands that the sequencer has taken up so far; `weight`: of a
+    tenant.
+    """
 
-    def __init__(self, others: Callable[[], int], failed: Failure) -> None:
+    def __init__(self, others: Callable[[], int], failed: Failure, weight: Weight = equal) -> None:
         super().__init__("psoup-binder", failed)
         self._others = others
-        self._works: OrderedDict[Hashable, deque[BindingJob]] = OrderedDict()
-        """Jobs by sender; the first job of the first sender is next."""
+        self.times = TenantTimes(weight)
+        self._turns = FairTurns(self.times)
+        self._works: dict[str, OrderedDict[Hashable, deque[BindingJob]]] = {}
+        """Jobs by tenant and sender; the first job of a tenant's first sender is its next."""
         self._ended = False
 
     def put(self, job: BindingJob) -> None:
         """Queue a job. From any thread."""
         with self.condition:
             if not self._ended:
-                self._works.setdefault(job.sender, deque()).append(job)
+                self._works.setdefault(job.tenant, OrderedDict()).setdefault(job.sender, deque()).append(job)
+                self._turns.wait(job.tenant)
                 self.condition.notify()
                 return
         job.end()
 
-    async def made(self, make: Callable[[], T], sender: Hashable, refusal: Callable[[], PSoupError]) -> T:
+    async def made(self, make: Callable[[], T], tenant: str, sender: Hashable, refusal: Callable[[], PSoupError]) -> T:
         """Call `make` as one step, in turn with the other jobs; returns its result, raises its errors.
 
         Raises a `refusal` if the stage has ended before. If the caller is cancelled, `make` is not called any more.
@@ -84,7 +92,7 @@ class BindingThread(StageThread):
         def end() -> None:
             deliver([(answer, outcome.pop() if outcome else refusal())])
 
-        self.put(BindingJob(sender, answer.cancelled, advance, end))
+        self.put(BindingJob(tenant, sender, answer.cancelled, advance, end))
         return await answer
 
     def has_work(self) -> bool:
@@ -101,8 +109,11 @@ class BindingThread(StageThread):
         """Bind slice after slice until no job is left, or the stage is to end."""
         before = self._others()
         while self._works and (self._finishing or not self._stopping):
-            job = self._next()
-            if job.left() or job.advance(_until(time.perf_counter() + SLICE_SECONDS)):
+            job, began = self._next(), time.thread_time()
+            done = job.left() or job.advance(_until(time.perf_counter() + SLICE_SECONDS))
+            with self.condition:
+                self.times.charge(job.tenant, time.thread_time() - began)
+            if done:
                 self._take_out(job)
                 job.end()
             del job
@@ -112,28 +123,33 @@ class BindingThread(StageThread):
             before = self._others()
 
     def _next(self) -> BindingJob:
-        """The job whose turn it is. It goes to the end of its sender's jobs, and the sender to the end of all."""
+        """The job whose turn it is. It goes behind those of its sender, and the sender behind those of its tenant."""
         with self.condition:
-            sender, jobs = next(iter(self._works.items()))
+            senders = self._works[self._turns.serve()]
+            sender, jobs = next(iter(senders.items()))
             job = jobs[0]
             jobs.rotate(-1)
-            self._works.move_to_end(sender)
+            senders.move_to_end(sender)
             return job
 
     def _take_out(self, job: BindingJob) -> None:
         """Remove a job that needs no other turn."""
         with self.condition:
-            jobs = self._works[job.sender]
+            senders = self._works[job.tenant]
+            jobs = senders[job.sender]
             at = next(at for at in reversed(range(len(jobs))) if jobs[at] is job)
             del jobs[at]
             if not jobs:
-                del self._works[job.sender]
+                del senders[job.sender]
+            if not senders:
+                del self._works[job.tenant]
+                self._turns.leave(job.tenant)
 
     def wind_up(self) -> None:
         """End the jobs that are left."""
         with self.condition:
             self._ended = True
-            left = [job for jobs in self._works.values() for job in jobs]
+            left = [job for senders in self._works.values() for jobs in senders.values() for job in jobs]
             self._works.clear()
         for job in left:
             job.end()

@@ -30,11 +30,13 @@ from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.fair_turns import Weight, equal
 from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Allowance, Read, Readers, ReadsUnderWay
+from psoup_service.host.readers import Read, Readers, ReadsUnderWay
 from psoup_service.host.room import Room, TakenRoom, size_of
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.worker import Outcome, deliver
@@ -70,7 +72,9 @@ class Host(Generic[SnapshotT]):
         helpers: Runner = serial,
         quarantine: Sequence[str] = (),
         allowance: Allowance | None = None,
+        weight: Weight = equal,
     ) -> None:
+        """`weight`: of a tenant; work of tenants that wait is taken in turns by it."""
         self._engine = engine
         self._admission = admission
         self._store = store
@@ -87,11 +91,11 @@ class Host(Generic[SnapshotT]):
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
         self.pins = Pins(admission.limit, engine.snapshot)
         self._sequencer = Sequencer(
-            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail
+            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weight
         )
         store.share(self._sequencer.pause)
         self._allowance = allowance or Allowance()
-        self._readers = Readers(readers, self._allowance.cpu_s)
+        self._readers = Readers(readers, self._allowance.cpu_s, weight)
 
     # Life -----------------------------------------------------------------------------------------------------
 
@@ -259,13 +263,13 @@ class Host(Generic[SnapshotT]):
                     raise self._refusal() from problem
                 raise
 
-    async def bound(self, bind: Callable[[SnapshotT], T], sender: Hashable) -> T:
+    async def bound(self, bind: Callable[[SnapshotT], T], tenant: str, sender: Hashable) -> T:
         """The result of `bind` with a fresh snapshot, on the binder's thread, in turn with long registrations.
 
         Raises what `bind` raises; ResourceExhausted with too many reads under way; what `submit` would while draining.
         """
         with self._reads:
-            return await self._sequencer.binder.made(lambda: bind(self.snapshot()), sender, self._refusal)
+            return await self._sequencer.binder.made(lambda: bind(self.snapshot()), tenant, sender, self._refusal)
 
     async def wait_for(self, sequence: int, timeout: float) -> None:
         """Return once `sequence` is applied, so that readers see what was acknowledged with it.

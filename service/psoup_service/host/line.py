@@ -1,4 +1,4 @@
-"""Commands that wait for the sequencer, in two lines: no command waits for all the large pushes of others.
+"""Commands that wait for the sequencer, two lines for each tenant: no command waits for all large pushes.
 
     quick   c1 p2(s) c4 p5(t)     first come, first served; small pushes behind each other are taken together
     large   P3(s) p6(s) P7(u)     pushes of `LARGE_BYTES` and more, and later commands for their streams
@@ -6,20 +6,24 @@
 A large push takes tens of milliseconds to prepare and to write. So large pushes are taken one by one, the next when the
 last is written, and quick commands between them. Commands for one stream keep the order in which they came: a large
 push waits for the commands before it, and later commands for its stream wait behind it. For one thread at a time.
+
+    TenantLines   acme:  quick, large    tenants take turns by the time that preparing their commands took; the order
+                  umbra: quick, large    inside a tenant is that of its own lines
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push
-from psoup_service.host.room import StreamKey, stream_of
+from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
+from psoup_service.host.room import StreamKey, stream_of, tenant_of
 
 LARGE_BYTES = 1024 * 1024
 """Room of the smallest large push."""
@@ -39,9 +43,14 @@ class Submission:
     sender: Hashable = ""
     """The sender, as senders take turns."""
 
+    @property
+    def tenant(self) -> str:
+        """The tenant whose time it takes."""
+        return tenant_of(self.command)
+
 
 class CommandLine:
-    """The two lines; see the module."""
+    """The two lines of one tenant; see the module."""
 
     def __init__(self) -> None:
         self._quick: deque[tuple[int, Submission]] = deque()
@@ -58,15 +67,12 @@ class CommandLine:
         """The first quick command."""
         return self._quick[0][1] if self._quick else None
 
-    def may_take_large(self, under_way: bool) -> bool:
-        """Whether the first of the large line may be taken; `under_way`: a large push is being written.
-
-        It is not taken before quick commands that came earlier. A small push, which is in that line only because of its
-        stream, need not wait for the writing.
-        """
+    @property
+    def large(self) -> Submission | None:
+        """The first of the large line, unless quick commands came earlier."""
         if not self._large or (self._quick and self._quick[0][0] < self._large[0][0]):
-            return False
-        return not (under_way and is_large(self._large[0][1]))
+            return None
+        return self._large[0][1]
 
     def put(self, submission: Submission) -> None:
         """Put a command at the end of its line."""
@@ -111,6 +117,96 @@ class CommandLine:
         self._large.clear()
         self._streams.clear()
         return [submission for _, submission in left]
+
+
+class TenantLines:
+    """The lines of all tenants. `weight`: of a tenant."""
+
+    def __init__(self, weight: Weight = equal) -> None:
+        self.times = TenantTimes(weight)
+        self._quick, self._large = FairTurns(self.times), FairTurns(self.times)
+        self._lines: dict[str, CommandLine] = {}
+        """Also those of tenants that have nothing in them now."""
+
+    def __bool__(self) -> bool:
+        return bool(self._quick or self._large)
+
+    def others_wait(self, tenant: str) -> bool:
+        """Whether commands of another tenant wait."""
+        return any(len(turns) > (tenant in turns) for turns in (self._quick, self._large))
+
+    @property
+    def quick(self) -> Submission | None:
+        """The first quick command of the tenant whose turn it is."""
+        tenant = self._quick.first
+        return None if tenant is None else self._lines[tenant].quick
+
+    def may_take_large(self, under_way: bool) -> bool:
+        """Whether the large command whose turn it is may be taken; `under_way`: a large push is being written.
+
+        A small push, which is in that line only because of its stream, need not wait for the writing.
+        """
+        tenant = self._large.first
+        first = None if tenant is None else self._lines[tenant].large
+        return first is not None and not (under_way and is_large(first))
+
+    def put(self, submission: Submission) -> None:
+        """Put a command at the end of its tenant's line."""
+        line = self._line(submission.tenant)
+        line.put(submission)
+        self._wait(submission.tenant, line)
+
+    def put_first(self, submission: Submission) -> None:
+        """Put a command that has waited already before all quick commands of its tenant."""
+        line = self._line(submission.tenant)
+        line.put_first(submission)
+        self._wait(submission.tenant, line)
+
+    def take_quick(self) -> list[Submission]:
+        """Take the next quick command, with those of its tenant behind it that can share its event; empty if none
+        waits.
+        """
+        if not self._quick:
+            return []
+        return self._taken(self._quick.serve(), CommandLine.take_quick)
+
+    def take_large(self) -> list[Submission]:
+        """Take the large command whose turn it is, alone; there must be one."""
+        return self._taken(self._large.serve(), CommandLine.take_large)
+
+    def charge(self, tenant: str, seconds: float) -> None:
+        """Charge preparing time to a tenant: others that wait come before it."""
+        self.times.charge(tenant, seconds)
+
+    def drain(self) -> list[Submission]:
+        """Take all commands, those of each tenant in the order in which they came; the lines are empty then."""
+        left = [submission for line in self._lines.values() for submission in line.drain()]
+        for tenant, line in [*self._lines.items()]:
+            self._wait(tenant, line)
+        return left
+
+    def _taken(self, tenant: str, take: Callable[[CommandLine], list[Submission]]) -> list[Submission]:
+        line = self._lines[tenant]
+        taken = take(line)
+        self._wait(tenant, line)
+        return taken
+
+    def _line(self, tenant: str) -> CommandLine:
+        line = self._lines.get(tenant)
+        if line is None:
+            line = self._lines[tenant] = CommandLine()
+        return line
+
+    def _wait(self, tenant: str, line: CommandLine) -> None:
+        """Let a tenant wait for what its lines have now."""
+        if line.quick is not None:
+            self._quick.wait(tenant)
+        elif self._quick:
+            self._quick.leave(tenant)
+        if line.large is not None:
+            self._large.wait(tenant)
+        elif self._large:
+            self._large.leave(tenant)
 
 
 def is_large(submission: Submission) -> bool:

@@ -1,11 +1,9 @@
-"""The threads that evaluate answers: the reads that run, the reads that wait, and the budget of each.
+"""The threads that evaluate answers: the reads that run, and the reads that wait.
 
     quick  r r r r ──┐      n reads are under way at most, n - 1 of them long: one thread is always free for quick reads
-    long   R R       ┴──>   [ n threads ]      first come, first served; tenants take turns
+    long   R R       ┴──>   [ n threads ]      tenants take turns by processor time; each one's own: first come, first
                                  │ a read that turns out to be long
                                  └──> waits in the line of long reads, where it is, until one of these places is free
-
-    Allowance.budget() ──> ReadBudget     one for each read; the settings are read once, where the service is composed
 
 A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
 go on. There it ends if its caller has left, and there it steps aside. A single thread also takes long reads.
@@ -16,66 +14,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from psoup.errors import ResourceExhausted
 from psoup.expressions import supplied
-from psoup.reading import NO_LIMIT, ReadBudget, ReadEnded
+from psoup.reading import ReadEnded
 from psoup.wording import counted, verb
-from psoup_service.host.archive_speed import ArchiveSpeed
+from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.room import RETRY_AFTER_MS
 from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
-
-
-class SharedBytes:
-    """The bytes that all reads together hold. Any thread."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bool:
-        """Take `size` bytes; returns False if the limit does not allow it."""
-        with self._lock:
-            if self.used + size > self.limit:
-                return False
-            self.used += size
-            return True
-
-    def give_back(self, size: int) -> None:
-        """Give back bytes that were taken."""
-        with self._lock:
-            self.used -= size
-
-
-class Allowance:
-    """The limits of reads. `cpu_s`: processor time of one; `sort_bytes`, `all_sort_bytes`: of one sort, and of all.
-
-    `archive_s`: seconds that one read may take for tuples on disk that were not evaluated for its query yet.
-    """
-
-    def __init__(
-        self,
-        *,
-        cpu_s: float = 60.0,
-        sort_bytes: int = NO_LIMIT,
-        all_sort_bytes: int = NO_LIMIT,
-        archive_s: float = 10.0,
-    ) -> None:
-        self.cpu_s = cpu_s
-        self.sort_bytes = sort_bytes
-        self.sorts = SharedBytes(all_sort_bytes)
-        self.archive = ArchiveSpeed(archive_s)
-
-    def budget(self) -> ReadBudget:
-        """The budget of a new read."""
-        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive)
-
 
 T = TypeVar("T")
 
@@ -120,7 +71,10 @@ class Read:
         self._work = work
         self._caller = supplied.caller.get()
         self._thread = 0
+        self.used = 0.0
+        """Processor time of its work, in seconds, once that is done."""
         self._began = 0.0
+        self._charged = 0.0
         self._look = 0.0
         self._turns = ExitStack()
         self.turn: threading.Event | None = None
@@ -140,9 +94,15 @@ class Read:
         if used > self._readers.most_s:
             raise _used_up(used, self._readers.most_s)
         if used > LONG_S:
+            self._readers.charge(self.tenant, self.uncharged(used))
             self._be_long()
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
-        self._look = now + (self._readers.most_s if self.long else LONG_S) - used
+        self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
+
+    def uncharged(self, used: float) -> float:
+        """The processor time of `used` that its tenant has not been charged yet."""
+        charged, self._charged = self._charged, used
+        return used - charged
 
     def before_long(self) -> None:
         """As `ask`; a quick read is a long one from here on, whatever it has used."""
@@ -168,17 +128,21 @@ class Read:
             return problem
         finally:
             self._thread = 0
+            self.used = time.thread_time() - self._began
 
 
 class Readers:
-    """The reader threads. `threads`: the most reads under way; `most_s`: processor time of one. For event loops."""
+    """The reader threads. `threads`: the most reads under way; `most_s`: processor time of one; `weight`: of a tenant.
+    For event loops.
+    """
 
-    def __init__(self, threads: int, most_s: float) -> None:
+    def __init__(self, threads: int, most_s: float, weight: Weight = equal) -> None:
         self.most_s = most_s
+        self.times = TenantTimes(weight)
         self._places, self._long_places = threads, max(threads - 1, 1)
         self._under_way = self._long = 0
         self._aside: set[Read] = set()
-        self._quick_line, self._long_line = _ReadLine(), _ReadLine()
+        self._quick_line, self._long_line = _ReadLine(self.times), _ReadLine(self.times)
         self._tickets = 0
         self._lock = threading.Condition()
         self._threads: set[threading.Thread] = set()
@@ -206,6 +170,11 @@ class Readers:
         except asyncio.CancelledError:
             self._forget(reading)
             raise
+
+    def charge(self, tenant: str, seconds: float) -> None:
+        """Charge processor time to a tenant: others that wait come before it."""
+        with self._lock:
+            self.times.charge(tenant, seconds)
 
     def step_aside(self, reading: Read) -> None:
         """Make a read that runs a long one: it goes on at once if a place for long reads is free, else it waits."""
@@ -278,6 +247,7 @@ class Readers:
             with self._lock:
                 self._under_way -= 1
                 self._long -= reading.long
+                self.times.charge(reading.tenant, reading.uncharged(reading.used))
                 if self._idle and (self._quick_line or self._long_line):
                     self._lock.notify()
             deliver([(reading.answer, outcome)])
@@ -305,7 +275,7 @@ class Readers:
                 lines.remove(self._long_line)
             if not lines:
                 return None
-            reading = min(lines, key=lambda line: line.first.ticket).take()
+            reading = min(lines, key=lambda line: (line.had, line.first.ticket)).take()
             if reading.turn is not None:
                 self._resume(reading)
                 continue
@@ -316,10 +286,11 @@ class Readers:
 
 
 class _ReadLine:
-    """Reads that wait: tenants take turns, and a tenant's oldest read is first."""
+    """Reads that wait: tenants take turns by what they had, and a tenant's oldest read is first."""
 
-    def __init__(self) -> None:
-        self._tenants: OrderedDict[str, deque[Read]] = OrderedDict()
+    def __init__(self, times: TenantTimes) -> None:
+        self._tenants: dict[str, deque[Read]] = {}
+        self._turns = FairTurns(times)
 
     def __bool__(self) -> bool:
         return bool(self._tenants)
@@ -327,19 +298,24 @@ class _ReadLine:
     @property
     def first(self) -> Read:
         """The read whose turn it is; the line must not be empty."""
-        return next(iter(self._tenants.values()))[0]
+        tenant = self._turns.first
+        assert tenant is not None, "the line is empty"
+        return self._tenants[tenant][0]
+
+    @property
+    def had(self) -> float:
+        """What the first read's tenant had; the line must not be empty."""
+        return self._turns.had
 
     def put(self, reading: Read) -> None:
         self._tenants.setdefault(reading.tenant, deque()).append(reading)
+        self._turns.wait(reading.tenant)
 
     def take(self) -> Read:
-        """Take the first read; its tenant goes to the end."""
-        tenant, waiting = next(iter(self._tenants.items()))
-        reading = waiting.popleft()
-        if waiting:
-            self._tenants.move_to_end(tenant)
-        else:
-            del self._tenants[tenant]
+        """Take the first read; of tenants that had as much, others are next."""
+        tenant = self._turns.serve()
+        reading = self._tenants[tenant].popleft()
+        self._clear(tenant)
         return reading
 
     def remove(self, reading: Read) -> bool:
@@ -348,15 +324,21 @@ class _ReadLine:
         if waiting is None or reading not in waiting:
             return False
         waiting.remove(reading)
-        if not waiting:
-            del self._tenants[reading.tenant]
+        self._clear(reading.tenant)
         return True
 
     def drain(self) -> list[Read]:
         """Take all reads; the line is empty then."""
         reads = [reading for waiting in self._tenants.values() for reading in waiting]
-        self._tenants.clear()
+        for tenant in [*self._tenants]:
+            self._tenants[tenant].clear()
+            self._clear(tenant)
         return reads
+
+    def _clear(self, tenant: str) -> None:
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
+            self._turns.leave(tenant)
 
 
 def _used_up(used: float, limit: float) -> ResourceExhausted:

@@ -83,6 +83,12 @@ def grows(command: Command) -> bool:
             assert_never(command)
 
 
+def tenant_of(command: Command) -> str:
+    """The tenant whose time a command takes; "" for what operators do."""
+    operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
+    return "" if isinstance(command, operators) else command.tenant
+
+
 def stream_of(command: Command) -> StreamKey | None:
     """The stream whose commands must keep their order; None for a command that may overtake and be overtaken."""
     match command:

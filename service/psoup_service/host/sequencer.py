@@ -1,7 +1,7 @@
 """The first stage, which turns commands into events, in one order, logs and acknowledges them.
 
     line     c1 c2 c3 c4 | c5 …            one group: all commands that wait, for at most `GROUP_SECONDS` of preparing
-             prepare each, in order        refusals are answered at once, and do not affect other commands
+             prepare each, in turns        refusals are answered at once, and do not affect other commands
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait while a group is written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
@@ -29,8 +29,9 @@ from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.committer import CommitGroup, Committer, Pause
+from psoup_service.host.fair_turns import Weight, equal
 from psoup_service.host.jumps import Jumps
-from psoup_service.host.line import CommandLine, Submission, is_large
+from psoup_service.host.line import Submission, TenantLines, is_large
 from psoup_service.host.pins import Pins
 from psoup_service.host.room import Room, grows
 from psoup_service.host.worker import Failure, StageThread, deliver
@@ -57,7 +58,9 @@ class Sequencer(StageThread):
         pins: Pins,
         error: Callable[[], PSoupError],
         failed: Failure,
+        weight: Weight = equal,
     ) -> None:
+        """`weight`: of a tenant, beside those of others; commands of tenants take turns by it."""
         super().__init__("psoup-sequencer", failed)
         self._admission = admission
         self._store = store
@@ -69,11 +72,11 @@ class Sequencer(StageThread):
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
         """The number of commands that were taken up."""
-        self.binder = BindingThread(lambda: self._taken, failed)
+        self.binder = BindingThread(lambda: self._taken, failed, weight)
         self.jumps = Jumps()
         self._beside = 0
         """The number of submissions that the binder has."""
-        self._line = CommandLine()
+        self._line = TenantLines(weight)
         self._pauses: deque[Pause] = deque()
         """Pauses that maintenance asked for; they come before the next large push."""
         self._group: list[Submission] = []
@@ -221,18 +224,31 @@ class Sequencer(StageThread):
     def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
         """Prepare commands in order, answer those that are refused, and hand the others over as one group."""
         group, refused = CommitGroup(), list[tuple[Submission, PSoupError]]()
+        began, tenant = time.thread_time(), ""
         for taken in takes:
+            tenant = taken[0].tenant
             self._taken += len(taken)
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
                     self._prepare_alone(submission, group, refused)
+            if self._line.others_wait(tenant):
+                began = self._charge(tenant, began)
+        if tenant:
+            self._charge(tenant, began)
         self._group = []
         if refused:
             self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
             deliver([(submission.answer, refusal) for submission, refusal in refused])
         if group.outcomes:
             self._committer.put(group)
+
+    def _charge(self, tenant: str, began: float) -> float:
+        """Charge a tenant the thread's time since `began`; returns the time now."""
+        now = time.thread_time()
+        with self.condition:
+            self._line.charge(tenant, now - began)
+        return now
 
     def _prepare_together(self, taken: list[Submission], group: CommitGroup) -> bool:
         """Prepare one event for all pushes; False if one is refused: nothing has changed then."""
@@ -284,7 +300,7 @@ class Sequencer(StageThread):
             self._beside += 1
         binding_submission = replace(submission, binding=binding, bindings=submission.bindings + 1)
         left, end = submission.answer.cancelled, partial(self._come_back, binding_submission)
-        self.binder.put(BindingJob(submission.sender, left, binding.advance, end))
+        self.binder.put(BindingJob(submission.tenant, submission.sender, left, binding.advance, end))
         return True
 
     def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:

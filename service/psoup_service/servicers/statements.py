@@ -156,15 +156,15 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         def bind(snapshot: Snapshot) -> BoundQuestion:
             return bind_question(snapshot, sql, tenant=tenant, values=values, form=form)
 
-        bound = await backend.host.bound(bind, caller.peer())
+        bound = await backend.host.bound(bind, tenant, caller.peer())
         if size <= _SHORT:
             questions.learn(bound)
         return bound.query
 
     async def _read(self, sql: str, read: Callable[[Snapshot], T], caller: Caller) -> T:
         """Call `read` here, or on the binder's thread if the text is long."""
-        host = self._backend.host
-        return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, caller.peer())
+        host, tenant = self._backend.host, caller.principal.tenant
+        return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, tenant, caller.peer())
 
     async def _values(self, request: Question, caller: Caller) -> Values:
         """The row of values of a request."""

@@ -1,0 +1,124 @@
+"""Whose turn it is among tenants that wait: the one that had the least time for its weight.
+
+    acme   weight 1   had 0.020 ──┐
+    umbra  weight 3   had 0.012 ──┼──> umbra is next; it works for 6 ms, and has had 0.012 + 0.006 / 3
+    zeta   weight 1   had 0.020 ──┘    who comes back begins at the present: nobody saves time, and debts stay
+
+What work costs is known afterwards, so it is charged afterwards: deficit round robin in which the deficit is a debt,
+and the round as short as a piece of work (start-time fair queueing, Goyal, Vin and Cheng 1996). A tenant that waits
+alone waits for nobody; the order inside a tenant is not of this module.
+
+`TenantTimes` is what tenants had of one resource, `FairTurns` those that wait in one line for it. Not thread-safe: the
+owner of the lines has a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush, heapreplace
+
+_SPARE = 16
+"""Entries of tenants that have left, beside as many as tenants wait, before they are cleared away."""
+
+Weight = Callable[[str], float]
+"""The weight of a tenant, above 0."""
+
+
+def equal(_: str) -> float:
+    """The weight of each tenant where all are equal."""
+    return 1.0
+
+
+class TenantTimes:
+    """What each tenant had. `used`: seconds since the start. `had`: the same for its weight, and what it did not want
+    while others were served. `now`: what the tenant had that was served last.
+    """
+
+    def __init__(self, weight: Weight = equal) -> None:
+        self.used: dict[str, float] = {}
+        self.had: dict[str, float] = {}
+        self.now = 0.0
+        self._weight = weight
+
+    def begins(self, tenant: str) -> float:
+        """What a tenant had that begins to wait: it has saved no time while it did not."""
+        return max(self.had.get(tenant, 0.0), self.now)
+
+    def charge(self, tenant: str, seconds: float) -> None:
+        """Note that work for a tenant took so long. O(1)."""
+        self.used[tenant] = self.used.get(tenant, 0.0) + seconds
+        self.had[tenant] = self.begins(tenant) + seconds / self._weight(tenant)
+
+
+class FairTurns:
+    """The tenants that wait in one line."""
+
+    def __init__(self, times: TenantTimes) -> None:
+        self._times = times
+        self._tickets: dict[str, int] = {}
+        """Of those that wait: equals are served in the order of their tickets."""
+        self._heap: list[tuple[float, int, str]] = []
+        """What each had when it was last looked at. It may have had more since, or have left."""
+        self._ticket = 0
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def __contains__(self, tenant: str) -> bool:
+        return tenant in self._tickets
+
+    @property
+    def entries(self) -> int:
+        """Entries that are kept: about twice as many as tenants wait, at most."""
+        return len(self._heap)
+
+    def wait(self, tenant: str) -> None:
+        """Let a tenant wait; harmless if it does. O(log tenants)."""
+        if tenant not in self._tickets:
+            self._put(tenant)
+
+    def leave(self, tenant: str) -> None:
+        """Let it wait no more; harmless if it does not. O(1)."""
+        self._tickets.pop(tenant, None)
+
+    @property
+    def first(self) -> str | None:
+        """The tenant whose turn it is; None if nobody waits. O(log tenants), amortised over charges."""
+        return self._heap[0][2] if self._look() else None
+
+    @property
+    def had(self) -> float:
+        """What the first had. Somebody must wait."""
+        self._look()
+        return self._heap[0][0]
+
+    def serve(self) -> str:
+        """Serve the first; of equals the others are next. It waits on until it leaves. Somebody must wait."""
+        self._look()
+        had, _, tenant = self._heap[0]
+        self._times.now = max(self._times.now, had)
+        if len(self._tickets) > 1:
+            heappop(self._heap)
+            self._put(tenant, had)
+        return tenant
+
+    def _put(self, tenant: str, had: float = 0.0) -> None:
+        self._ticket += 1
+        self._tickets[tenant] = self._ticket
+        heappush(self._heap, (max(had, self._times.begins(tenant)), self._ticket, tenant))
+        if len(self._heap) > 2 * len(self._tickets) + _SPARE:
+            self._heap = [entry for entry in self._heap if self._tickets.get(entry[2]) == entry[1]]
+            heapify(self._heap)
+
+    def _look(self) -> bool:
+        """Bring the tenant whose turn it is to the top of the heap; returns whether there is one."""
+        while self._heap:
+            had, ticket, tenant = self._heap[0]
+            if self._tickets.get(tenant) != ticket:
+                heappop(self._heap)
+                continue
+            later = self._times.had.get(tenant, 0.0)
+            if later <= had:
+                return True
+            heapreplace(self._heap, (later, ticket, tenant))
+        return False
