@@ -34,6 +34,7 @@ from psoup_cli.commands import (
     sql,
     status,
     stream,
+    tenant,
     token,
     top,
     why,
@@ -120,5 +121,6 @@ spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(
 app.add_typer(spark.app, name="spark", short_help="Feed streams from Spark (the extra psoup[spark], and Java).")
 app.add_typer(admin.app, name="admin", short_help="Begin with access tokens.")
 app.add_typer(token.app, name="token", short_help="Issue, list and revoke access tokens.")
+app.add_typer(tenant.app, name="tenant", short_help="Create, change and drop tenants.")
 app.add_typer(audit.app, name="audit", short_help="Who changed what, and who was refused.")
 app.add_typer(config.app, name="config", short_help="The settings and where each came from.")

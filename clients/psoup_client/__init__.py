@@ -15,6 +15,7 @@ from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSide, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
+from psoup_client.calls.tenants import Quotas, Tenant
 from psoup_client.calls.tokens import AccessToken, IssuedToken
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
@@ -111,6 +112,8 @@ __all__ = [
     "AccessDenied",
     "AccessToken",
     "IssuedToken",
+    "Quotas",
+    "Tenant",
     "Unavailable",
     "DeadlineExceeded",
     "Cancelled",

@@ -31,6 +31,7 @@ from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.calls.sync import SyncCalls
+from psoup_client.calls.tenants import TenantCalls
 from psoup_client.calls.tokens import TokenCalls
 from psoup_client.connection import PORT, Connection
 from psoup_client.options import ClientOptions
@@ -47,6 +48,7 @@ class Client(  # a group that builds on others stands before them
     AttachCalls,
     BackupCalls,
     ServerCalls,
+    TenantCalls,
     TokenCalls,
     MatchingCalls,
     SyncCalls,

@@ -51,6 +51,8 @@ _NOT_REPEATED = (
     ("StatementService", "Execute"),
     ("IngestService", "PushStream"),
     ("AdminService", "IssueToken"),
+    ("AdminService", "CreateTenant"),
+    ("AdminService", "DropTenant"),
 )
 """Calls that gRPC may not send a second time as they are; it repeats every other one."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_BYTES = {"": 1, "b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 10**9, "kib": 1_024, "mib": 1_048_576, "gib": 2**30}
+_BYTES = {"": 1, "b": 1, "kb": 1_000, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SHOWN = 80
 """Characters of a text that a message shows."""

@@ -250,7 +250,7 @@ def test_without_options_calls_are_repeated_as_ever() -> None:
     assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (2, 10.0)
     arguments = dict(channel_options(ClientOptions()))
     never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
-    once = {"CreateStream", "AlterStream", "Execute", "PushStream", "IssueToken"}
+    once = {"CreateStream", "AlterStream", "Execute", "PushStream", "IssueToken", "CreateTenant", "DropTenant"}
     assert {name["method"] for name in never["name"]} == once
     assert "retryPolicy" not in never
     assert every["retryPolicy"]["maxAttempts"] == 3

@@ -36,6 +36,7 @@ from psoup_client import (
     Query,
     QueryCost,
     QuerySource,
+    Quotas,
     RefusedRows,
     Results,
     RetryOptions,
@@ -44,6 +45,7 @@ from psoup_client import (
     Stage,
     StreamInfo,
     Synced,
+    Tenant,
     Why,
     WhyStep,
 )
@@ -57,6 +59,15 @@ def let_in(client: Client) -> None:
         tokens: list[AccessToken] = mine.tokens()
         gone: AccessToken = mine.revoke_token(reader.token.id)
         assert gone in tokens
+        made: Tenant = mine.create_tenant("acme", queries=200_000, join_share=0.5)
+        tenants: list[Tenant] = mine.tenants()
+        assert made in tenants
+        more: Tenant = mine.alter_tenant("acme", queries=300_000)
+        quotas: Quotas = mine.tenant("acme").quotas
+        assert quotas == more.quotas
+        theirs: IssuedToken = mine.issue_token("them", ["owner"], tenant="acme")
+        assert mine.revoke_token(theirs.token.id) not in mine.tokens(tenant="acme")
+        mine.drop_tenant("acme")
 
 
 ROWS = [{"sym": "A", "price": 1.5, "qty": 3}, {"sym": "B", "price": 2.5, "qty": None}]

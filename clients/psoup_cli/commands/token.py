@@ -25,9 +25,15 @@ Stream = Annotated[
     list[str] | None,
     typer.Option("--stream", metavar="PATTERN", help="A producer's streams, such as 'meters_*'; repeatable."),
 ]
+OfTenant = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", help="The tenant it is of; else your own.", show_default=False)
+]
 Expires = Annotated[
     str | None, typer.Option("--expires", metavar="TIME", help="How long it lasts: '90 days', '12 hours'.")
 ]
+
+
+Listed = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Only those of this tenant.", show_default=False)]
 
 
 @app.callback()
@@ -46,6 +52,7 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who holds it.", show_default=False)],
     role: Role,
     stream: Stream = None,
+    tenant: OfTenant = "",
     expires: Expires = None,
     token_file: TokenFile = None,
     address: Address = None,
@@ -55,41 +62,57 @@ def issue(
       psoup token issue dashboards --role reader --expires "90 days"
       psoup token issue meters --role producer --stream "meters_*" --token-file meters.token
       psoup token issue analysts --role registrar
+      psoup token issue admin --tenant acme --role owner --role operator
 
     Issue a token and print it: nothing says it again. A reader asks, a registrar registers queries too, a producer
-    pushes, an owner does all of these and makes streams, an operator issues tokens, makes backups and runs jobs.
+    pushes, an owner does all of these and makes streams, an operator issues tokens and runs jobs; of the tenant default
+    he is the service's, who makes backups, tenants, and tokens of all tenants.
     """
     with connect(address) as client:
-        made = client.issue_token(name, role, streams=stream or (), expires_after=_span(expires))
+        made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=_span(expires))
     hand_over(made.secret, token_file)
-    message(f"Token {made.token.id} of {name}: {', '.join(made.token.roles)}{_until(made.token.expires)}.")
+    told = ", ".join(made.token.roles)
+    of = f" of tenant {made.token.tenant}" if tenant else ""
+    message(f"Token {made.token.id} of {name}{of}: {told}{_until(made.token.expires)}.")
 
 
 @app.command("list", short_help="List the tokens that stand.")
-def listed(as_json: AsJson = False, address: Address = None) -> None:
+def listed(tenant: Listed = "", as_json: AsJson = False, address: Address = None) -> None:
     """\b
     Examples:
       psoup token list
-      psoup token list --json
+      psoup token list --tenant acme --json
 
-    List the tokens that stand, also those that have expired, by when they were issued; no secret is in it.
+    List the tokens that stand, also those that have expired, by when they were issued; no secret is in it. The
+    service's operator sees those of all tenants, another operator those of his own.
     """
     with connect(address) as client:
-        tokens = client.tokens()
+        tokens = client.tokens(tenant=tenant)
     facts = [dataclasses.asdict(token) for token in tokens]
     if as_json:
         for row in facts:
             print_json(row)
         return
     if not tokens:
-        message("There are no tokens: everybody who reaches the service comes in. Make the first: psoup admin init")
+        if tenant:
+            message(f"Tenant {tenant} has no tokens. Make one: psoup token issue NAME --tenant {tenant} --role owner")
+        else:
+            message("There are no tokens: everybody who reaches the service comes in. Make the first: psoup admin init")
         return
     rows = [
-        (t.id, t.name, " ".join(t.roles), " ".join(t.streams), t.issued, "expired" if t.expired else t.expires or "")
+        (
+            t.id,
+            t.name,
+            t.tenant,
+            " ".join(t.roles),
+            " ".join(t.streams),
+            t.issued,
+            "expired" if t.expired else t.expires or "",
+        )
         for t in tokens
     ]
     cells = [{**row, "roles": " ".join(row["roles"]), "streams": " ".join(row["streams"])} for row in facts]
-    print_list(["id", "name", "roles", "streams", "issued", "expires"], rows, cells)
+    print_list(["id", "name", "tenant", "roles", "streams", "issued", "expires"], rows, cells)
 
 
 @app.command("revoke", short_help="Let nobody in by a token any more.")

@@ -24,13 +24,14 @@ class AccessToken(Facts):
     issued: datetime
     expires: datetime | None
     expired: bool
+    tenant: str = "default"
 
     @classmethod
     def of(cls, token: admin_pb2.Token) -> AccessToken:
         """Read what the service tells."""
         expires = from_proto(token.expire_time) if token.HasField("expire_time") else None
         names = token.token_id, token.name, tuple(token.roles), tuple(token.streams)
-        return cls(*names, from_proto(token.issue_time), expires, token.expired)
+        return cls(*names, from_proto(token.issue_time), expires, token.expired, token.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +54,29 @@ class TokenCalls(Session):
         streams: Sequence[str] = (),
         expires_after: timedelta | None = None,
         first: bool = False,
+        tenant: str = "",
     ) -> IssuedToken:
         """Issue a token to `name` with some of the roles reader, registrar, producer, owner and operator.
 
         `streams`: patterns of the streams that a producer may push to. `first`: only if there is no token yet, raises
-        AlreadyExists else. It is tried once: after Unavailable look at `tokens()` and revoke one that nobody has.
+        AlreadyExists else. `tenant`: of which it is, which the service's operator may choose; "" for this client's own,
+        raises NotFound for one that is not there. It is tried once: after Unavailable look at `tokens()` and revoke one
+        that nobody has.
         """
         seconds = 0 if expires_after is None else max(round(expires_after.total_seconds()), 1)
-        request = admin_pb2.IssueTokenRequest(name=name, roles=roles, streams=streams, seconds=seconds, first=first)
+        request = admin_pb2.IssueTokenRequest(
+            name=name, roles=roles, streams=streams, seconds=seconds, first=first, tenant=tenant
+        )
         reply = self.connection.call(self.connection.admin.IssueToken, request, repeat=False)
         self.note_sequence(reply.sequence)
         return IssuedToken(AccessToken.of(reply.token), reply.secret)
 
-    def tokens(self) -> list[AccessToken]:
-        """List the tokens that stand, the expired ones too, by when they were issued."""
-        request = admin_pb2.ListTokensRequest(page_size=PAGE)
+    def tokens(self, *, tenant: str = "") -> list[AccessToken]:
+        """List the tokens that stand, the expired ones too, by when they were issued: of this client's tenant.
+
+        For the service's operator of all, or of one `tenant`.
+        """
+        request = admin_pb2.ListTokensRequest(page_size=PAGE, tenant=tenant)
         return [AccessToken.of(token) for token in self._pages(self.connection.admin.ListTokens, request, "tokens")]
 
     def revoke_token(self, token_id: str) -> AccessToken:

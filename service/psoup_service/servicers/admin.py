@@ -61,7 +61,10 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         size = page_size(request.page_size, _PAGE, _PAGE)
         state = read_page_token("tokens", request.page_token, time=int, last=str)
         after = (state["time"], state["last"]) if state else (-1, "")
-        tokens = (await self._backend.reflecting(request.min_sequence)).tokens.values()
+        snapshot = await self._backend.reflecting(request.min_sequence)
+        tokens = snapshot.tokens.values()
+        if tenant:
+            snapshot.tenant(tenant)
         shown = [token for token in tokens if tenant in ("", token.tenant)]
         keyed = sorted((((token.issued, token.token_id), token) for token in shown), key=itemgetter(0))
         page = [(key, token) for key, token in keyed if key > after][: size + 1]

@@ -1,0 +1,134 @@
+"""psoup tenant: create, list, show, change and drop tenants."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.common import Address, AsJson, Yes, confirmed, connect, message
+from psoup_cli.output import print_json, print_list
+from psoup_cli.quotas import NONE, QUOTAS, with_quotas
+from psoup_client import Tenant
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The tenant.", show_default=False)]
+
+
+@app.callback()
+def tenant() -> None:
+    """\b
+    Examples:
+      psoup tenant create acme --queries 200000 --tuple-bytes 2GiB
+      psoup token issue dashboards --tenant acme --role reader
+      psoup tenant list
+
+    Create, list, show, change and drop tenants; it takes a token with the role operator, of the tenant default.
+    Streams, queries and tokens are of one tenant, and who is of one learns nothing of another.
+    """
+
+
+@app.command("create", short_help="Create a tenant.")
+@with_quotas
+def create(name: Name, quotas: dict[str, float], address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup tenant create acme
+      psoup tenant create acme --streams 20 --queries 200000 --tuple-bytes 2GiB --join-share 0.5
+
+    Create a tenant. Quotas that are not given are the service's defaults, which psoup tenant show says; none is no
+    limit. Its first token: psoup token issue NAME --tenant acme --role owner
+    """
+    with connect(address) as client:
+        made = client.create_tenant(name, **quotas)
+    message(f"Created tenant {made.name}. Its first token: psoup token issue NAME --tenant {made.name} --role owner")
+
+
+@app.command("set", short_help="Change quotas of a tenant.")
+@with_quotas
+def change(name: Name, quotas: dict[str, float], address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup tenant set acme --queries 200000
+      psoup tenant set acme --tuple-bytes 4GiB --join-share none --weight 3
+
+    Change some quotas of a tenant; the others stay. none takes a limit away. What the tenant has beyond a new limit
+    stays, and it gets no more of it.
+    """
+    if not quotas:
+        raise typer.BadParameter("give a quota to change, such as --queries 200000; psoup tenant show has them")
+    with connect(address) as client:
+        now = client.alter_tenant(name, **quotas)
+    said = ", ".join(f"{quota} {_limit(now, quota)}" for quota in quotas)
+    message(f"Tenant {now.name} has {said} from now on.")
+
+
+@app.command("list", short_help="List the tenants.")
+def listed(as_json: AsJson = False, address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup tenant list
+      psoup tenant list --json
+
+    List the tenants by their names. What each may have: psoup tenant show NAME
+    """
+    with connect(address) as client:
+        tenants = client.tenants()
+    facts = [_facts(each) for each in tenants]
+    if as_json:
+        for row in facts:
+            print_json(row)
+        return
+    shown = ("streams", "queries", "tuple_bytes", "archive_bytes", "weight")
+    rows = [(t.name, t.created or "", *(_limit(t, quota) for quota in shown)) for t in tenants]
+    print_list(["name", "created", *shown], rows, facts)
+
+
+@app.command("show", short_help="Show what a tenant may have.")
+def show(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The tenant; else your own.", show_default=False)] = "",
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup tenant show acme
+      psoup tenant show
+
+    Show the quotas of a tenant, or of your own, which any role may see.
+    """
+    with connect(address) as client:
+        found = client.tenant(name)
+    if as_json:
+        print_json(_facts(found))
+        return
+    rows = [(quota, _limit(found, quota), about) for quota, about in QUOTAS.items()]
+    facts = [{"tenant": found.name, "quota": quota, "limit": _facts(found)[quota]} for quota in QUOTAS]
+    print_list(["quota", "limit", "of what"], rows, facts)
+
+
+@app.command("drop", short_help="Forget a tenant that has nothing.")
+def drop(name: Name, yes: Yes = False, address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup tenant drop acme
+
+    Forget a tenant. Its streams must be dropped and its tokens revoked before. The tenant default stays.
+    """
+    if not confirmed(f"Drop tenant {name}?", yes):
+        raise typer.Exit(1)
+    with connect(address) as client:
+        gone = client.drop_tenant(name)
+    message(f"Dropped tenant {gone.name}.")
+
+
+def _facts(tenant: Tenant) -> dict[str, object]:
+    return {"name": tenant.name, "created": tenant.created, **dataclasses.asdict(tenant.quotas)}
+
+
+def _limit(tenant: Tenant, quota: str) -> str:
+    value: float = getattr(tenant.quotas, quota)
+    return f"{value:,}".removesuffix(".0") if value else NONE

@@ -1,0 +1,81 @@
+"""Quotas of tenants as flags: one of each, `--tuple-bytes 2GiB`, `--queries none`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from psoup_recharge.quantities import read_bytes
+
+QUOTAS = {
+    "streams": "Streams.",
+    "queries": "Standing queries.",
+    "query_bytes": "Memory of its queries.",
+    "tuple_bytes": "Memory of its tuples.",
+    "archive_bytes": "Its tuples on disk.",
+    "producers": "Producers that are remembered.",
+    "calls_per_second": "Calls in a second.",
+    "open_calls": "Calls at a time.",
+    "pushed_bytes_per_second": "Tuples pushed in a second.",
+    "receive_bytes": "Requests that are being received.",
+    "staged_bytes": "Batches in parts, until they are committed.",
+    "stages": "Batches in parts at a time.",
+    "pinned_bytes": "Memory that open answers keep.",
+    "watchers": "Watches at a time.",
+    "prepare_share": "Processor seconds a second of registrations.",
+    "join_share": "Processor seconds a second of the join.",
+    "read_share": "Processor seconds a second of answers.",
+    "matches_per_second": "Matches in a second.",
+    "group_keys": "Groups of one answer.",
+    "kept_bytes": "What is kept of its answers.",
+    "weight": "Its share where tenants wait for one another, beside 1.",
+}
+"""Each quota and what it limits."""
+
+NONE = "none"
+
+
+def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a flag for each quota in the place of its argument `quotas`, which has those that were given."""
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        given = {name: text for name in QUOTAS if (text := values.pop(name)) is not None}
+        command(**values, quotas={name: read_quota(name, text) for name, text in given.items()})
+
+    signature = inspect.signature(command, eval_str=True)
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(name, about))
+        for name, about in QUOTAS.items()
+    ]
+    others = [parameter for parameter in signature.parameters.values() if parameter.name != "quotas"]
+    arranged = [others[0], *flags, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in others[1:])]
+    run.__signature__ = signature.replace(parameters=arranged)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in arranged}
+    return run
+
+
+def read_quota(name: str, text: str) -> float:
+    """The number that a flag says; `none` is 0, no limit. Raises BadParameter."""
+    flag = f"--{name.replace('_', '-')}"
+    if text.strip().lower() == NONE and name != "weight":
+        return 0
+    if "bytes" in name:
+        try:
+            return read_bytes(text)
+        except ValueError as problem:
+            raise typer.BadParameter(f"{flag} is {problem}; {NONE} is no limit") from None
+    share = name == "weight" or name.endswith(("_share", "_per_second"))
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?" if share else r"[0-9][0-9_]{0,20}", text.strip(), re.ASCII):
+        raise typer.BadParameter(f"{flag} is {text!r}, no {'number' if share else 'whole number'}; {NONE} is no limit")
+    return float(text) if share else int(text)
+
+
+def _flag(name: str, about: str) -> Any:
+    metavar = "SIZE" if "bytes" in name else "N"
+    return Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=about)]

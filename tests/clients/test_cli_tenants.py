@@ -1,0 +1,95 @@
+"""Tenants in the psoup command and the SDK, and their quotas as flags."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+
+import pytest
+import typer
+
+import psoup_client
+from psoup.events.tenants import GENEROUS, Quotas
+from psoup_cli.quotas import QUOTAS, read_quota
+from psoup_client import Client
+from psoup_client.errors import InvalidRequest
+from psoup_proto.v1 import admin_pb2
+from psoup_service.settings import Settings
+from psoup_testing.command import Psoup
+from psoup_testing.serving import serving
+
+
+def test_quotas_are_the_same_everywhere() -> None:
+    """In the log, on the wire, in the SDK, and as flags: the names and their order."""
+    names = [field.name for field in dataclasses.fields(Quotas)]
+    assert names == [field.name for field in dataclasses.fields(psoup_client.Quotas)]
+    assert names == [*admin_pb2.Quotas.DESCRIPTOR.fields_by_name] == [*QUOTAS]
+    whole = {field.name for field in dataclasses.fields(Quotas) if field.type == "int"}
+    numbers = admin_pb2.Quotas.DESCRIPTOR.fields
+    assert whole == {field.name for field in numbers if field.cpp_type == field.CPPTYPE_INT64}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("queries", "200_000", 200_000),
+        ("tuple_bytes", "1.5 GiB", 3 * 2**29),
+        ("archive_bytes", "2TiB", 2**41),
+        ("join_share", "0.5", 0.5),
+        ("weight", "3", 3),
+        ("streams", "None", 0),
+        ("pushed_bytes_per_second", "5MB", 5e6),
+    ],
+)
+def test_a_quota_is_read_with_its_unit(name: str, text: str, number: float) -> None:
+    assert read_quota(name, text) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("queries", "1.5"), ("queries", "-1"), ("tuple_bytes", "2 pounds"), ("weight", "none")]
+)
+def test_what_is_no_quota_is_refused_with_its_flag(name: str, text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"--{name.replace('_', '-')} is"):
+        read_quota(name, text)
+
+
+def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(Settings(port=0)) as service:
+        monkeypatch.setenv("PSOUP_ADDRESS", service.address)
+        monkeypatch.setenv("PSOUP_TOKEN", psoup("admin", "init").out.strip())
+        ran = psoup("tenant", "create", "acme", "--queries", "200_000", "--stages", "none")
+        assert (ran.code, "--tenant acme" in ran.err) == (0, True)
+        assert psoup("tenant", "create", "acme").code == 5
+        ran = psoup("tenant", "set", "acme", "--tuple-bytes", "2GiB", "--weight", "3")
+        assert ran.err.strip() == "Tenant acme has tuple_bytes 2,147,483,648, weight 3 from now on."
+        assert "--queries 200000" in psoup("tenant", "set", "acme").err
+        (shown,) = psoup("tenant", "show", "acme", "--json").rows
+        expected = dataclasses.replace(GENEROUS, queries=200_000, stages=0, tuple_bytes=2**31, weight=3.0)
+        assert {name: shown[name] for name in QUOTAS} == dataclasses.asdict(expected)
+        table = list(csv.DictReader(psoup("tenant", "show", "acme").out.splitlines()))
+        assert {row["quota"]: float(row["limit"]) for row in table} == dataclasses.asdict(expected)
+        assert [row["name"] for row in csv.DictReader(psoup("tenant", "list").out.splitlines())] == ["acme", "default"]
+        ran = psoup("token", "issue", "them", "--tenant", "acme", "--role", "owner")
+        (token,) = psoup("token", "list", "--tenant", "acme", "--json").rows
+        assert (ran.code, token["tenant"], "of tenant acme" in ran.err) == (0, "acme", True)
+        assert psoup("token", "issue", "x", "--tenant", "rival", "--role", "owner").code == 4
+        with monkeypatch.context() as theirs:
+            theirs.setenv("PSOUP_TOKEN", ran.out.strip())
+            assert psoup("tenant", "show", "--json").rows[0]["name"] == "acme"
+            assert psoup("tenant", "show", "default").code == 4
+            assert psoup("tenant", "list").code == 1
+            assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)").code == 0
+        assert psoup("stream", "list").out.strip() == ""
+        ran = psoup("tenant", "drop", "acme", "--yes")
+        assert (ran.code, "1 streams and 1 access tokens" in ran.err) == (5, True)
+        assert psoup("tenant", "drop", "acme").code == 1
+        assert psoup("tenant", "drop", "rival", "--yes").code == 4
+        assert psoup("token", "list", "--tenant", "rival").code == 4
+
+
+def test_quotas_of_the_sdk_are_checked_by_name() -> None:
+    with Client("127.0.0.1:1") as client:
+        with pytest.raises(InvalidRequest, match="no quota 'colour'"):
+            client.create_tenant("acme", colour=1)
+        with pytest.raises(InvalidRequest, match="quota queries is"):
+            client.alter_tenant("acme", queries=1.5)
