@@ -261,6 +261,7 @@ class Settings(BaseModel):
             watchers=self.watchers,
             receive_bytes=self.receive_mib * _MIB,
             receive_s=self.receive_s,
+            handshake_s=self.receive_s,
             receive_window_bytes=self.receive_window_kib * 1024,
             connection_idle_s=self.connection_idle_s,
             default_deadline_s=self.default_deadline_s,

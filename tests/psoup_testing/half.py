@@ -13,9 +13,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_FRAME = 16_384
-_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
-_WINDOW_SETTING = 4
+from benchmarks.frames import (
+    ACKNOWLEDGED,
+    END_STREAM,
+    FRAME_BYTES,
+    HEADERS,
+    INITIAL_WINDOW,
+    PING,
+    PREFACE,
+    RESET,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Frames,
+    data,
+    frame,
+    headers,
+    message,
+    request,
+    settings,
+)
 
 
 class Half:
@@ -28,17 +44,15 @@ class Half:
         self._room, self._initial = 65_535, 65_535
         self._rooms = {2 * number + 1: self._initial for number in range(calls)}
         self._left = dict.fromkeys(self._rooms, size)
-        self._unread = b""
+        self._frames = Frames()
         self._closed = threading.Event()
         self.changed = threading.Condition()
         self.sent = 0
         self.ended = 0
-        pairs = [(":method", "POST"), (":scheme", "http"), (":path", f"/psoup.v1.{method}"), (":authority", address)]
-        pairs += [("te", "trailers"), ("content-type", "application/grpc"), *names]
-        head = b"".join(_literal(name, value) for name, value in pairs)
-        self._socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0))
+        head = request(method, address, *names)
+        self._socket.sendall(PREFACE + settings())
         for stream in self._rooms:
-            self._socket.sendall(_frame(_HEADERS, 4, stream, head))
+            self._socket.sendall(headers(stream, head))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -63,20 +77,20 @@ class Half:
         try:
             while not self._closed.is_set():
                 self._send()
-                data = self._socket.recv(65_536)
-                if not data:
+                received = self._socket.recv(65_536)
+                if not received:
                     return
-                self._unread += data
-                self._read()
+                for taken in self._frames.take(received):
+                    self._take(*taken)
         except OSError:
             return
 
     def _send(self) -> None:
         for stream, left in list(self._left.items()):
-            head = b"\0" + struct.pack(">I", self._size + 1_000) if left == self._size else b""
-            room = min(self._room, self._rooms[stream], _FRAME, left + len(head))
+            head = message(b"", self._size + 1_000) if left == self._size else b""
+            room = min(self._room, self._rooms[stream], FRAME_BYTES, left + len(head))
             while room > len(head) and self._left.get(stream):
-                self._socket.sendall(_frame(_DATA, 0, stream, head + b"\x0a" * (room - len(head))))
+                self._socket.sendall(data(stream, head + b"\x0a" * (room - len(head)), last=False))
                 self._room -= room
                 self._rooms[stream] -= room
                 self._left[stream] -= room - len(head)
@@ -84,44 +98,25 @@ class Half:
                     self.sent += room
                     self.changed.notify_all()
                 head = b""
-                room = min(self._room, self._rooms[stream], _FRAME, self._left[stream])
-
-    def _read(self) -> None:
-        while len(self._unread) >= 9:
-            size, kind, flags = int.from_bytes(self._unread[:3], "big"), self._unread[3], self._unread[4]
-            stream = int.from_bytes(self._unread[5:9], "big") & 0x7FFFFFFF
-            if len(self._unread) < 9 + size:
-                return
-            content, self._unread = self._unread[9 : 9 + size], self._unread[9 + size :]
-            self._take(kind, flags, stream, content)
+                room = min(self._room, self._rooms[stream], FRAME_BYTES, self._left[stream])
 
     def _take(self, kind: int, flags: int, stream: int, content: bytes) -> None:
-        if kind == _WINDOW and stream:
+        if kind == WINDOW_UPDATE and stream:
             self._rooms[stream] += int.from_bytes(content, "big")
-        elif kind == _WINDOW:
+        elif kind == WINDOW_UPDATE:
             self._room += int.from_bytes(content, "big")
-        elif kind == _SETTINGS and not flags & 1:
-            for at in range(0, len(content), 6):
-                name, value = struct.unpack(">HI", content[at : at + 6])
-                if name == _WINDOW_SETTING:
+        elif kind == SETTINGS and not flags & ACKNOWLEDGED:
+            for name, value in struct.iter_unpack(">HI", content):
+                if name == INITIAL_WINDOW:
                     self._rooms = {stream: room + value - self._initial for stream, room in self._rooms.items()}
                     self._initial = value
-            self._socket.sendall(_frame(_SETTINGS, 1, 0))
-        elif kind == _PING and not flags & 1:
-            self._socket.sendall(_frame(_PING, 1, 0, content))
-        elif (kind == _RESET or (kind == _HEADERS and flags & 1)) and self._left.pop(stream, None) is not None:
+            self._socket.sendall(settings(acknowledged=True))
+        elif kind == PING and not flags & ACKNOWLEDGED:
+            self._socket.sendall(frame(PING, ACKNOWLEDGED, 0, content))
+        elif (kind == RESET or (kind == HEADERS and flags & END_STREAM)) and self._left.pop(stream, None) is not None:
             with self.changed:
                 self.ended += 1
                 self.changed.notify_all()
-
-
-def _frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
-    return struct.pack(">I", len(content))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + content
-
-
-def _literal(name: str, value: str) -> bytes:
-    raw, said = name.encode(), value.encode()
-    return b"\0" + bytes([len(raw)]) + raw + bytes([len(said)]) + said
 
 
 @contextmanager

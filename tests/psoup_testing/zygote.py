@@ -1,15 +1,16 @@
 """Services in processes that can be killed and started again in tenths of a second.
 
     test ──"start {DIR, PORT, …}"──> zygote (has imported and compiled everything) ──fork──> psoup_service.main.serve
-         <──"ready ADDRESS"────────────────────────────────────────────────────────────────────────┘
+         <──"ready ADDRESS PID"────────────────────────────────────────────────────────────────────┘
          ──"kill"────────────> kill -9
          <──"dead STATUS"───── whenever it has ended, whatever ended it
          ──"rest"────────────> kill -9, if it runs; then the zygote waits for the next test of this process
 
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
-may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate, and with
-PSOUP_TEST_DEADLY=13 the process is killed when abs(13) is evaluated, as by the out-of-memory killer. Run as a module it
-is the zygote; `Zygote` is the test's side.
+may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate,
+PSOUP_TEST_FILES how many files and connections it may have open, and with PSOUP_TEST_DEADLY=13 the process is killed
+when abs(13) is evaluated, as by the out-of-memory killer. Run as a module it is the zygote; `Zygote` is the test's
+side.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Zygote:
     def __init__(self, **environ: str) -> None:
         given = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
         self._environ = {**given, **environ}
+        self.pid = 0
+        """The service's process, once it is ready."""
         self._few_arenas = "PSOUP_TEST_MEMORY_MIB" in environ
         self._process = _RESTING[self._few_arenas].pop() if _RESTING[self._few_arenas] else _made(self._few_arenas)
 
@@ -65,7 +68,9 @@ class Zygote:
         """The address of the service that was started, once it serves; AssertionError if it ended instead."""
         line = self._hear()
         assert line.startswith("ready "), f"the service did not start: {line}"
-        return line.removeprefix("ready ")
+        _, address, pid = line.split()
+        self.pid = int(pid)
+        return address
 
     def kill(self) -> int:
         """Kill -9, and wait until it is gone; returns the exit status, as `os.waitpid` has it."""
@@ -139,8 +144,14 @@ def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, s
         make_deadly(int(deadly))
     if mib := os.environ.get("PSOUP_TEST_MEMORY_MIB"):
         _limit(int(mib))
+    if files := os.environ.get("PSOUP_TEST_FILES"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
     flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "warning"}
-    os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}"), quarantine=quarantine))
+    os._exit(
+        serve(
+            load(flags).settings, ready=lambda address: _tell(f"ready {address} {os.getpid()}"), quarantine=quarantine
+        )
+    )
 
 
 class _Nursery:
