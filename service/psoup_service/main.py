@@ -124,6 +124,8 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
 def _announce(service: Service) -> None:
     """Print the addresses and the place of the data on standard error."""
     print(f"psoup listens on {', '.join(service.addresses)}", file=sys.stderr)
+    if service.gateway is not None:
+        print(f"its page is at {service.gateway.address}", file=sys.stderr)
     if service.metrics_address:
         print(
             f"metrics are at http://{service.metrics_address}/metrics, probes at /healthz and /readyz", file=sys.stderr

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -47,7 +48,7 @@ from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
-from psoup_service.gate.listeners import is_loopback
+from psoup_service.gate.listeners import Listener, is_loopback
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.threads import Threads, on
@@ -72,6 +73,11 @@ from psoup_service.servicers.sync import SyncServicer
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
+from psoup_service.web.calls import WebCalls
+from psoup_service.web.gateway import Gateway, opened_gateway
+from psoup_service.web.methods import WebMethod, methods_of
+from psoup_service.wire.answering import Answering
+from psoup_service.wire.calls import Calls
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.grpc_calls import GrpcCalls
@@ -131,11 +137,11 @@ class Service:
         self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
         self._health = HealthServicer()
-        audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
-        known = certificate_table(settings.certificate_roles)
-        closed = bool(known) or self._lets_nobody_in()
-        self.gate = Gate(self._tokens, clock.now, audit, closed=closed, certificates=known)
+        self.gate = self._make_gate(clock)
+        self._answering = Answering(Calls(self._limits, self._metrics, self.gate), self._limits)
         self._services: list[str] = []
+        self._methods: dict[str, WebMethod] = {}
+        self.gateway: Gateway | None = None
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)
         self.folding = Folding(self.host, self._threads)
@@ -161,6 +167,12 @@ class Service:
             allowance=settings.allowance(),
             quarantine=quarantine,
         )
+
+    def _make_gate(self, clock: Clock) -> Gate:
+        audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
+        known = certificate_table(self.settings.certificate_roles)
+        closed = bool(known) or self._lets_nobody_in()
+        return Gate(self._tokens, clock.now, audit, closed=closed, certificates=known)
 
     def _make_backend(self, started: int) -> Backend:
         return Backend(
@@ -203,6 +215,8 @@ class Service:
             await on(self._threads.life, self.host.start)
             self._check_somebody_may_come()
             await on(self._threads.life, self.expiry.take_over)
+            calls = WebCalls(self._answering, self._decoders, self._methods)
+            self.gateway = await opened_gateway(self.settings, calls, self.certificates, lambda: self.host.state)
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
@@ -221,11 +235,15 @@ class Service:
         self._stopped = True
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._calls.drain()
+        if self.gateway is not None:
+            self.gateway.drain()
         self._sync.drain()
         self._health.drain()
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
             _log.warning("calls are cut off", extra={"calls": self._calls.under_way.open})
+        if self.gateway is not None:
+            self.gateway.close()
         await self._server.stop(0)
         if finished:
             await on(self._threads.life, self.expiry.leave)
@@ -238,10 +256,23 @@ class Service:
 
     def _make_server(self) -> tuple[grpc.aio.Server, GrpcCalls]:
         server = grpc.aio.server(options=self._limits.channel_options())
-        calls = GrpcCalls(self._limits, self._metrics, self.gate, self._decoders, self._backend.check_stream)
+        calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
+        for register, servicer in self._servicers():
+            added = calls.add(register, servicer, server)
+            self._services += added
+            for name in added:
+                self._methods |= methods_of(name, servicer)
+        calls.add(health_pb2_grpc.add_HealthServicer_to_server, self._health, server)
+        names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflects = reflection.aio.ReflectionServicer(names)
+        calls.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, reflects, server)
+        return server, calls
+
+    def _servicers(self) -> list[tuple[Callable[[Any, Any], None], Any]]:
+        """What serves each service, and the function that registers it."""
         streams = StreamServicer(self._backend)
         self._sync = SyncServicer(self._backend)
-        for register, servicer in (
+        return [
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
             (
                 statements_pb2_grpc.add_StatementServiceServicer_to_server,
@@ -260,13 +291,7 @@ class Service:
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
             (sync_pb2_grpc.add_SyncServiceServicer_to_server, self._sync),
             (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(self._backend, self.gate)),
-        ):
-            self._services += calls.add(register, servicer, server)
-        calls.add(health_pb2_grpc.add_HealthServicer_to_server, self._health, server)
-        names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflects = reflection.aio.ReflectionServicer(names)
-        calls.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, reflects, server)
-        return server, calls
+        ]
 
     def _listen(self) -> tuple[str, ...]:
         mode = int(self.settings.socket_mode, 8)
@@ -306,7 +331,11 @@ class Service:
 
     def _lets_nobody_in(self) -> bool:
         """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
-        return not self.settings.tls_client_ca and any(place.outside for place in self.settings.listeners())
+        return not self.settings.tls_client_ca and any(place.outside for place in self._places())
+
+    def _places(self) -> tuple[Listener, ...]:
+        web = self.settings.web_listener()
+        return self.settings.listeners() if web is None else (*self.settings.listeners(), web)
 
     def _check_somebody_may_come(self) -> None:
         if self._lets_nobody_in() and not self._tokens():
@@ -325,6 +354,8 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
+        if self.gateway is not None:
+            self.gateway.close()
         for task in (self._watch, *self._regular):
             if task is not None:
                 task.cancel()

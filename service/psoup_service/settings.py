@@ -63,6 +63,12 @@ class Settings(BaseModel):
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
 
+    web_port: int | None = Field(default=None, ge=-1, le=65_535)
+    """port for the page in a browser; 0 takes a free one, -1 is off; unset: port and 1, unless port is 0 or not used"""
+
+    web_hosts: tuple[str, ...] = ()
+    """names, beside localhost and host, by which browsers reach it: psoup.example.org"""
+
     data_dir: str = Field(default="psoup-data", min_length=1)
     """directory for data, made if it is not there; :memory: keeps everything in memory only"""
 
@@ -185,7 +191,7 @@ class Settings(BaseModel):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
-    @field_validator("functions", "listen", "certificate_roles", mode="before")
+    @field_validator("functions", "listen", "certificate_roles", "web_hosts", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Read a list from a variable of the environment, with commas between its parts."""
@@ -220,7 +226,18 @@ class Settings(BaseModel):
         why = unsecured(places, certificate=bool(self.tls_cert))
         if why:
             raise _together(field, why)
+        web = self.web_listener()
+        if web is not None and (why := unsecured((web,), certificate=bool(self.tls_cert))):
+            raise _together("web_port", why)
         return self
+
+    def web_listener(self) -> Listener | None:
+        """Where the gateway listens; with TLS if there is a certificate. None if it is off."""
+        if self.web_port is not None:
+            return None if self.web_port < 0 else port_of(self.host, self.web_port, tls=bool(self.tls_cert))
+        if self.listen or self.socket or not 0 < self.port < 65_535:
+            return None
+        return port_of(self.host, self.port + 1, tls=bool(self.tls_cert))
 
     def listeners(self) -> tuple[Listener, ...]:
         """Where to listen; the first is the service's address."""

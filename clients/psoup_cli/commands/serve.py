@@ -14,6 +14,10 @@ MetricsPort = Annotated[
         "--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics, /healthz and /readyz; -1 is off."
     ),
 ]
+WebPort = Annotated[
+    int | None,
+    typer.Option("--web-port", metavar="N", min=-1, max=65_535, help="For the page in a browser; -1 is off."),
+]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
@@ -54,6 +58,7 @@ def serve(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
+    web_port: WebPort = None,
     metrics_port: MetricsPort = None,
     log_level: LogLevel = None,
     verify: VerifyLevel = None,
@@ -97,6 +102,7 @@ def serve(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
+        "web_port": web_port,
         "metrics_port": metrics_port,
         "log_level": log_level,
         "verify": verify,

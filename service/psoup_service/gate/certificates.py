@@ -45,7 +45,7 @@ class Certificates:
     def __init__(self, certificate: str, key: str, client_ca: str = "") -> None:
         self._paths = (certificate, key, client_ca)
         self._seen: _Files | None = self._read()
-        self.not_after = self._try(self._seen)
+        self.not_after, self._secured = self._try(self._seen)
         self._used = _configured(self._seen)
         self._problem = ""
 
@@ -62,19 +62,30 @@ class Certificates:
 
         return grpc.dynamic_ssl_server_credentials(first, newer, bool(self._paths[2]))
 
+    def context(self) -> ssl.SSLContext:
+        """The same for a listener that is not of gRPC."""
+        listens = self._secured
+
+        def newest(opened: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+            opened.context = self._secured
+
+        listens.sni_callback = newest
+        return listens
+
     def look(self) -> bool:
         """Read the files again; returns whether new ones are in use now. Bad ones are logged, once."""
         try:
             files = self._read()
             if files == self._seen:
                 return False
-            not_after = self._try(files)
+            not_after, secured = self._try(files)
         except InvalidInput as problem:
             if problem.message != self._problem:
                 _log.error("the old certificate stays in use", extra={"problem": problem.message})
             self._problem, self._seen = problem.message, None
             return False
         self.not_after, self._used, self._seen, self._problem = not_after, _configured(files), files, ""
+        self._secured = secured
         _log.info("a new certificate is in use", extra={"file": self._paths[0], "not_after": not_after})
         return True
 
@@ -88,8 +99,11 @@ class Certificates:
         certificate, key, client_ca = self._paths
         return _Files(_content(certificate), _content(key), _content(client_ca) if client_ca else None)
 
-    def _try(self, files: _Files) -> int:
-        """When the certificate ends; raises InvalidInput if a client would refuse it, or the key is another's."""
+    def _try(self, files: _Files) -> tuple[int, ssl.SSLContext]:
+        """When the certificate ends, and a context of it.
+
+        Raises InvalidInput if a client would refuse it, or the key is another's.
+        """
         certificate, key, client_ca = self._paths
         try:
             server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -107,9 +121,12 @@ class Certificates:
         client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         client.load_verify_locations(cadata=first.group().decode("ascii"))
         try:
-            return _not_after(client, server)
+            not_after = _not_after(client, server)
         except ssl.SSLError as problem:
             raise _refused(certificate, key, _why(problem)) from problem
+        server.verify_mode = ssl.CERT_REQUIRED if client_ca else ssl.CERT_NONE
+        server.set_alpn_protocols(["http/1.1"])
+        return not_after, server
 
 
 def _not_after(client: ssl.SSLContext, server: ssl.SSLContext) -> int:

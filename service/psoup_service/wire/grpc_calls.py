@@ -18,16 +18,14 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError
 
-from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
-from psoup_service.gate.audit import CHANGES, object_of
-from psoup_service.gate.credentials import Gate
-from psoup_service.gate.principal import STRANGER, Principal
-from psoup_service.metrics import Metrics
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
+from psoup_service.gate.audit import object_of
+from psoup_service.gate.principal import STRANGER
 from psoup_service.wire import fields
-from psoup_service.wire.calls import Caller, Calls
+from psoup_service.wire.answering import Answering, NamedCall, draining, within
+from psoup_service.wire.calls import Caller, Ended
 from psoup_service.wire.decoders import Decoders
-from psoup_service.wire.limits import Limits
-from psoup_service.wire.receiving import SMALL_BYTES, Charge, Deadlines, Receiving, named
+from psoup_service.wire.receiving import SMALL_BYTES, Charge, named
 from psoup_service.wire.status import abort
 from psoup_service.wire.under_way import CallsUnderWay
 
@@ -53,10 +51,12 @@ CheckStream: TypeAlias = Callable[[str, Caller], object]
 class GrpcCaller:
     """The side of a call that asks, over gRPC."""
 
-    __slots__ = ("context", "principal", "request")
+    __slots__ = ("_calls", "_way", "charge", "context", "principal", "request")
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, calls: GrpcCalls, way: _Way) -> None:
         self.context = context
+        self._calls, self._way = calls, way
+        self.charge: Charge | None = None
         self.principal = STRANGER
         self.request: Any = None
         """The request, of a call that the audit log tells."""
@@ -83,6 +83,22 @@ class GrpcCaller:
         """What the request names, for the audit log."""
         return "" if self.request is None else object_of(self.request)
 
+    async def read(self) -> Any:
+        """The request."""
+        return await self._calls.read(self._way, self)
+
+    def read_done(self) -> None:
+        """Give back what is charged for the request."""
+        if self.charge is not None:
+            self.charge.give_back()
+
+    async def write(self, message: Any) -> None:
+        """Send a message."""
+        try:
+            await self.context.write(message)
+        except _GONE:
+            raise asyncio.CancelledError from None
+
 
 _LOCAL = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")
 """How the names of connections of this machine begin."""
@@ -97,13 +113,17 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A method: its name, whether it carries tuples or watches, and how its requests are read."""
+    """A method: its name, whether it carries tuples, and how its requests are read."""
 
-    name: str
+    asked: NamedCall
     ingest: bool
-    watching: bool
     limit: int
     parse: Callable[[bytes], Any]
+
+    @property
+    def name(self) -> str:
+        """Its name, "Service/Method"."""
+        return self.asked.name
 
 
 class _Registrar:
@@ -123,32 +143,28 @@ class _Registrar:
 class GrpcCalls:
     """Wraps servicers. `under_way`: the calls, counted."""
 
-    def __init__(
-        self, limits: Limits, metrics: Metrics, gate: Gate, decoders: Decoders, check_stream: CheckStream
-    ) -> None:
+    def __init__(self, answering: Answering, decoders: Decoders, check_stream: CheckStream) -> None:
         """`check_stream` raises the error for a call that names this stream to push to it."""
-        self._limits = limits
+        self._answering = answering
+        self._limits = answering.limits
         self._decoders = decoders
         self._check_stream = check_stream
-        self._receiving = Receiving(limits)
-        self._deadlines = Deadlines()
-        self._calls = Calls(limits, metrics, gate)
         self._draining = False
 
     def drain(self) -> None:
         """End the streams that wait for their client's next message: earlier messages are finished."""
         self._draining = True
-        self._receiving.drain(_draining())
+        self._answering.receiving.drain(draining())
 
     @property
     def under_way(self) -> CallsUnderWay:
         """The calls, counted."""
-        return self._calls.under_way
+        return self._answering.calls.under_way
 
     @property
     def receiving(self) -> int:
         """Bytes that are charged for requests on their way in, and for long ones until they are handled."""
-        return self._receiving.bytes
+        return self._answering.receiving.bytes
 
     def add(self, register: Callable[[Any, Any], None], servicer: Any, server: grpc.aio.Server) -> list[str]:
         """Register `servicer` with its methods wrapped; returns the full names of its services."""
@@ -163,7 +179,8 @@ class GrpcCalls:
         ingest = method in INGEST_METHODS
         limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
         name = f"{service.rpartition('.')[2]}/{method}"
-        way = _Way(name, ingest, method in WATCHING_METHODS, limit, parser(handler.request_deserializer, limit))
+        asked = NamedCall(name, method in WATCHING_METHODS)
+        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit))
         serialize = handler.response_serializer
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
@@ -175,61 +192,40 @@ class GrpcCalls:
 
     def _unary(self, way: _Way, behaviour: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> Any:
-            caller = GrpcCaller(context)
-
-            async def serve() -> Any:
-                left = context.time_remaining()
-                longest = self._limits.longest_deadline_s
-                with self._deadlines.within(self._limits.default_deadline_s if left is None else min(left, longest)):
-                    charge = self._receiving.charge()
-                    try:
-                        return await behaviour(await self._one(way, caller, charge), caller)
-                    finally:
-                        charge.give_back()
-
-            return await self._run(way, caller, serve, timed=True)
+            caller = GrpcCaller(context, self, way)
+            left = context.time_remaining()
+            return await self._told(way, caller, await self._answering.one(way.asked, caller, behaviour, left))
 
         return call
 
     def _downstream(self, way: _Way, behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> None:
-            caller = GrpcCaller(context)
-
-            async def serve() -> None:
-                charge = self._receiving.charge()
-                try:
-                    request = await self._one(way, caller, charge)
-                finally:
-                    charge.give_back()
-                await self._write_all(behaviour(request, caller), context)
-
-            await self._run(way, caller, serve, timed=False)
+            caller = GrpcCaller(context, self, way)
+            await self._told(way, caller, await self._answering.many(way.asked, caller, behaviour))
 
         return call
 
     def _duplex(self, way: _Way, behaviour: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> None:
-            caller = GrpcCaller(context)
+            caller = GrpcCaller(context, self, way)
 
             async def serve() -> None:
                 self._named(way, caller)
-                await self._write_all(behaviour(self._read_all(way, caller), caller), context)
+                await self._answering.write_all(behaviour(self._read_all(way, caller), caller), caller)
 
-            await self._run(way, caller, serve, timed=False)
+            await self._told(way, caller, await self._answering.calls.run(way.name, caller, serve, timed=False))
 
         return call
 
-    async def _one(self, way: _Way, caller: GrpcCaller, charge: Charge) -> Any:
+    async def read(self, way: _Way, caller: GrpcCaller) -> Any:
         """The request of a call that has one."""
         size, context = self._named(way, caller), caller.context
+        caller.charge = charge = self._answering.receiving.charge()
         try:
             raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
         except _GONE:
             raise asyncio.CancelledError from None
-        request = _within(caller.principal, await self._parsed(way, context, raw))
-        if way.name in CHANGES:
-            caller.request = request
-        return request
+        return await self._parsed(way, context, raw)
 
     def _named(self, way: _Way, caller: GrpcCaller) -> int | None:
         """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""
@@ -255,9 +251,8 @@ class GrpcCalls:
             raise request.error
         return request
 
-    async def _run(self, way: _Way, caller: GrpcCaller, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
-        """Run a call from its beginning to its status."""
-        ended = await self._calls.run(way.name, caller, serve, timed=timed, watching=way.watching)
+    async def _told(self, way: _Way, caller: GrpcCaller, ended: Ended) -> Any:
+        """The reply of a call that has ended; an error is told as its status."""
         if ended.error is None:
             return ended.reply
         # The call is over, but its status may have to wait behind a message that the client does not read.
@@ -271,57 +266,22 @@ class GrpcCalls:
         except _GONE:
             raise asyncio.CancelledError from None
 
-    async def _write_all(self, messages: AsyncIterator[Any], context: Context) -> None:
-        """Send the servicer's messages, for at most the age of a stream; a client that stalls is cut off sooner."""
-        try:
-            async with asyncio.timeout(self._limits.stream_age_s) as age:
-                async for message in messages:
-                    await self._moving(context.write(message))
-        except TimeoutError:
-            if not age.expired():
-                raise
-            raise _cut("STREAM_AGE", f"the stream is {self._limits.stream_age_s:g} s old") from None
-        finally:
-            await messages.aclose()  # type: ignore[attr-defined]
-
     async def _read_all(self, way: _Way, caller: GrpcCaller) -> AsyncIterator[Any]:
         """The client's messages, to the end of its side."""
-        charge, context = self._receiving.charge(), caller.context
+        charge, context = self._answering.receiving.charge(), caller.context
         try:
             while True:
                 if self._draining:
-                    raise _draining()
+                    raise draining()
                 try:
                     raw = await charge.next(context, way.limit, self._limits.stream_idle_s)
                 except _GONE:
                     raise asyncio.CancelledError from None
                 if raw is None:
                     return
-                yield _within(caller.principal, await self._parsed(way, context, raw))
+                yield within(caller.principal, await self._parsed(way, context, raw))
         finally:
             charge.give_back()
-
-    async def _moving(self, step: Awaitable[Any]) -> Any:
-        """Wait for one message to go, up to the idle time."""
-        idle = self._deadlines.within(self._limits.stream_idle_s)
-        try:
-            with idle:
-                return await step
-        except _GONE:
-            raise asyncio.CancelledError from None
-        except TimeoutError:
-            if not idle.expired:
-                raise
-            raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
-
-
-def _within(principal: Principal, request: Any) -> Any:
-    """The request; raises NotFound if it names a stream that is none of the principal's."""
-    if principal.streams:
-        stream = getattr(request, "stream", "") or getattr(request, "name", "")
-        if stream:
-            principal.check_stream(stream)
-    return request
 
 
 def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
@@ -361,11 +321,3 @@ def _too_long(size: int, limit: int) -> ResourceExhausted:
         bytes=size,
         limit=limit,
     )
-
-
-def _cut(reason: str, why: str) -> Unavailable:
-    return Unavailable(f"{why}, so it is ended; open a new one and go on", reason=reason)
-
-
-def _draining() -> Unavailable:
-    return Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")

@@ -1,0 +1,89 @@
+"""Bodies of calls: JSON, in time, in size and in depth, to messages; and messages to JSON.
+
+    content-length ── too long: refused ── room ─> bytes, in time ─> few values, not deep ─> message
+
+The mapping is that of protobuf (`google.protobuf.json_format`), which is written in Python and takes some microseconds
+a value: what is long is made on a thread.
+"""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from psoup.errors import InvalidInput, ResourceExhausted
+
+MOST_BYTES = 1024 * 1024
+"""Bytes of a body."""
+
+MOST_DEPTH = 16
+"""Objects and lists within one another: no message of the contract has more than six."""
+
+MOST_VALUES = 50_000
+"""Values of a body, about: a call for a thousand copies has six for each."""
+
+LONG_BYTES = 16 * 1024
+"""Bytes of JSON, or of a message, from which on a thread reads or makes it."""
+
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+"""Texts, in which brackets mean nothing, and brackets."""
+
+
+def length(given: list[str]) -> int:
+    """The length of a body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
+    text = given[0] if len(given) == 1 else ""
+    if not text.isascii() or not text.isdecimal() or len(text) > 19:
+        raise InvalidInput("a call says how long its body is (content-length)", reason="LENGTH_REQUIRED")
+    if int(text) > MOST_BYTES:
+        raise ResourceExhausted(
+            f"the body has {int(text):,} bytes; {MOST_BYTES:,} is the most",
+            reason="MESSAGE_TOO_LARGE",
+            bytes=int(text),
+            limit=MOST_BYTES,
+        )
+    return int(text)
+
+
+def parsed(raw: bytes, kind: type[Message]) -> Message:
+    """The message of a body; nothing at all is an empty message. Raises InvalidInput."""
+    if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MOST_VALUES:
+        raise _wrong(f"it has more than {MOST_VALUES:,} values")
+    message = kind()
+    if not raw:
+        return message
+    if not raw.lstrip().startswith(b"{"):
+        raise _wrong("it is not an object")
+    _check_depth(raw)
+    try:
+        text = raw.decode()
+        json_format.Parse(text, message, max_recursion_depth=MOST_DEPTH)
+    except UnicodeDecodeError:
+        raise _wrong("it is not UTF-8") from None
+    except (json_format.ParseError, ValueError, TypeError, RecursionError) as problem:
+        raise _wrong(str(problem)[:300]) from None
+    return message
+
+
+def jsoned(message: Message) -> bytes:
+    """A message as JSON."""
+    return orjson.dumps(json_format.MessageToDict(message))
+
+
+def _check_depth(raw: bytes) -> None:
+    """Raise InvalidInput for a body that is too deep. O(bytes), in C but for a step for each bracket and text."""
+    depth = 0
+    for part in _STRUCTURE.finditer(raw):
+        byte = part.group()[:1]
+        if byte in b"[{":
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise _wrong(f"it has more than {MOST_DEPTH} objects and lists within one another")
+        elif byte in b"]}":
+            depth -= 1
+
+
+def _wrong(why: str) -> InvalidInput:
+    return InvalidInput(f"the body is not a message of this call: {why}; compare the .proto", reason="NOT_PROTOBUF")

@@ -1,0 +1,236 @@
+"""Calls over HTTP: one POST is one call, with one reply as JSON, or with messages as a `text/event-stream`.
+
+    guard ─> method ─> `Answering` (gate, limits, deadline, errors: as over gRPC) ─> JSON
+                                                                └─ data: {…}     a message
+                                                                   event: error  the error that ends them
+
+A page that leaves takes its call with it: its connection cancels the task, which counts it out. That is not left to the
+generator of its messages: one that never began has no end either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from psoup.errors import Internal, NotFound, PSoupError, ResourceExhausted
+from psoup_service.gate.audit import object_of
+from psoup_service.gate.listeners import is_loopback
+from psoup_service.gate.principal import STRANGER
+from psoup_service.web import refusals
+from psoup_service.web.bodies import LONG_BYTES, jsoned, length, parsed
+from psoup_service.web.connections import PageConnection, connection_of
+from psoup_service.web.guard import CALLS
+from psoup_service.web.methods import WebMethod
+from psoup_service.wire.answering import Answering
+from psoup_service.wire.calls import Ended
+from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.receiving import SMALL_BYTES
+
+_NO_STORE = {"cache-control": "no-store"}
+_LAST_WORD_S = 1.0
+"""Seconds in which the error that ends a stream must go: a page that does not read is not waited for."""
+_UNREAD = frozenset({"LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
+"""Reasons of calls whose body is not read: the connection ends with them."""
+_log = logging.getLogger(__name__)
+
+
+class WebCaller:
+    """The side of a call that asks, over HTTP; a carrier of `Answering`."""
+
+    __slots__ = (
+        "_calls",
+        "_connection",
+        "_headers",
+        "_held",
+        "_method",
+        "_receive",
+        "_send",
+        "principal",
+        "request",
+        "started",
+    )
+
+    def __init__(self, calls: WebCalls, method: WebMethod, scope: Scope, receive: Receive, send: Send) -> None:
+        self._calls, self._method = calls, method
+        self._connection, self._headers = connection_of(scope), Headers(scope=scope)
+        self._receive, self._send = receive, send
+        self._held = 0
+        self.principal = STRANGER
+        self.request: Any = None
+        self.started = False
+        """Whether a message was sent."""
+
+    def peer(self) -> str:
+        """The connection: "http:127.0.0.1:40312"."""
+        return self._connection.peer
+
+    def local(self) -> bool:
+        """Whether the connection is of this machine."""
+        return is_loopback(self._connection.address)
+
+    def certificate_names(self) -> tuple[str, ...]:
+        """The URIs, then the names of DNS, in the client's certificate."""
+        return self._connection.names
+
+    def authorization(self) -> str:
+        """The header `authorization`; "" without, or with more than one."""
+        given = self._headers.getlist("authorization")
+        return given[0] if len(given) == 1 else ""
+
+    def about(self) -> str:
+        """What the request names, for the audit log."""
+        return "" if self.request is None else object_of(self.request)
+
+    async def read(self) -> Message:
+        """The request."""
+        answering = self._calls.answering
+        size, seconds = length(self._headers.getlist("content-length")), answering.limits.receive_s
+        if size > SMALL_BYTES:
+            await answering.receiving.take(size, seconds)
+            self._held = size
+        try:
+            async with asyncio.timeout(seconds):
+                raw = await self._body()
+        except TimeoutError:
+            raise ResourceExhausted(
+                f"the body did not come within {seconds:g} s; send it at once", reason="RECEIVE_DEADLINE"
+            ) from None
+        if size <= LONG_BYTES:
+            return parsed(raw, self._method.request)
+        return await self._calls.decoders.run(self.peer(), size, lambda: parsed(raw, self._method.request))
+
+    def read_done(self) -> None:
+        """Give back what is charged for the body."""
+        held, self._held = self._held, 0
+        if held:
+            self._calls.answering.receiving.give_back(held)
+
+    async def write(self, message: Message) -> None:
+        """Send a message as an event."""
+        await self.send(b"data: %b\n\n" % await self._calls.encoded(message, self.peer()))
+
+    async def send(self, raw: bytes) -> None:
+        """Send bytes of a stream of events; its head first."""
+        if not self.started:
+            self.started = True
+            headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": raw, "more_body": True})
+        if self._connection.lost:
+            raise asyncio.CancelledError
+
+    async def end(self) -> None:
+        """End a stream of events."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _body(self) -> bytes:
+        parts, more = list[bytes](), True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise asyncio.CancelledError
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+
+class WebCalls:
+    """The calls as an ASGI application. `methods`: by their paths below /api/."""
+
+    def __init__(self, answering: Answering, decoders: Decoders, methods: Mapping[str, WebMethod]) -> None:
+        self.answering, self.decoders, self._methods = answering, decoders, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one call."""
+        connection = connection_of(scope)
+        method = self._methods.get(scope["path"].removeprefix(CALLS))
+        if method is None:
+            error = NotFound("there is no such call for a page; see docs/web.md", reason="UNKNOWN_CALL")
+            await refused(error)(scope, receive, send)
+            return
+        caller = WebCaller(self, method, scope, receive, send)
+        try:
+            with connection.calling():
+                if method.streams:
+                    ended = await self.answering.many(method.asked, caller, method.behaviour)
+                    await self._ended(method, caller, connection, ended, scope)
+                else:
+                    ended = await self.answering.one(method.asked, caller, method.behaviour, None)
+                    response = await self._reply(method, caller, ended)
+                    async with asyncio.timeout(self.answering.limits.stream_idle_s):
+                        await response(scope, receive, send)
+        except TimeoutError:  # the page does not read its reply
+            connection.abort()
+        except asyncio.CancelledError:
+            if not connection.lost:
+                raise
+
+    async def encoded(self, message: Message, sender: str) -> bytes:
+        """A message as JSON, made on a thread if it is long."""
+        size = message.ByteSize()
+        if size <= LONG_BYTES:
+            return jsoned(message)
+        return await self.decoders.run(sender, size, lambda: jsoned(message))
+
+    async def _reply(self, method: WebMethod, caller: WebCaller, ended: Ended) -> Response:
+        if ended.error is None:
+            body = await self.encoded(ended.reply, caller.peer())
+            return Response(body, media_type="application/json", headers=_NO_STORE)
+        return _failed(method, ended)
+
+    async def _ended(
+        self, method: WebMethod, caller: WebCaller, connection: PageConnection, ended: Ended, scope: Scope
+    ) -> None:
+        """Tell how a stream ended; one that does not read is not waited for."""
+        if not caller.started:
+            if ended.error is None:
+                await caller.send(b"")
+                await caller.end()
+            else:
+                await _failed(method, ended)(scope, caller._receive, caller._send)
+            return
+        try:
+            async with asyncio.timeout(_LAST_WORD_S):
+                if ended.error is not None:
+                    await caller.send(b"event: error\ndata: %b\n\n" % refusals.encoded(_told(method, ended)))
+                await caller.end()
+        except TimeoutError:
+            connection.abort()
+
+
+def refused(error: PSoupError) -> Response:
+    """The response to a request that ends with an error."""
+    headers = dict(_NO_STORE)
+    if error.reason in _UNREAD:
+        headers["connection"] = "close"
+    if error.reason == "METHOD":
+        headers["allow"] = "POST"
+    body = refusals.encoded(refusals.described(error))
+    return Response(body, refusals.http_status(error), headers, media_type="application/json")
+
+
+def defect(problem: Exception) -> Response:
+    """The response to a request that a defect ends, which is logged."""
+    _log.error("a defect ended a request", exc_info=problem)
+    return refused(Internal(f"the gateway failed by a defect ({type(problem).__name__})"))
+
+
+def _told(method: WebMethod, ended: Ended) -> dict[str, Any]:
+    if isinstance(ended.error, PSoupError):
+        return refusals.described(ended.error)
+    return refusals.late(method.asked.name)
+
+
+def _failed(method: WebMethod, ended: Ended) -> Response:
+    if isinstance(ended.error, PSoupError):
+        return refused(ended.error)
+    body = refusals.encoded(refusals.late(method.asked.name))
+    return Response(body, refusals.STATUSES["DEADLINE_EXCEEDED"], _NO_STORE, media_type="application/json")

@@ -1,0 +1,132 @@
+"""Connections of pages: uvicorn's protocol for HTTP/1.1, with an end for those that do not speak, or have left.
+
+    made ─> head of a request, within `handshake_s` ─> call ─> idle for `IDLE_S` at most ─> head …
+      └── too many: cut                                  └── the page leaves: the call is cancelled
+
+Of uvicorn only this protocol is used, and h11 below it, which refuses what is not HTTP. Its server is not: that takes
+the signals of the process, and looks at the time ten times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+HEAD_BYTES = 16 * 1024
+"""Bytes of a request's head."""
+
+IDLE_S = 75
+"""Seconds for which a page may keep a connection without a call."""
+
+MOST_CONNECTIONS = 4_096
+"""Connections at once; a browser opens up to six for a page."""
+
+_VANISHED_MS = 60_000
+"""After this time without a sign a page that was sent something is gone."""
+
+_quiet = logging.getLogger(f"{__name__}.uvicorn")
+_quiet.setLevel(logging.CRITICAL)
+_quiet.propagate = False
+
+
+class PageConnection(H11Protocol):
+    """One connection. `peer`: its name; `names`: those in the client's certificate; `lost`: it has ended."""
+
+    def __init__(self, config: Config, state: ServerState, head_s: float) -> None:
+        super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
+        self.logger, self.access_log = _quiet, False
+        self.peer, self.address = "http:", ""
+        self.names: tuple[str, ...] = ()
+        self.lost = False
+        self._head_s = head_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._call: asyncio.Task[Any] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self.address, port = self.client or ("", 0)
+        self.peer = f"http:{self.address}:{port}"
+        self.names = _names(transport.get_extra_info("ssl_object"))
+        _notice_vanished(transport.get_extra_info("socket"))
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the call of the page that has left."""
+        self.lost = True
+        self._stop_waiting()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+        if self._call is not None:
+            self._call.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; a head that has begun must end in time."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._timer is None and not self.transport.is_closing():
+            self._wait_for_head()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection without a call, and cut it if what was sent is not even read then."""
+        super().timeout_keep_alive_handler()
+        self.loop.call_later(self._head_s, self.abort)
+
+    def abort(self) -> None:
+        """Cut the connection; what waits to be sent is dropped."""
+        self.transport.abort()
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """A context in which the present task is a call of this connection. Raises CancelledError if it is lost."""
+        if self.lost:
+            raise asyncio.CancelledError
+        self._call = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._call = None
+
+    def _wait_for_head(self) -> None:
+        self._timer = self.loop.call_later(self._head_s, self.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def connection_of(scope: Scope) -> PageConnection:
+    """The connection of a request."""
+    connection: PageConnection = scope["state"]["connection"]
+    return connection
+
+
+def _names(secured: ssl.SSLObject | None) -> tuple[str, ...]:
+    """The URIs, then the names of DNS, that the authority of clients has signed in the certificate."""
+    shown = (secured.getpeercert() if secured is not None else None) or {}
+    names: Any = shown.get("subjectAltName", ())
+    return tuple(name for kind in ("URI", "DNS") for of, name in names if of == kind)
+
+
+def _notice_vanished(opened: socket.socket | None) -> None:
+    """Have the system end a connection whose other side does not answer any more."""
+    if opened is None:
+        return
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED_MS)

@@ -1,0 +1,165 @@
+"""The gateway: a port for pages, beside that of gRPC and in the same loop, behind the same gate.
+
+    connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
+                         ├─ /healthz                           whether the service serves
+                         └─ /…                                 a file of the page
+
+It is opened when the service takes calls, and closed when calls have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from psoup.errors import InvalidInput, PSoupError
+from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.listeners import TLS, Listener
+from psoup_service.settings import Settings
+from psoup_service.web.calls import WebCalls, defect, refused
+from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection
+from psoup_service.web.guard import CALLS, HEADERS, RequestGuard
+from psoup_service.web.pages import Site
+
+_SEND_BYTES = 256 * 1024
+"""What the system holds for a page that does not read, about."""
+_BACKLOG = 256
+_log = logging.getLogger(__name__)
+
+
+class Gateway:
+    """Serves pages once started. `address`: where, with its scheme. `state`: that of the host."""
+
+    def __init__(self, calls: WebCalls, hosts: Iterable[str], state: Callable[[], str]) -> None:
+        self._calls, self._guard, self._site, self._state = calls, RequestGuard(hosts), Site(), state
+        self._connections = ServerState()
+        self._server: asyncio.Server | None = None
+        self.address = ""
+
+    async def start(self, place: Listener, certificates: Certificates | None, head_s: float) -> None:
+        """Listen. `head_s`: seconds for a handshake, and for the head of a request. Raises InvalidInput."""
+        config = Config(
+            self._app(),
+            loop="none",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=IDLE_S,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+        config.load()
+        opened = _opened(place)
+        secured: ssl.SSLContext | None = None
+        if place.tls:
+            assert certificates is not None, "settings without a certificate have no listener with TLS"
+            secured = certificates.context()
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: PageConnection(config, self._connections, head_s),
+            sock=opened,
+            ssl=secured,
+            ssl_handshake_timeout=head_s if secured else None,
+            backlog=_BACKLOG,
+        )
+        port = opened.getsockname()[1]
+        host = f"[{place.host}]" if ":" in place.host and not place.host.startswith("[") else place.host
+        self.address = f"{TLS if place.tls else 'http://'}{host}:{port}"
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open."""
+        return len(self._connections.connections)
+
+    def drain(self) -> None:
+        """Take no connections any more, and end those without a call."""
+        if self._server is not None:
+            self._server.close()
+            for connection in list(self._connections.connections):
+                connection.shutdown()
+
+    def close(self) -> None:
+        """Cut what is open; idempotent."""
+        self.drain()
+        for connection in list(self._connections.connections):
+            connection.transport.abort()
+        self._server = None
+
+    def _app(self) -> ASGIApp:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            async def guarded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    MutableHeaders(scope=message).update(HEADERS)
+                await send(message)
+
+            try:
+                await self._serve(scope, receive, guarded)
+            except PSoupError as problem:
+                await refused(problem)(scope, receive, guarded)
+            except Exception as problem:
+                await defect(problem)(scope, receive, guarded)
+
+        return app
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
+        self._guard.check(method, path, scope["scheme"], headers)
+        if path.startswith(CALLS):
+            await self._calls(scope, receive, send)
+            return
+        response = self._health() if path == "/healthz" else self._site.response(method, path, headers)
+        await response(scope, receive, send)
+
+    def _health(self) -> Response:
+        state = self._state()
+        return PlainTextResponse(f"{state}\n", 503 if state == "failed" else 200, {"cache-control": "no-store"})
+
+
+async def opened_gateway(
+    settings: Settings, calls: WebCalls, certificates: Certificates | None, state: Callable[[], str]
+) -> Gateway | None:
+    """The gateway that the settings ask for; None if it is off.
+
+    One that is there by default is left out, with a word in the log, if another program has its port. Raises
+    InvalidInput if the port that was asked for cannot be listened on.
+    """
+    place = settings.web_listener()
+    if place is None:
+        return None
+    gateway = Gateway(calls, (*settings.web_hosts, settings.host), state)
+    try:
+        await gateway.start(place, certificates, calls.answering.limits.handshake_s)
+    except InvalidInput as problem:
+        if settings.web_port is not None:
+            raise
+        _log.warning("there is no page", extra={"problem": problem.message})
+        return None
+    return gateway
+
+
+def _opened(place: Listener) -> socket.socket:
+    """A socket that is bound to the place. Raises InvalidInput."""
+    host = place.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        opened = socket.create_server((host, place.port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        raise InvalidInput(
+            f"{place.host}:{place.port} cannot be listened on for the page ({problem.strerror}); choose another"
+            " --web-port, 0 for a free one, or -1 for none",
+            reason="ADDRESS_IN_USE",
+        ) from problem
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+    opened.setblocking(False)
+    return opened

@@ -1,0 +1,111 @@
+"""Which requests are heard at all: any page that somebody visits can send some to a service on his machine.
+
+    Host             a name of this machine, or of `web_hosts`: else a page elsewhere has given its own name our address
+    Origin           absent, or our own
+    Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
+    a call           POST, application/json, X-Psoup: no page elsewhere can send these without asking first, and who
+                     asks (OPTIONS) is refused without a word of CORS
+
+There are no cookies: a page that gets through all of this has no more rights than anybody. Nothing here looks at what
+is asked for, nor who asks: that is the gate's, for this way in as for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+
+from psoup.errors import InvalidInput, PermissionDenied, PSoupError
+
+HEADER = "x-psoup"
+"""The header that every call has, with the value 1."""
+
+CALLS = "/api/"
+"""What the paths of calls begin with."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_JSON = "application/json"
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "worker-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""What the page may load and run: its own files, and nothing that stands in the text of the page."""
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+"""What every response says."""
+
+
+class RequestGuard:
+    """Lets requests in. `hosts`: names, beside those of this machine, by which the gateway is reached; a name with a
+    port is for that port alone.
+    """
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        self._hosts = frozenset((*_LOOPBACK, *map(str.lower, hosts)))
+
+    def check(self, method: str, path: str, scheme: str, headers: Headers) -> None:
+        """Raise the error of a request that is not heard. O(headers)."""
+        host = self._host(headers)
+        self._check_origin(headers.getlist("origin"), scheme, host)
+        call = path.startswith(CALLS)
+        site = headers.get("sec-fetch-site", "none")
+        arrives = not call and headers.get("sec-fetch-mode") == "navigate"
+        if site not in ("same-origin", "none") and not arrives:
+            raise _refused("SITE", f"the request comes from another site ({site[:40]!r}); open the page itself")
+        if call:
+            _check_call(method, headers)
+
+    def _host(self, headers: Headers) -> str:
+        given = headers.getlist("host")
+        host = given[0].lower() if len(given) == 1 else ""
+        name, _, port = host.rpartition(":")
+        if not port.isdecimal() or not name:
+            name = host
+        if name not in self._hosts and host not in self._hosts:
+            raise _refused(
+                "HOST",
+                f"the gateway is not reached as {host[:100]!r}; if that is a name of it, the operator adds it to"
+                " web_hosts",
+            )
+        return host
+
+    def _check_origin(self, given: list[str], scheme: str, host: str) -> None:
+        # Behind a proxy that ends TLS the page has https, and the gateway does not know it.
+        if given and given not in ([f"{scheme}://{host}"], [f"https://{host}"]):
+            raise _refused(
+                "ORIGIN", f"the request comes from a page of {given[0][:100]!r}; open the gateway's own page"
+            )
+
+
+def _check_call(method: str, headers: Headers) -> None:
+    if method != "POST":
+        raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
+    kind, _, charset = headers.get("content-type", "").lower().partition(";")
+    if kind.strip() != _JSON or charset.strip() not in ("", "charset=utf-8"):
+        raise InvalidInput(f"the body of a call is {_JSON}, in UTF-8; say so as content-type", reason="CONTENT_TYPE")
+    if headers.get(HEADER) != "1":
+        raise _refused("HEADER", "a call has the header X-Psoup: 1")
+
+
+def _refused(reason: str, why: str) -> PSoupError:
+    return PermissionDenied(why, reason=reason)

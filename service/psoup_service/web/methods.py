@@ -1,0 +1,59 @@
+"""The calls that a page may make: a list of names, so that a new call of the contract is on it only when put there.
+
+Reading, registering, and statements. No tuples come in this way, and no backup, job or token leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import descriptor_pool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from psoup_service.wire.answering import NamedCall
+from psoup_service.wire.grpc_calls import WATCHING_METHODS
+
+ALLOWED = {
+    "psoup.v1.ServerService": ("GetServerInfo",),
+    "psoup.v1.StreamService": ("ListStreams", "GetStream"),
+    "psoup.v1.QueryService": (
+        "Register",
+        "Unregister",
+        "GetQuery",
+        "ListQueries",
+        "Explain",
+        "InvokeRows",
+        "Matches",
+        "TopQueries",
+    ),
+    "psoup.v1.StatementService": ("Execute",),
+    "psoup.v1.SyncService": ("Sync", "Watch"),
+}
+"""The methods, by service."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebMethod:
+    """A method: its name, the class of its requests, and what serves it."""
+
+    asked: NamedCall
+    request: type[Message]
+    behaviour: Callable[[Any, Any], Any]
+    streams: bool
+
+
+def methods_of(service: str, servicer: Any) -> dict[str, WebMethod]:
+    """The methods of a service that a page may call, by their paths below /api/."""
+    found = {}
+    for name in ALLOWED.get(service, ()):
+        descriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
+        found[f"{service}/{name}"] = WebMethod(
+            NamedCall(f"{service.rpartition('.')[2]}/{name}", name in WATCHING_METHODS),
+            GetMessageClass(descriptor.input_type),
+            getattr(servicer, name),
+            descriptor.server_streaming,
+        )
+    return found

@@ -1,0 +1,106 @@
+"""The files of the page: a table that is made once, so that no path of a request ever becomes a path of the disk.
+
+/assets/index-4f2a.js   its name tells its content: kept for ever        anything else   asked about each time (ETag)
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "json": "application/json",
+    "webmanifest": "application/manifest+json",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+}
+"""What is served, by the end of its name; nothing else is."""
+
+_TEXTS = frozenset({"html", "js", "css", "svg", "json", "webmanifest", "txt"})
+_FOR_EVER, _EACH_TIME = "public, max-age=31536000, immutable", "no-cache"
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """One file; read when it is asked for."""
+
+    path: str
+    source: Traversable
+
+    @property
+    def kind(self) -> str:
+        """The end of its name."""
+        return self.path.rpartition(".")[2]
+
+    @cached_property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.source.read_bytes()
+
+    @cached_property
+    def zipped(self) -> bytes:
+        """The same, shorter; empty if it would not be."""
+        shorter = gzip.compress(self.content, mtime=0) if self.kind in _TEXTS else b""
+        return shorter if len(shorter) < len(self.content) else b""
+
+    @cached_property
+    def tag(self) -> str:
+        """What changes with its content."""
+        return f'"{hashlib.sha256(self.content).hexdigest()[:24]}"'
+
+
+class Site:
+    """All files of a folder, by their paths; by default those that come with the package."""
+
+    def __init__(self, folder: Traversable | None = None) -> None:
+        found = _found(files(__package__) / "static" if folder is None else folder, "")
+        self._pages = {f"/{page.path}": page for page in found}
+        if "/index.html" in self._pages:
+            self._pages["/"] = self._pages["/index.html"]
+
+    def response(self, method: str, path: str, headers: Headers) -> Response:
+        """The response to a request of a file."""
+        if method not in ("GET", "HEAD"):
+            return _text(f"files are read with GET, not {method[:10]!r}", 405, {"allow": "GET, HEAD"})
+        page = self._pages.get(path)
+        if page is None:
+            return _text("there is no such file", 404)
+        kept = {"cache-control": _FOR_EVER if path.startswith("/assets/") else _EACH_TIME, "etag": page.tag}
+        kept["vary"] = "accept-encoding"
+        if headers.get("if-none-match") == page.tag:
+            return Response(status_code=304, headers=kept)
+        content = page.content
+        if page.zipped and "gzip" in headers.get("accept-encoding", ""):
+            content, kept["content-encoding"] = page.zipped, "gzip"
+        kept["content-type"] = _TYPES[page.kind]
+        if method == "HEAD":
+            return Response(headers={**kept, "content-length": str(len(content))})
+        return Response(content, headers=kept)
+
+
+def _found(folder: Traversable, below: str) -> list[SiteFile]:
+    pages = list[SiteFile]()
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        name = f"{below}{entry.name}"
+        if entry.is_dir():
+            pages += _found(entry, f"{name}/")
+        elif name.rpartition(".")[2] in _TYPES:
+            pages.append(SiteFile(name, entry))
+    return pages
+
+
+def _text(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{text}\n", status, {"cache-control": "no-store", **(headers or {})})

@@ -1,0 +1,81 @@
+"""Errors in HTTP: a status, and what is known of the error as JSON.
+
+    SqlError ──> 400 {"code":"INVALID_ARGUMENT","reason":"UNKNOWN_COLUMN","message":…,"line":3,"column":8,"hint":…}
+
+The code and the reason are those of gRPC (`psoup_service.wire.status`), and so is what is cut of long texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from google.rpc import error_details_pb2, status_pb2
+
+from psoup.errors import PSoupError, SqlError
+from psoup_service.wire.status import DEADLINE, code_of, status_of
+
+STATUSES = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+    "INTERNAL": 500,
+}
+"""The status of each code that a call can end with; a test holds the table against that of the codes."""
+
+_BY_REASON = {
+    "HOST": 421,
+    "METHOD": 405,
+    "CONTENT_TYPE": 415,
+    "LENGTH_REQUIRED": 411,
+    "MESSAGE_TOO_LARGE": 413,
+    "RECEIVE_DEADLINE": 408,
+}
+"""Where HTTP has a word for it."""
+
+
+def http_status(error: PSoupError) -> int:
+    """The status of an error."""
+    return _BY_REASON.get(error.reason) or STATUSES[code_of(error).name]
+
+
+def described(error: PSoupError) -> dict[str, Any]:
+    """What a page is told of an error; long texts are cut."""
+    status = status_of(error)
+    told: dict[str, Any] = {"code": code_of(error).name, "message": status.message, "reason": error.reason}
+    _add_details(told, status)
+    if isinstance(error, SqlError):
+        told |= {"problem": error.problem, "line": error.line, "column": error.column}
+        if error.hint:
+            told["hint"] = error.hint
+    return told
+
+
+def late(name: str) -> dict[str, Any]:
+    """What a page is told of a call that is past its deadline."""
+    message = f"{name} did not end within its deadline"
+    return {"code": DEADLINE, "message": message, "reason": DEADLINE, "metadata": {}}
+
+
+def encoded(told: dict[str, Any]) -> bytes:
+    """A description as JSON."""
+    return orjson.dumps(told)
+
+
+def _add_details(told: dict[str, Any], status: status_pb2.Status) -> None:
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    told["metadata"] = {}
+    for detail in status.details:
+        if detail.Unpack(info):
+            told["metadata"] = dict(info.metadata)
+        elif detail.Unpack(retry):
+            told["retryAfterMs"] = retry.retry_delay.ToMilliseconds()
