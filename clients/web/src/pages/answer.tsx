@@ -1,0 +1,274 @@
+/** The answer of a query: the copy on this device, or of another window what the service says; as a table or a chart. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { GetQueryResponseJson, QueryJson } from "../contract/psoup_proto/v1/queries_pb";
+import { completeness, invoke, type Asked, type Reach, reachOf } from "../api/asked";
+import { ask, CallError, connection, words } from "../api/call";
+import { counted, instant, microsOf, resetWords, span } from "../format";
+import { Choice, Head, Note, Problem } from "../parts/basics";
+import { Age, Certainty, errorWords, nowHere } from "../parts/certainty";
+import { Chart, timeOf } from "../parts/chart";
+import { csv, json, save } from "../parts/export";
+import { type Rows, Table } from "../parts/table";
+import { type Instants, WindowBar } from "../parts/window_bar";
+import { kept, place, route, said, tick, to } from "../state";
+import { live, unwatch, watch } from "../store/live";
+import { rechargeAndSay } from "../store/recharging";
+import { recharging } from "../store/recharge";
+import { type Entry, keep, rowsOf } from "../store/store";
+import type { Held } from "../sync/change";
+import { hidden, shownFields } from "../sync/form";
+import { shown } from "../sync/shown";
+import type { Value } from "../sync/values";
+import { isOwn, partsOf, textOf, type Window, windowOf } from "../sync/window";
+import { More } from "./more";
+
+type Part = { rows: Rows; time: Value[] | null };
+
+export function Answer({ id }: { id: string }) {
+  const entry = kept.value?.find((of) => of.queryId === id);
+  const query = useQuery(id);
+  const window = windowOf(route.value.query);
+  const view = route.value.query.get("view") ?? "table";
+  const own = isOwn(window);
+  const copy = useCopy(entry);
+  const asked = useAsked(id, window, kept.value !== null && (!own || entry === undefined));
+  const reach = useReach(query.query, asked.asked);
+  const beside = route.value.query.get("beside") ?? "";
+  const now = window.now ?? reach?.at.now ?? entry?.now ?? null;
+  const name = entry?.name ?? query.query?.key ?? id;
+  const part: Part | null = own && entry !== undefined ? copy : asked.asked && { rows: asked.asked.rows, time: null };
+  useEffect(() => unwatch, [id]);
+  if (kept.value === null) return <Head title={name} back="#/" />;
+  return (
+    <>
+      <Head title={name} back="#/">
+        {entry === undefined ? (
+          query.query !== null && <Keep query={query.query} />
+        ) : (
+          <>
+            <Live entry={entry} />
+            <button type="button" class="main" disabled={recharging.value} onClick={() => rechargeAndSay([entry.number])}>
+              Recharge
+            </button>
+          </>
+        )}
+      </Head>
+      {(entry?.statement ?? query.query?.statement) !== undefined && <p class="sql open" dir="auto">{entry?.statement ?? query.query?.statement}</p>}
+      {query.problem !== "" && entry === undefined && <Problem>{query.problem}</Problem>}
+      {entry !== undefined && errorWords(entry) !== "" && <Note>{errorWords(entry)}</Note>}
+      {entry?.last != null && resetWords(entry.last.reset) !== "" && <Note>{resetWords(entry.last.reset)}</Note>}
+      <p class="meta">
+        {own && entry !== undefined ? (
+          <>
+            <Certainty entry={entry} /> <Age entry={entry} />
+          </>
+        ) : (
+          <AskedWords asked={asked.asked} window={window} />
+        )}
+      </p>
+      {reach !== null && (
+        <>
+          <WindowBar reach={reach.reach} at={instantsOf(window, reach.at, reach.reach)} onMove={(next) => place(partsOf(next))} />
+          <Steps now={now} window={window} beside={beside} reach={reach.reach} />
+        </>
+      )}
+      <div class="tools">
+        <Choice label="Show as" value={view} options={[["table", "Table"], ["chart", "Chart"]]} onChange={(next) => place({ view: next === "table" ? "" : next })} />
+        <a class="button" href={to("plan", id)}>
+          Plan
+        </a>
+        <More entry={entry} queryId={id}>{part !== null && <Exports name={name} rows={part.rows} />}</More>
+      </div>
+      {asked.problem !== "" && part === null && <Problem>{asked.problem}</Problem>}
+      <div class={beside === "" ? "" : "beside"}>
+        {part !== null && <Shown part={part} view={view} label={beside === "" ? `Answer of ${name}` : `Now: ${name}`} title={beside === "" ? "" : now === null ? "Now" : `NOW ${instant(Math.round(now))}`} />}
+        {beside !== "" && now !== null && <Earlier id={id} window={window} now={now} days={Number(beside)} view={view} />}
+      </div>
+    </>
+  );
+}
+
+function Shown({ part, view, label, title }: { part: Part; view: string; label: string; title: string }) {
+  const rows = part.rows;
+  return (
+    <section class="answer">
+      {title !== "" && <h2>{title}</h2>}
+      {rows.order.length === 0 ? (
+        <p class="quiet">No rows: nothing in the window satisfies the query.</p>
+      ) : view === "chart" ? (
+        <Chart rows={rows} time={timeOf(rows, part.time)} label={label} />
+      ) : (
+        <Table rows={rows} label={`${label}, ${counted(rows.order.length, "row")}`} />
+      )}
+      <p class="quiet small">{counted(rows.order.length, "row")}, times in UTC</p>
+    </section>
+  );
+}
+
+function Earlier({ id, window, now, days, view }: { id: string; window: Window; now: number; days: number; view: string }) {
+  const then = now - days * 86_400e6;
+  const { asked, problem } = useAsked(id, { ...window, now: then }, true);
+  if (problem !== "") return <Problem>{problem}</Problem>;
+  return asked === null ? null : <Shown part={{ rows: asked.rows, time: null }} view={view} label={`${span(days * 86_400)} before`} title={`NOW ${instant(Math.round(then))}, ${span(days * 86_400)} before`} />;
+}
+
+function Steps({ now, window, beside, reach }: { now: number | null; window: Window; beside: string; reach: Reach }) {
+  const step = (days: number): void => {
+    const next = Math.max((now ?? reach.now) + days * 86_400e6, reach.oldest);
+    place(partsOf({ ...window, now: next >= reach.now ? null : Math.floor(next / 1e6) * 1e6 }));
+  };
+  return (
+    <div class="tools steps">
+      <button type="button" onClick={() => step(-1)}>
+        ‹ A day back
+      </button>
+      <button type="button" onClick={() => step(1)} disabled={window.now === null}>
+        A day on ›
+      </button>
+      <button type="button" onClick={() => place({ now: "", begin: "", end: "" })} disabled={isOwn(window)}>
+        As registered
+      </button>
+      <label class="pick">
+        Beside it{" "}
+        <select value={beside} onChange={(event) => place({ beside: event.currentTarget.value })}>
+          <option value="">nothing</option>
+          <option value="1">a day before</option>
+          <option value="7">a week before</option>
+          <option value="28">four weeks before</option>
+        </select>
+      </label>
+    </div>
+  );
+}
+
+function Keep({ query }: { query: QueryJson }) {
+  const run = async (): Promise<void> => {
+    try {
+      const number = await keep(query.key || query.queryId!, { queryId: query.queryId!, key: query.key ?? "", statement: query.statement ?? "" });
+      void navigator.storage?.persist?.();
+      await rechargeAndSay([number]);
+    } catch (problem) {
+      said.value = words(problem);
+    }
+  };
+  return (
+    <button type="button" class="main" onClick={run}>
+      Keep on this device
+    </button>
+  );
+}
+
+function Live({ entry }: { entry: Entry }) {
+  const mine = live.value?.number === entry.number ? live.value : null;
+  return (
+    <button type="button" aria-pressed={mine !== null} class={mine?.state === "live" ? "live" : ""} title={mine?.why ?? ""} onClick={() => (mine === null ? void watch(entry.number) : unwatch())}>
+      {mine === null ? "Live" : mine.state === "live" ? "● Live" : mine.state === "connecting" ? "Connecting…" : "Waiting…"}
+    </button>
+  );
+}
+
+function Exports({ name, rows }: { name: string; rows: Rows }) {
+  return (
+    <>
+      <button type="button" onClick={() => save(`${name}.csv`, "text/csv", csv(rows))}>
+        Save as CSV
+      </button>
+      <button type="button" onClick={() => save(`${name}.json`, "application/json", json(rows))}>
+        Save as JSON
+      </button>
+    </>
+  );
+}
+
+function AskedWords({ asked, window }: { asked: Asked | null; window: Window }) {
+  if (asked === null) return <span class="quiet">Asking…</span>;
+  const { now, final, truncated, errors } = asked.completeness;
+  return (
+    <>
+      <span class={final ? "badge good" : "badge"}>
+        {final ? "Final" : "As of"} {now === undefined ? "the beginning" : `${instant(microsOf(now))} UTC`}
+      </span>{" "}
+      {isOwn(window) ? "not kept on this device" : textOf(window)}
+      {truncated ? ". It begins before what is kept" : ""}
+      {asked.more ? ". These are the first 10,000 rows" : ""}
+      {Number(errors ?? 0) > 0 ? `. ${counted(Number(errors), "tuple")} could not be evaluated` : ""}
+    </>
+  );
+}
+
+// What the page knows ------------------------------------------------------------------------------------------
+
+function useQuery(id: string): { query: QueryJson | null; problem: string } {
+  const [state, set] = useState<{ query: QueryJson | null; problem: string }>({ query: null, problem: "" });
+  useEffect(() => {
+    const end = new AbortController();
+    ask<GetQueryResponseJson>("QueryService/GetQuery", { queryId: id }, end.signal).then(
+      ({ query }) => set({ query: query ?? null, problem: "" }),
+      (problem) => end.signal.aborted || set({ query: null, problem: problem instanceof CallError && problem.gone ? "The service does not know this query: it was unregistered, or the service holds other data by now." : words(problem) }),
+    );
+    return () => end.abort();
+  }, [id, connection.value]);
+  return state;
+}
+
+/** The rows of the copy, without those that have left since. */
+function useCopy(entry: Entry | undefined): Part | null {
+  const [held, set] = useState<Held | null>(null);
+  const wall = tick.value;
+  useEffect(() => {
+    let current = true;
+    if (entry === undefined) set(null);
+    else void rowsOf(entry).then((rows) => current && set(rows));
+    return () => void (current = false);
+  }, [entry?.number, entry?.token, entry?.rows]);
+  const now = entry === undefined ? null : nowHere(entry, wall);
+  return useMemo(() => {
+    if (held === null) return null;
+    const first = hidden(held.form);
+    const fields = shownFields(held.form);
+    const timed = !held.form.whole && (held.form.idColumns <= 1 || held.form.width !== null);
+    const time = timed && held.form.idColumns <= 1 ? held.columns[first - 1]! : null;
+    return { rows: { fields, columns: held.columns.slice(first, first + fields.length), order: shown(held, now) }, time };
+  }, [held, now]);
+}
+
+function useAsked(id: string, window: Window, wanted: boolean): { asked: Asked | null; problem: string } {
+  const [state, set] = useState<{ asked: Asked | null; problem: string }>({ asked: null, problem: "" });
+  const key = `${id} ${JSON.stringify(window)} ${wanted}`;
+  useEffect(() => {
+    if (!wanted) return set({ asked: null, problem: "" });
+    const end = new AbortController();
+    invoke(id, window, end.signal).then(
+      (asked) => set({ asked, problem: "" }),
+      (problem) => end.signal.aborted || set({ asked: null, problem: words(problem) }),
+    );
+    return () => end.abort();
+  }, [key]);
+  return state;
+}
+
+/** What the stream keeps, and where the query's own window lies in it. */
+function useReach(query: QueryJson | null, asked: Asked | null): { reach: Reach; at: Instants } | null {
+  const [state, set] = useState<{ reach: Reach; at: Instants } | null>(null);
+  useEffect(() => {
+    if (query === null) return;
+    const end = new AbortController();
+    const work = async (): Promise<void> => {
+      const [reach, known] = await Promise.all([reachOf(query.stream!, end.signal), completeness(query.queryId!, end.signal)]);
+      if (reach === null || known.now === undefined) return;
+      const now = microsOf(known.now);
+      const stop = known.end === undefined ? now : Math.min(microsOf(known.end), now);
+      set({ reach: { ...reach, now: Math.max(reach.now, now) }, at: { begin: known.begin === undefined ? reach.oldest : microsOf(known.begin), end: stop, now } });
+    };
+    work().catch(() => undefined);
+    return () => end.abort();
+  }, [query?.queryId, asked === null]);
+  return state;
+}
+
+/** Where the handles are: as the address says, or as the query's own window has it. */
+function instantsOf(window: Window, own: Instants, reach: Reach): Instants {
+  const now = window.now ?? own.now;
+  if (window.begin === null) return { begin: Math.max(own.begin + now - own.now, reach.oldest), end: own.end + now - own.now, now };
+  return { begin: window.begin === "start" ? reach.oldest : Math.max(now - window.begin * 1e6, reach.oldest), end: now - window.end * 1e6, now };
+}

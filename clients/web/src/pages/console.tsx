@@ -1,0 +1,271 @@
+/** The console: what queries cost, how streams do, and what the service is. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { GetQueryResponseJson, ListQueriesResponseJson, QueryCostJson, QueryJson, TopQueriesResponseJson } from "../contract/psoup_proto/v1/queries_pb";
+import type { GetServerInfoResponseJson } from "../contract/psoup_proto/v1/server_pb";
+import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
+import { ask, words } from "../api/call";
+import { ago, bytes, instant, microsOf, number, span } from "../format";
+import { Choice, Facts, Head, Problem } from "../parts/basics";
+import { go, kept, place, route, tick, to } from "../state";
+
+export function Console() {
+  const tab = route.value.query.get("tab") ?? "queries";
+  return (
+    <>
+      <Head title="Console" />
+      <div class="tools">
+        <Choice label="Show" value={tab} options={[["queries", "Queries"], ["streams", "Streams"], ["service", "Service"]]} onChange={(next) => place({ tab: next === "queries" ? "" : next })} />
+      </div>
+      {tab === "streams" ? <Streams /> : tab === "service" ? <Service /> : <Queries />}
+    </>
+  );
+}
+
+// Queries ------------------------------------------------------------------------------------------------------
+
+const ORDERS: [string, string][] = [["CPU", "share of the work"], ["CANDIDATES", "tuples looked at"], ["MATCHED", "tuples that matched"], ["BYTES", "memory"], ["ALL", "registration"]];
+
+function Queries() {
+  const order = route.value.query.get("by") ?? "CPU";
+  const stream = route.value.query.get("stream") ?? "";
+  const [id, setId] = useState("");
+  const [streams] = useTold<ListStreamsResponseJson>("StreamService/ListStreams", {}, 0);
+  const find = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const wanted = id.trim();
+    if (wanted === "") return;
+    const known = await ask<GetQueryResponseJson>("QueryService/GetQuery", wanted.startsWith("q-") ? { queryId: wanted } : { key: wanted }).catch(() => null);
+    go(to("answer", known?.query?.queryId ?? wanted));
+  };
+  return (
+    <>
+      <div class="tools">
+        <label class="pick">
+          By{" "}
+          <select value={order} onChange={(event) => place({ by: event.currentTarget.value })}>
+            {ORDERS.map(([name, text]) => (
+              <option key={name} value={name}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="pick">
+          Stream{" "}
+          <select value={stream} onChange={(event) => place({ stream: event.currentTarget.value })}>
+            <option value="">all</option>
+            {(streams?.streams ?? []).map(({ name }) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <form class="find" onSubmit={find}>
+          <input aria-label="ID or key of a query" placeholder="ID or key" value={id} onInput={(event) => setId(event.currentTarget.value)} />
+          <button type="submit">Open</button>
+        </form>
+      </div>
+      {order === "ALL" ? <Listed key={stream} stream={stream} /> : <Dearest key={`${order} ${stream}`} order={order} stream={stream} />}
+    </>
+  );
+}
+
+function Dearest({ order, stream }: { order: string; stream: string }) {
+  const [told, problem] = useTold<TopQueriesResponseJson>("QueryService/TopQueries", { order: `COST_ORDER_${order}`, stream, limit: 50 }, 5_000);
+  if (problem !== "") return <Problem>{problem}</Problem>;
+  return <QueryTable rows={(told?.costs ?? []).map((cost) => ({ query: cost.query!, cost }))} loading={told === null} />;
+}
+
+/** A page at a time; those of before stay. */
+function Listed({ stream }: { stream: string }) {
+  const [queries, set] = useState<QueryJson[]>([]);
+  const [next, setNext] = useState<string | null>("");
+  const [problem, setProblem] = useState("");
+  const load = async (): Promise<void> => {
+    try {
+      const told = await ask<ListQueriesResponseJson>("QueryService/ListQueries", { stream, pageSize: 100, pageToken: next ?? "" });
+      set([...queries.slice(-400), ...(told.queries ?? [])]);
+      setNext(told.nextPageToken || null);
+    } catch (wrong) {
+      setProblem(words(wrong));
+    }
+  };
+  useEffect(() => void load(), []);
+  return (
+    <>
+      {problem !== "" && <Problem>{problem}</Problem>}
+      <QueryTable rows={queries.map((query) => ({ query }))} loading={next === ""} />
+      {next !== null && next !== "" && (
+        <button type="button" onClick={load}>
+          The next 100
+        </button>
+      )}
+    </>
+  );
+}
+
+function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryCostJson }[]; loading: boolean }) {
+  if (loading) return <p class="quiet">Asking…</p>;
+  if (rows.length === 0) return <p class="quiet">No queries stand.</p>;
+  const costs = rows.some(({ cost }) => cost !== undefined);
+  const mine = new Set(kept.value?.map((entry) => entry.queryId));
+  return (
+    <List head={["Query", ...(costs ? ["Work", "Looked at", "Matched", "Memory"] : ["Stream", "Registered"])]} label="Queries">
+      {rows.map(({ query, cost }) => (
+        <tr key={query.queryId}>
+          <th scope="row">
+            <a href={to("answer", query.queryId)}>
+              <bdi>{query.key || query.queryId}</bdi>
+            </a>
+            {mine.has(query.queryId!) && <span class="quiet"> · kept here</span>}
+            <div class="sql one" dir="auto">
+              {query.statement}
+            </div>
+          </th>
+          {cost === undefined ? (
+            <>
+              <td>{(query.streams ?? []).join(", ")}</td>
+              <td>{query.registerTime === undefined ? "" : instant(Math.floor(microsOf(query.registerTime) / 1e6) * 1e6)}</td>
+            </>
+          ) : (
+            <>
+              <td class="num">{`${((cost.cpuShare as number | undefined) === undefined ? 0 : Number(cost.cpuShare) * 100).toFixed(1)} %`}</td>
+              <td class="num">{number(Number(cost.candidates ?? 0))}</td>
+              <td class="num">{number(Number(cost.matched ?? 0))}</td>
+              <td class="num">{bytes(Number(cost.bytes ?? 0))}</td>
+            </>
+          )}
+        </tr>
+      ))}
+    </List>
+  );
+}
+
+function List({ head, label, children }: { head: string[]; label: string; children: ComponentChildren }) {
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label={label}>
+      <table class="list">
+        <thead>
+          <tr>
+            {head.map((name, at) => (
+              <th key={name} scope="col" class={at === 0 ? "" : "num"}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+// Streams ------------------------------------------------------------------------------------------------------
+
+function Streams() {
+  const [told, problem, before] = useTold<ListStreamsResponseJson>("StreamService/ListStreams", {}, 2_000);
+  if (problem !== "") return <Problem>{problem}</Problem>;
+  if (told === null) return <p class="quiet">Asking…</p>;
+  if ((told.streams ?? []).length === 0) return <p class="quiet">There are no streams yet.</p>;
+  return (
+    <ul class="cards">
+      {(told.streams ?? []).map((stream) => (
+        <li key={stream.streamId} class="card">
+          <h2>
+            <bdi>{stream.name}</bdi>
+          </h2>
+          <Facts facts={streamFacts(stream, rate(stream, before))} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function rate(stream: StreamJson, before: { told: ListStreamsResponseJson; seconds: number } | null): string {
+  const earlier = before?.told.streams?.find(({ streamId }) => streamId === stream.streamId);
+  if (earlier === undefined) return "…";
+  return `${number(Math.max(0, (Number(stream.nextTupleId ?? 0) - Number(earlier.nextTupleId ?? 0)) / before!.seconds))} tuples/s`;
+}
+
+function streamFacts(stream: StreamJson, rate: string): [string, string][] {
+  const lag = stream.watermark === undefined ? null : (tick.value * 1000 - microsOf(stream.watermark)) / 1e6;
+  const archived = Number(stream.archivedTuples ?? 0);
+  return [
+    ["Tuples", number(Number(stream.tuples ?? 0))],
+    ["Rate", rate],
+    ["Watermark", stream.watermark === undefined ? "nothing seen" : `${instant(microsOf(stream.watermark))}${lag === null ? "" : `, ${lag < 0 ? "ahead of the clock" : `${span(lag)} behind the clock`}`}`],
+    ["Waiting", number(Number(stream.pending ?? 0))],
+    ["Refused", `${number(Number(stream.late ?? 0))} late, ${number(Number(stream.ahead ?? 0))} ahead`],
+    ["Memory", `${bytes(Number(stream.bytes ?? 0))} in ${number(Number(stream.chunks ?? 0))} chunks`],
+    ["Archive", archived === 0 ? "none" : `${number(archived)} tuples, ${bytes(Number(stream.archivedBytes ?? 0))}`],
+    ["Retention", stream.retention !== undefined ? span(Number(stream.retention.replace("s", ""))) : stream.retentionRows !== undefined ? `${number(Number(stream.retentionRows))} rows` : "everything"],
+    ["Queries", number(Number(stream.queries ?? 0))],
+  ];
+}
+
+// The service --------------------------------------------------------------------------------------------------
+
+function Service() {
+  const [told, problem] = useTold<GetServerInfoResponseJson>("ServerService/GetServerInfo", { withBill: true }, 5_000);
+  if (problem !== "") return <Problem>{problem}</Problem>;
+  if (told === null) return <p class="quiet">Asking…</p>;
+  const bill = told.bill ?? [];
+  const total = bill.reduce((sum, item) => sum + Number(item.bytes ?? 0), 0);
+  return (
+    <>
+      <div class="card">
+        <Facts
+          facts={[
+            ["State", told.state ?? ""],
+            ["Version", told.version ?? ""],
+            ["Store", `${told.store}, ${told.durable ? "survives a restart" : "gone at its end"}`],
+            ["Started", told.startTime === undefined ? "" : ago(microsOf(told.startTime) / 1000, tick.value)],
+            ["Events", number(Number(told.sequence ?? 0))],
+            ["Memory", `${bytes(total)} of ${bytes(Number(told.memoryBudget ?? 0))}`],
+          ]}
+        />
+      </div>
+      <h2>What takes memory</h2>
+      <List head={["Structure", "Bytes", "Could be given back", "For", "Each"]} label="What takes memory">
+        {bill.map((item) => (
+          <tr key={item.structure}>
+            <th scope="row">{item.structure}</th>
+            <td class="num">{bytes(Number(item.bytes ?? 0))}</td>
+            <td class="num">{bytes(Number(item.reclaimableBytes ?? 0))}</td>
+            <td class="num">{`${number(Number(item.count ?? 0))} × ${item.per ?? ""}`}</td>
+            <td class="num">{Number(item.count ?? 0) === 0 ? "" : `${number(Math.round((Number(item.bytes ?? 0) / Number(item.count)) * 10) / 10)} B`}</td>
+          </tr>
+        ))}
+      </List>
+    </>
+  );
+}
+
+/** What a call says, again after so many milliseconds; 0: once. With it what it said before, and how long ago that was. */
+function useTold<T>(method: string, request: object, every: number): [T | null, string, { told: T; seconds: number } | null] {
+  const [state, set] = useState<{ told: T | null; at: number; problem: string; before: { told: T; seconds: number } | null }>({ told: null, at: 0, problem: "", before: null });
+  const key = JSON.stringify([method, request]);
+  useEffect(() => {
+    const end = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = async (): Promise<void> => {
+      try {
+        const told = document.hidden ? null : await ask<T>(method, request, end.signal);
+        const at = performance.now();
+        if (told !== null) set((now) => ({ told, at, problem: "", before: now.told === null ? null : { told: now.told, seconds: (at - now.at) / 1000 } }));
+      } catch (wrong) {
+        if (end.signal.aborted) return;
+        set((now) => ({ ...now, problem: words(wrong) }));
+      }
+      if (every > 0 && !end.signal.aborted) timer = setTimeout(() => void look(), every);
+    };
+    void look();
+    return () => {
+      end.abort();
+      clearTimeout(timer);
+    };
+  }, [key]);
+  return [state.told, state.problem, state.before];
+}

@@ -1,0 +1,114 @@
+/** The plan of a query: its nodes with their figures, which move while tuples come. Any operator is drawn the same way. */
+import { useEffect, useState } from "preact/hooks";
+import type { ExplainResponseJson, PlanNodeJson } from "../contract/psoup_proto/v1/queries_pb";
+import { ask, CallError, words } from "../api/call";
+import { number } from "../format";
+import { Choice, Head, Problem } from "../parts/basics";
+import { patternWords } from "../parts/patterns";
+import { kept, to } from "../state";
+
+export function Plan({ id }: { id: string }) {
+  const [told, problem] = useExplained(id);
+  const [view, setView] = useState("nodes");
+  const name = kept.value?.find((entry) => entry.queryId === id)?.name ?? id;
+  const nodes = told?.nodes ?? [];
+  return (
+    <>
+      <Head title={`Plan of ${name}`} back="#/">
+        <a class="button" href={to("answer", id)}>
+          Answer
+        </a>
+      </Head>
+      {problem !== "" && <Problem>{problem}</Problem>}
+      {told !== null && (
+        <>
+          <div class="tools">
+            <Choice label="Show as" value={view} options={[["nodes", "Nodes"], ["text", "Text"]]} onChange={setView} />
+          </div>
+          {view === "text" ? <pre class="lines" tabIndex={0}>{(told.lines ?? []).join("\n")}</pre> : nodes.length > 0 && <ul class="tree"><Node node={nodes[0]!} nodes={nodes} /></ul>}
+        </>
+      )}
+    </>
+  );
+}
+
+function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
+  const inputs = (node.inputs ?? []).flatMap((id) => nodes.find((other) => (other.id ?? 0) === id) ?? []);
+  const figures = Object.entries(node.figures ?? {});
+  const facts = Object.entries(node.facts ?? {});
+  return (
+    <li>
+      <article class="node" data-operator={node.operator}>
+        <h2>
+          <span class="operator">{node.operator}</span> <bdi>{rest(node)}</bdi>
+        </h2>
+        {patternWords(node.updatePattern) !== "" && <p class="quiet small">Rows {patternWords(node.updatePattern)}.</p>}
+        {figures.length > 0 && (
+          <dl class="figures">
+            {figures.map(([name, value]) => (
+              <div key={name}>
+                <dt>{plain(name)}</dt>
+                <dd data-figure={name}>{number(Number(value))}</dd>
+              </div>
+            ))}
+          </dl>
+        )}
+        {facts.length > 0 && (
+          <dl class="nodefacts">
+            {facts.map(([name, value]) => (
+              <div key={name}>
+                <dt>{plain(name)}</dt>
+                <dd dir="auto">{value}</dd>
+              </div>
+            ))}
+          </dl>
+        )}
+      </article>
+      {inputs.length > 0 && (
+        <ul>
+          {inputs.map((input) => (
+            <Node key={input.id} node={input} nodes={nodes} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+/** What a node does, without the word for what it is. */
+function rest(node: PlanNodeJson): string {
+  const [first = "", ...others] = (node.text ?? "").split(" ");
+  return first.toLowerCase() === node.operator ? others.join(" ") : (node.text ?? "");
+}
+
+function plain(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
+/** What Explain says, once a second while the page is seen. */
+function useExplained(id: string): [ExplainResponseJson | null, string] {
+  const [told, set] = useState<ExplainResponseJson | null>(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    const end = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = async (): Promise<void> => {
+      let again = true;
+      try {
+        if (!document.hidden) set(await ask<ExplainResponseJson>("QueryService/Explain", { queryId: id }, end.signal));
+        setProblem("");
+      } catch (wrong) {
+        if (end.signal.aborted) return;
+        again = !(wrong instanceof CallError && wrong.gone);
+        setProblem(words(wrong));
+      }
+      if (!end.signal.aborted && again) timer = setTimeout(() => void look(), 1_000);
+    };
+    void look();
+    return () => {
+      end.abort();
+      clearTimeout(timer);
+    };
+  }, [id]);
+  return [told, problem];
+}

@@ -1,0 +1,35 @@
+/** How sure one may be of a copy: exact now, exact as of an instant, or a part. */
+import { ago, counted, instant } from "../format";
+import { tick } from "../state";
+import type { Entry } from "../store/store";
+import { agesByClock, estimate } from "../sync/shown";
+
+/** NOW by the clock here, for rows that leave while it goes on; null: they are shown as of the last reply. */
+export function nowHere(entry: Entry, wall: number): number | null {
+  if (entry.form === null || entry.clock === null || !agesByClock(entry.form)) return null;
+  return Math.max(entry.now ?? 0, estimate(entry.clock, wall * 1000));
+}
+
+export function Certainty({ entry }: { entry: Entry }) {
+  if (entry.form === null) return <span class="badge">Nothing here yet</span>;
+  if (!entry.complete) return <span class="badge warn">A part: {counted(entry.left, "row")} or more left out</span>;
+  const moves = entry.form.ages && entry.form.byClock;
+  if (entry.final) return <span class="badge good">Final</span>;
+  if (moves) return <span class="badge good">Exact of what was known</span>;
+  return <span class="badge">As of {entry.now === null ? "the beginning" : `${instant(entry.now)} UTC`}</span>;
+}
+
+export function Age({ entry }: { entry: Entry }) {
+  if (entry.synced === null) return <span>never recharged</span>;
+  return <span>recharged {ago(entry.synced, Math.max(tick.value, entry.synced))}</span>;
+}
+
+/** What is wrong with a query, in plain words. */
+export function errorWords(entry: Entry): string {
+  if (entry.error === null) return "";
+  if (entry.error.code === "NOT_FOUND") {
+    const why = entry.error.reason === "QUERY_EXPIRED" ? "It was not asked for as long as it said." : "It was unregistered, or the service holds other data by now.";
+    return `The service does not know this query any more. ${why} The rows here stay as they were.`;
+  }
+  return `The service says: ${entry.error.message}`;
+}

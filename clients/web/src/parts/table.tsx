@@ -1,0 +1,89 @@
+/** A table of many rows, of which only those in sight are in the document. */
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { shownValue } from "../format";
+import type { Field } from "../sync/form";
+import type { Column } from "../sync/values";
+
+const ROW = 32;
+const MARGIN = 12;
+const LONGEST = 300;
+
+export type Rows = { fields: Field[]; columns: Column[]; order: number[] };
+
+export function Table({ rows, label }: { rows: Rows; label: string }) {
+  const { fields, columns, order } = rows;
+  const box = useRef<HTMLDivElement>(null);
+  const [from, setFrom] = useState(0);
+  const [room, setRoom] = useState(20);
+  const widths = useMemo(() => fields.map((field, at) => widthOf(field, columns[at]!, order)), [fields, columns]);
+  useLayoutEffect(() => {
+    const seen = new ResizeObserver(() => setRoom(Math.ceil((box.current?.clientHeight ?? 0) / ROW)));
+    seen.observe(box.current!);
+    return () => seen.disconnect();
+  }, []);
+  useEffect(() => {
+    const node = box.current!;
+    if (node.scrollTop > order.length * ROW) node.scrollTop = 0;
+  }, [order.length]);
+  const scrolled = (): void => {
+    const first = Math.max(0, Math.floor(box.current!.scrollTop / ROW) - MARGIN);
+    if (Math.abs(first - from) >= MARGIN / 2 || first === 0) setFrom(first);
+  };
+  const first = Math.min(from, Math.max(0, order.length - 1));
+  const last = Math.min(order.length, first + Math.min(room, 150) + 2 * MARGIN);
+  return (
+    <div class="scroll" ref={box} onScroll={scrolled} tabIndex={0} role="region" aria-label={label}>
+      <table class="rows" aria-rowcount={order.length + 1}>
+        <colgroup>
+          {widths.map((width, at) => (
+            <col key={at} style={{ width: `${width}ch` }} />
+          ))}
+        </colgroup>
+        <thead>
+          <tr aria-rowindex={1}>
+            {fields.map((field, at) => (
+              <th key={at} scope="col" class={field.kind} title={`${field.name}: ${field.kind}`}>
+                <bdi>{field.name}</bdi>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          <Space rows={first} columns={fields.length} />
+          {order.slice(first, last).map((row, at) => (
+            <tr key={first + at} aria-rowindex={first + at + 2} class={(first + at) % 2 === 1 ? "odd" : ""}>
+              {fields.map((field, column) => {
+                const value = columns[column]![row]!;
+                return (
+                  <td key={column} class={value === null ? `${field.kind} null` : field.kind} dir="auto">
+                    {short(shownValue(value, field))}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+          <Space rows={order.length - last} columns={fields.length} />
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Space({ rows, columns }: { rows: number; columns: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tr aria-hidden="true" class="space" style={{ height: `${rows * ROW}px` }}>
+      <td colSpan={columns} />
+    </tr>
+  );
+}
+
+function short(text: string): string {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}
+
+/** So many characters as most of the first values have. */
+function widthOf(field: Field, column: Column, order: number[]): number {
+  const lengths = order.slice(0, 200).map((row) => shownValue(column[row]!, field).length);
+  return Math.min(Math.max(field.name.length + 1, 5, ...lengths) + 3, 36);
+}

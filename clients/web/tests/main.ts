@@ -1,0 +1,105 @@
+/** The application's own tests: changes of copies come to the rows that the Python client came to, and what a table, a
+ * file and a window are made of. Run by Node. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fromBinary } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import { type Change, SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb";
+import { bytes, instant, microsOf } from "../src/format";
+import { csv, json } from "../src/parts/export";
+import { split } from "../src/parts/editor";
+import { movedTo, windowAt } from "../src/parts/window_bar";
+import { changed, count, type Held } from "../src/sync/change";
+import { hidden, shownFields } from "../src/sync/form";
+import { estimate, shown } from "../src/sync/shown";
+import type { Value } from "../src/sync/values";
+import { partsOf, textOf, windowOf } from "../src/sync/window";
+import vectors from "./vectors.json";
+
+function changeOf(body: string): Change {
+  const outcome = fromBinary(SyncBodySchema, base64Decode(body)).outcomes[0]!.outcome;
+  assert.equal(outcome.case, "change");
+  return outcome.value as Change;
+}
+
+/** A value in the forms of `Change.columns_json`. */
+function told(value: Value): Value {
+  if (typeof value === "bigint") return String(value);
+  return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+}
+
+function columnsOf(held: Held, now: number | null): Value[][] {
+  const order = shown(held, now);
+  const first = hidden(held.form);
+  return shownFields(held.form).map((_, at) => order.map((row) => told(held.columns[first + at]![row]!)));
+}
+
+for (const [number, history] of vectors.histories.entries()) {
+  test(`copy ${number}, ${history.shape}: rows after each change, and those shown at a later NOW`, () => {
+    let held: Held | null = null;
+    for (const step of history.steps) {
+      const after = changed(held, changeOf(step.body));
+      held = after.held;
+      assert.equal(after.gone, step.gone);
+      assert.equal(count(held), step.rows);
+      for (const { now, columns } of step.shown) assert.deepEqual(columnsOf(held, now), columns);
+    }
+  });
+}
+
+
+for (const { way, bodies } of vectors.refused) {
+  test(`refused: ${way}`, () => {
+    const { held } = changed(null, changeOf(bodies[0]!));
+    const before = structuredClone(held);
+    assert.throws(() => changed(held, changeOf(bodies[1]!)));
+    assert.deepEqual(held, before);
+  });
+}
+
+test("what NOW is by the clock here", () => {
+  for (const { service, wall, greatest, later, estimate: expected } of vectors.clocks) assert.equal(estimate({ service, wall, greatest }, later), expected);
+});
+
+test("a file that a spreadsheet opens carries out nothing", () => {
+  const text = (name: string) => ({ name, kind: "text" as const, scale: 0 });
+  const columns = [["=1+1", "-2", "@x", " =2", "+3", "a,b", 'say "x"', null, "\t=4", "fine"]];
+  const order = columns[0]!.map((_, row) => row);
+  const lines = csv({ fields: [text("=name")], columns, order }).trimEnd().split("\r\n");
+  assert.deepEqual(lines, [`"'=name"`, `"'=1+1"`, `"'-2"`, `"'@x"`, `"' =2"`, `"'+3"`, `"a,b"`, `"say ""x"""`, "", `"'\t=4"`, "fine"]);
+  const numbers = csv({ fields: [{ name: "n", kind: "bigint", scale: 0 }], columns: [[-5, 2n ** 60n]], order: [0, 1] });
+  assert.equal(numbers, "n\r\n-5\r\n1152921504606846976\r\n");
+});
+
+test("JSON names each column once, and loses no digit", () => {
+  const fields = [{ name: "a", kind: "bigint" as const, scale: 0 }, { name: "a", kind: "double" as const, scale: 0 }, { name: "t", kind: "timestamp" as const, scale: 0 }];
+  const rows = json({ fields, columns: [[2n ** 60n], [NaN], [1_500_000]], order: [0] });
+  assert.deepEqual(JSON.parse(rows), [{ a: "1152921504606846976", a_2: "NaN", t: "1970-01-01T00:00:01.5Z" }]);
+});
+
+test("instants and sizes", () => {
+  assert.equal(instant(0), "1970-01-01 00:00");
+  assert.equal(instant(-1), "1969-12-31 23:59:59.999999");
+  assert.equal(instant(2n ** 62n), "+148108-07-06 14:00:27.387904");
+  assert.equal(instant(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
+  assert.equal(microsOf("2014-01-01T06:00:00.123456Z"), 1_388_556_000_123_456);
+  assert.deepEqual([12, 1234, 54_321, 2_000_000].map(bytes), ["12 B", "1.2 kB", "54 kB", "2.0 MB"]);
+});
+
+test("a window in the address is the window that was dragged", () => {
+  const reach = { oldest: 0, archivedTo: 0, now: 1_000e6 };
+  const at = { begin: 400e6, end: 900e6, now: 1_000e6 };
+  const back = movedTo(at, "now", 800e6, reach);
+  assert.deepEqual(back, { begin: 200e6, end: 700e6, now: 800e6 });
+  const window = windowAt(back, reach);
+  assert.equal(textOf(window), "BEGIN (NOW - 600 SECONDS) END (NOW - 100 SECONDS)");
+  assert.deepEqual(windowOf(new URLSearchParams(partsOf(window))), window);
+  assert.equal(textOf(windowAt(movedTo(at, "begin", -5, reach), reach)), "BEGIN (START) END (NOW - 100 SECONDS)");
+  assert.deepEqual(movedTo(at, "begin", 999e6, reach).begin, 900e6);
+  assert.deepEqual(movedTo(at, "end", 5, reach).end, 400e6);
+});
+
+test("the word that is wrong is marked, by characters", () => {
+  assert.deepEqual(split("SELECT a\nFRM 🐎 x", { line: 2, column: 7 }), ["SELECT a\nFRM 🐎 ", "x", ""]);
+  assert.deepEqual(split("SELECT", { line: 1, column: 7 }), ["SELECT", "", ""]);
+});
