@@ -2,10 +2,10 @@
 
     Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
 
-Every call has a deadline. Calls that may be repeated are retried on UNAVAILABLE: by gRPC itself, after the service
-config below, and again by `call`, because gRPC gives up for good when a connection breaks between the headers of a
-reply and its end. How often, and with which pauses, `psoup_client.options` says. What may not be repeated as it is
-(CreateStream, Execute, PushStream) is left to the caller. Nothing here knows what the messages mean.
+Every call has a deadline. Calls that may be repeated are repeated on UNAVAILABLE by one layer: by `call` those with one
+reply, by gRPC those with many, after the service config below. How often, and with which pauses, `psoup_client.options`
+says; where most calls fail they are repeated less. What may not be repeated as it is (CreateStream, Execute) is left to
+the caller. Nothing here knows what the messages mean.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,16 +46,19 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
-_NOT_REPEATED = (
-    ("StreamService", "CreateStream"),
-    ("StreamService", "AlterStream"),
-    ("StatementService", "Execute"),
-    ("IngestService", "PushStream"),
-    ("AdminService", "IssueToken"),
-    ("AdminService", "CreateTenant"),
-    ("AdminService", "DropTenant"),
+_REPEATED_BY_GRPC = (
+    ("BackupService", "Backup"),
+    ("QueryService", "InvokeStream"),
+    ("QueryService", "InvokeTable"),
+    ("StatementService", "AskStream"),
 )
-"""Calls that gRPC may not send a second time as they are; it repeats every other one."""
+"""Calls with many replies, which gRPC repeats until the first one is there. Others are repeated by `Connection.call`,
+or by those who hold the stream (`Producer`, `Watching`): one layer each, for two would multiply what an overloaded
+service is asked."""
+
+_TOKENS, _EARNED = 10, 0.5
+"""Repetitions are throttled as gRPC does it: a failure takes a token, a success earns a part of one, and with half of
+them or less a call is not repeated."""
 
 Names = tuple[tuple[str, str | bytes], ...]
 
@@ -133,6 +137,7 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
     arguments = {
         "grpc.service_config": _service_config(retry),
         "grpc.enable_retries": 1,
+        "grpc.enable_http_proxy": 0,  # plain text, and tokens, must not go through a proxy that the environment names
         "grpc.per_rpc_retry_buffer_size": MAX_SEND_BYTES,
         "grpc.max_send_message_length": MAX_SEND_BYTES,
         "grpc.max_receive_message_length": MAX_RECEIVE_BYTES,
@@ -144,9 +149,8 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
 
 
 def _service_config(retry: RetryOptions) -> str:
-    """Write gRPC's own repetitions as JSON: for every method (the empty name) but those with their own entry."""
-    never = [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]
-    methods: list[dict[str, Any]] = [{"name": never}]
+    """Write gRPC's own repetitions as JSON: of the calls with many replies alone."""
+    config: dict[str, Any] = {"retryThrottling": {"maxTokens": _TOKENS, "tokenRatio": _EARNED}}
     if retry.channel_attempts > 1:
         policy = {
             "maxAttempts": retry.channel_attempts,
@@ -155,8 +159,9 @@ def _service_config(retry: RetryOptions) -> str:
             "backoffMultiplier": 2,
             "retryableStatusCodes": ["UNAVAILABLE"],
         }
-        methods.append({"name": [{}], "retryPolicy": policy})
-    return json.dumps({"methodConfig": methods})
+        names = [{"service": f"psoup.v1.{service}", "method": method} for service, method in _REPEATED_BY_GRPC]
+        config["methodConfig"] = [{"name": names, "retryPolicy": policy}]
+    return json.dumps(config)
 
 
 def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
@@ -174,11 +179,31 @@ def _too_large(size: int) -> InvalidRequest:
     return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
 
 
+class _Throttle:
+    """The tokens of all calls of a connection: a service that fails most of them is not asked again by each."""
+
+    def __init__(self) -> None:
+        self._tokens = float(_TOKENS)
+        self._lock = threading.Lock()
+
+    def failed(self) -> bool:
+        """Take a token; returns whether calls may be repeated now."""
+        with self._lock:
+            self._tokens = max(0.0, self._tokens - 1)
+            return self._tokens > _TOKENS / 2
+
+    def succeeded(self) -> None:
+        """Earn a part of one."""
+        if self._tokens < _TOKENS:
+            with self._lock:
+                self._tokens = min(float(_TOKENS), self._tokens + _EARNED)
+
+
 class _Waiting:
     """The pauses between the attempts at one call."""
 
-    def __init__(self, retry: RetryOptions) -> None:
-        self._retry, self._pauses, self._attempts = retry, retry.pauses(), 0
+    def __init__(self, retry: RetryOptions, throttle: _Throttle) -> None:
+        self._retry, self._throttle, self._pauses, self._attempts = retry, throttle, retry.pauses(), 0
         self._failed: float | None = None
 
     def next(self, error: Unavailable, reached: bool) -> float:
@@ -186,9 +211,10 @@ class _Waiting:
         now = time.monotonic()
         self._failed = now if self._failed is None else self._failed
         self._attempts += 1
-        pause = max(next(self._pauses), error.retry_after or 0.0)
+        may = self._throttle.failed()
+        pause = max(next(self._pauses) if may else self._retry.longest_pause_seconds, error.retry_after or 0.0)
         restarting = reached and self._retry.attempts > 1 and now + pause < self._failed + self._retry.restart_seconds
-        if self._attempts < self._retry.attempts or restarting:
+        if (may and self._attempts < self._retry.attempts) or restarting:
             return pause
         raise error
 
@@ -207,6 +233,7 @@ class Connection:
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
         self.retry = options.retry
+        self._throttle = _Throttle()
         self._reached = False
         """Whether the service has answered a call."""
         encrypted = options.credentials is not None or self.address.startswith(TLS)
@@ -244,7 +271,7 @@ class Connection:
         makes the request one that may come twice. `names`: what the service may know of the request before it reads it
         (`naming`).
         """
-        deadline, waiting = time.monotonic() + self._seconds(timeout), _Waiting(self.retry)
+        deadline, waiting = time.monotonic() + self._seconds(timeout), _Waiting(self.retry, self._throttle)
         lost = ""
         while True:
             self._check_open()
@@ -257,6 +284,7 @@ class Connection:
                 error = from_rpc(problem, self.address, lost)
             else:
                 self._reached = True
+                self._throttle.succeeded()
                 return reply
             self._reached |= error.reason != type(error).reason  # a service said what is wrong
             if not repeat or not isinstance(error, Unavailable):

@@ -55,20 +55,21 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
 class RetryOptions:
     """Repetition of calls while the service is unavailable. Only calls that do no harm twice are repeated.
 
-    A unary call is tried `attempts` times, and for `restart_seconds` if the service has been there before; each attempt
-    is made by gRPC, up to `channel_attempts` times. Streamed answers have only gRPC's attempts. A `Producer` repeats
-    for as long as `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for
-    numbers that make no sense, and TypeError for what is not a number.
+    A call with one reply is tried `attempts` times, and for `restart_seconds` if the service has been there before.
+    Streamed answers are tried by gRPC, up to `channel_attempts` times, until they begin. A client whose calls fail for
+    the most part repeats none, and waits for a restart with the longest pauses. A `Producer` repeats for as long as
+    `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for numbers that make no
+    sense, and TypeError for what is not a number.
     """
 
-    attempts: int = 2
+    attempts: int = 3
     """Attempts at a call, the first one among them; 1: a call is not repeated. Its timeout is for all together."""
 
     restart_seconds: float = 10.0
     """For how long a call waits for a service that this client has reached before: it restarts. 0: not at all."""
 
     channel_attempts: int = 3
-    """Attempts that gRPC makes of each of these; 1: gRPC does not repeat. At most 5, which is gRPC's own limit."""
+    """Attempts that gRPC makes at a streamed answer; 1: gRPC does not repeat. At most 5, which is gRPC's own limit."""
 
     first_pause_seconds: float = 0.1
     """Pause before the first repetition, and before the channel connects again. Each later one doubles."""

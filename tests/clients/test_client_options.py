@@ -1,9 +1,12 @@
 """A client's channel is the caller's: his credentials, options and interceptors reach gRPC, and his pauses are kept."""
 
+import importlib
 import json
 import math
+import pkgutil
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from typing import Any
 import grpc
 import pytest
 
+import psoup_proto.v1
 from psoup_client import (
     Cancelled,
     Client,
@@ -166,7 +170,7 @@ def test_a_call_is_tried_as_often_as_is_said(
         pytest.raises(Unavailable),
     ):
         client.info()
-    assert tried.calls == attempts * channel_attempts
+    assert tried.calls == attempts  # one layer: gRPC repeats streamed answers alone
     assert slept == [0.01, 0.015][: attempts - 1]
 
 
@@ -247,14 +251,51 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 
 def test_without_options_calls_are_repeated_as_ever() -> None:
-    assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (2, 10.0)
+    assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (3, 10.0)
     arguments = dict(channel_options(ClientOptions()))
-    never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
-    once = {"CreateStream", "AlterStream", "Execute", "PushStream", "IssueToken", "CreateTenant", "DropTenant"}
-    assert {name["method"] for name in never["name"]} == once
-    assert "retryPolicy" not in never
-    assert every["retryPolicy"]["maxAttempts"] == 3
+    config = json.loads(arguments["grpc.service_config"])
+    assert config["retryThrottling"] == {"maxTokens": 10, "tokenRatio": 0.5}
+    (streamed,) = config["methodConfig"]
+    assert streamed["retryPolicy"]["maxAttempts"] == 3
+    names = [module.name for module in pkgutil.iter_modules(psoup_proto.v1.__path__)]
+    files = [importlib.import_module(f"psoup_proto.v1.{name}") for name in names if name.endswith("_pb2")]
+    many = {
+        (service.full_name, method.name)
+        for file in files
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if method.server_streaming
+    }
+    own = {("psoup.v1.IngestService", "PushStream"), ("psoup.v1.SyncService", "Watch")}  # their holders repeat them
+    assert {(name["service"], name["method"]) for name in streamed["name"]} == many - own
     assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)
+
+
+def test_a_service_that_refuses_most_calls_is_not_asked_again_by_each() -> None:
+    """F24: with two layers it was asked six times by each call."""
+    retry = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.01, restart_seconds=0)
+    tried = Servicer(failures=1_000)
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+        for _ in range(50):
+            with pytest.raises(Unavailable):
+                client.info()
+        assert 50 < tried.calls <= 50 + 5
+        tried.failures = 0
+        for _ in range(20):
+            assert client.info().version == "9.9"
+        tried.calls, tried.failures = 0, 2
+        assert client.info().version == "9.9"  # and it is repeated again, once others succeed
+
+
+def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy, server(Servicer()) as port:
+        proxy.settimeout(0.2)
+        for name in ("http_proxy", "grpc_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with Client(f"localhost:{port}", timeout=20) as client:
+            assert client.info().version == "9.9"
+        with pytest.raises(TimeoutError):
+            proxy.accept()
 
 
 @pytest.mark.parametrize(
