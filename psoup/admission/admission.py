@@ -26,6 +26,7 @@ from psoup.admission.definitions import check_archive, decide_alter, decide_crea
 from psoup.admission.producers import Producers
 from psoup.admission.pushes import decide_heartbeat, decide_push, decide_recall, latest_time
 from psoup.admission.query_streams import Owners
+from psoup.admission.quotas import Judge
 from psoup.admission.registration import EventPlace, Standing, check_block, decide_register, decide_register_many
 from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
@@ -92,6 +93,7 @@ class Admission:
         self._tags = KnownTags()
         self._tokens = KnownTokens()
         self._known = KnownTenants()
+        self._judge = Judge(self._known, self._tenants, self._streams)
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
@@ -99,8 +101,9 @@ class Admission:
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *told)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Find keys and labels in what the writer of these events has published; before, they are kept here."""
+        """Find keys, labels and bytes in what the writer of these events has published; before, they are kept here."""
         self._tags.share(snapshot)
+        self._judge.share(snapshot)
 
     @property
     def sequence(self) -> int:
@@ -174,6 +177,7 @@ class Admission:
         try:
             prepared = self._decide(command, now, binding)
             if prepared.event is not None:
+                self._judge.check(prepared.event)
                 ready(prepared.event)
         except PSoupError:
             raise
@@ -181,6 +185,7 @@ class Admission:
             raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
         if prepared.event is not None:
             self._adopt(prepared.event)
+            self._judge.note(prepared.event)
         return prepared
 
     def replay(self, event: Event) -> None:
@@ -288,9 +293,7 @@ class Admission:
                 self._budget.tuples += event.batch.nbytes
                 stream.past.pushed(event)
                 if event.producer:
-                    self._budget.producers -= stream.producers.nbytes
-                    stream.producers.record(event)
-                    self._budget.producers += stream.producers.nbytes
+                    self._adopt_producer(stream, event)
             case WatermarkRaised():
                 self._streams[event.stream_id].watermark = event.watermark
             case Attached():
@@ -330,6 +333,14 @@ class Admission:
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
+    def _adopt_producer(self, stream: KnownStream, event: Pushed) -> None:
+        use, producers = self._own(event.tenant).use, stream.producers
+        self._budget.producers -= producers.nbytes
+        use.producers -= len(producers)
+        producers.record(event)
+        self._budget.producers += producers.nbytes
+        use.producers += len(producers)
+
     def _adopt_alter(self, event: StreamAltered) -> None:
         stream = self._streams[event.stream_id]
         self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
@@ -341,6 +352,7 @@ class Admission:
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]
         self._budget.streams -= stream_charge(stream.spec)
         self._budget.producers -= stream.producers.nbytes
+        self._own(event.tenant).use.producers -= len(stream.producers)
 
     def _adopt_queries(self, event: Registered | RegisteredMany) -> None:
         gone: Sequence[int] = ()
@@ -352,7 +364,8 @@ class Admission:
             first, count, gone = event.first_id, len(event.queries), event.gone
             self._tags.adopt(event, event.digest)
         self._queries.adopt(event)
-        self._budget.adopt(event)
+        use = self._own(event.tenant).use
+        use.queries, use.query_bytes = use.queries + count, use.query_bytes + self._budget.adopt(event)
         self._own(event.tenant).requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, first + count)
         self._remove_queries(event.tenant, first + np.array(gone, np.int64))
@@ -375,6 +388,8 @@ class Admission:
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
         """Forget what is known of queries that are gone."""
-        self._own(tenant).requests.unregistered(query_ids, self._queries)
+        own = self._own(tenant)
+        own.requests.unregistered(query_ids, self._queries)
         self._tags.unregistered(query_ids, self._queries)
-        self._budget.give_back_queries(query_ids)
+        own.use.queries -= len(query_ids)
+        own.use.query_bytes -= self._budget.give_back_queries(query_ids)

@@ -41,6 +41,7 @@ class Books:
             "tags": list(self.tags.items()),
             "tokens": dict(self.tokens),
             "tenants": dict(self.known),
+            "use": {name: (t.use.queries, t.use.query_bytes, t.use.producers) for name, t in tenants},
             "replaced": {name: list(tenant.replaced.items()) for name, tenant in tenants},
             "removals": {name: list(tenant.removals.items()) for name, tenant in tenants},
             "requests": {name: list(tenant.requests.items()) for name, tenant in tenants},
@@ -76,6 +77,7 @@ class Books:
         ensure(not again, owner, "a query ID could be used again", ids=again, next=next_query)
         gone = set(users.values()) - streams.keys()
         ensure(not gone, owner, "a query is on a stream that is gone", streams=gone)
+        self._check_use(owner)
         strange = [i for i, token in self.tokens.items() if token.token_id != i]
         ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
         strange = [name for name, tenant in self.known.items() if tenant.name != name]
@@ -86,3 +88,16 @@ class Books:
         for tenant in self.tenants.values():
             tenant.requests.check(self.queries)
             tenant.replaced.check()
+
+    def _check_use(self, owner: object) -> None:
+        """Raise Corrupt if what a tenant is said to have is not what stands."""
+        queries: dict[str, set[int]] = {name: set() for name in self.tenants}
+        for query_id, stream_id in self.queries.items():
+            queries[self.streams[stream_id].tenant].add(query_of(query_id))
+        for name, tenant in self.tenants.items():
+            use, producers = tenant.use, sum(len(stream.producers) for stream in tenant.streams.values())
+            found = len(queries[name])
+            ensure(use.queries == found, owner, "queries of a tenant are miscounted", tenant=name, found=found)
+            ensure(use.producers == producers, owner, "producers of a tenant are miscounted", tenant=name)
+        charged = sum(tenant.use.query_bytes for tenant in self.tenants.values())
+        ensure(charged == self.budget.queries, owner, "queries are charged to no tenant", charged=charged)

@@ -113,8 +113,8 @@ class Budget:
                 needed=needed,
             )
 
-    def adopt(self, event: Registered | RegisteredMany) -> None:
-        """Charge the queries of an event."""
+    def adopt(self, event: Registered | RegisteredMany) -> int:
+        """Charge the queries of an event; returns how much that is."""
         if isinstance(event, Registered):
             self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
         elif isinstance(event.queries, BoundBlock):
@@ -128,9 +128,11 @@ class Budget:
             self._charges.update(enumerate(charges, event.first_id))
             size = sum(charges)
         self.queries += size
+        return size
 
-    def give_back_queries(self, query_ids: Sequence[int]) -> None:
-        """Give back the charges of queries (ascending) that are gone. O(log blocks) for each block."""
+    def give_back_queries(self, query_ids: Sequence[int]) -> int:
+        """Give back the charges of queries (ascending) that are gone, and return them. O(log blocks) for each block."""
+        before = self.queries
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
         self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
         for first, block, count in meeting(query_ids, self._blocks, _BLOCK_COUNT):
@@ -138,6 +140,7 @@ class Budget:
             block.left -= count
             if not block.left:
                 del self._blocks[first]
+        return before - self.queries
 
     def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
         used = self.used
@@ -153,6 +156,13 @@ class Budget:
             would_need=used + needed,
             **({"retry_after_ms": RETRY_AFTER_MS} if waits else {}),
         )
+
+
+def charge_of(event: Registered | RegisteredMany) -> int:
+    """Bytes that the queries of an event are charged. O(queries), of a template O(1)."""
+    if isinstance(event, Registered):
+        return text_charge(event.query) + tag_charge(event.tag)
+    return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries)
 
 
 def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:

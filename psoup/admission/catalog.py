@@ -9,6 +9,7 @@ Plain state; the rules that change it are in `admission`.
 from __future__ import annotations
 
 import difflib
+from collections import deque
 from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
@@ -16,6 +17,7 @@ from psoup.admission.producers import Producers
 from psoup.admission.removed import KnownRemovals
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
+from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
 from psoup.published.replaced import Succession, WhyGone
 from psoup.sql import Prepared
@@ -48,6 +50,24 @@ class Statements:
 
 
 @dataclass(slots=True)
+class Use:
+    """What a tenant has of what its quotas limit, as of the last prepared event."""
+
+    queries: int = 0
+    query_bytes: int = 0
+    producers: int = 0
+    most: int = 0
+    """Bytes of tuples when they were last added up, and of all that came since: it has no more."""
+    judged: Quotas | None = None
+    """The quotas under which they were last added up: what came under others was not counted."""
+    on_disk: int = 0
+    looked: int | None = None
+    """The event as of which `on_disk` was added up."""
+    coming: deque[tuple[int, int]] = field(default_factory=deque)
+    """The events and bytes of pushes that were not published when they were accepted; only with a quota."""
+
+
+@dataclass(slots=True)
 class KnownTenant:
     """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
 
@@ -58,6 +78,7 @@ class KnownTenant:
     statements_beside: Statements = field(default_factory=Statements)
     """Those of the thread that binds slow commands."""
     replaced: Succession = field(default_factory=Succession)
+    use: Use = field(default_factory=Use)
 
     def find(self, name: str) -> KnownStream | None:
         """The stream of that name, in any case. O(1)."""

@@ -64,6 +64,13 @@ class Producers:
         self._moved = 0
         """The time when the horizon moved: once a producer would be idle that long, it is too old to matter."""
 
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._known)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
         """Return None if the batch is next in line; its acknowledgement if it was taken before.
 

@@ -122,12 +122,14 @@ def _checked(values: Mapping[str, int | float]) -> Quotas:
         if not math.isfinite(value) or not 0 <= value <= _MOST or (name in _WHOLE and value != int(value)):
             kind = "a whole number" if name in _WHOLE else "a number"
             raise InvalidInput(
-                f"{name} is {value}; it must be {kind} from 0, which is no limit, to 2^53", reason="QUOTA", field=name
+                f"{name} is {value}; it must be {kind} from 0, which is no limit, to 2^53",
+                reason="QUOTA_VALUE",
+                field=name,
             )
     if not 0.01 <= values["weight"] <= 100:
         raise InvalidInput(
             f"weight is {values['weight']}; it must be from 0.01 to 100, and 1 is that of others",
-            reason="QUOTA",
+            reason="QUOTA_VALUE",
             field="weight",
         )
     exact = {name: int(value) if name in _WHOLE else float(value) for name, value in values.items()}

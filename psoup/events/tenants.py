@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from psoup.errors import NotFound
+from psoup.errors import NotFound, ResourceExhausted
 from psoup.model import DEFAULT_TENANT
 
 _MIB = 1024 * 1024
@@ -159,6 +159,22 @@ def no_tenant(name: str) -> NotFound:
         f"there is no tenant {name!r}; the service's operator creates tenants (psoup tenant create)",
         reason="UNKNOWN_TENANT",
         tenant=name,
+    )
+
+
+def over_quota(tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str) -> ResourceExhausted:
+    """The error for what would be more than a quota allows. `way`: what the tenant can do; `needed`: how much more."""
+    limit = getattr(tenant.quotas, quota)
+    return ResourceExhausted(
+        f"tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs {needed:,}"
+        f" more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
+        f" --{quota.replace('_', '-')})",
+        reason="QUOTA",
+        quota=quota,
+        tenant=tenant.name,
+        limit=str(limit),
+        used=str(used),
+        needed=str(needed),
     )
 
 

@@ -68,7 +68,8 @@ def status_of(error: errors.PSoupError) -> status_pb2.Status:
     if isinstance(error, errors.InvalidInput):
         parts.append(_bad_request(error))
     elif isinstance(error, errors.ResourceExhausted):
-        violation = error_details_pb2.QuotaFailure.Violation(subject=error.reason, description=status.message[:200])
+        subject = error.facts.get("quota", error.reason)
+        violation = error_details_pb2.QuotaFailure.Violation(subject=subject, description=status.message[:200])
         parts.append(error_details_pb2.QuotaFailure(violations=[violation]))
     wait = _retry_ms(error)
     if wait is not None:
