@@ -133,8 +133,9 @@ class Answer:
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
+        schema = self.schema
         for part in self.messages(max_rows):
-            yield read(part.gathered(), self.schema) if isinstance(part, Message) else part
+            yield read(part.gathered(), schema) if isinstance(part, Message) else part
 
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
         """Yield the rows as `batches` does; rows without anything to compute come as messages, gathered on demand.
@@ -147,10 +148,14 @@ class Answer:
             return
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
-        joined = self._joined(max_rows, min(max_bytes, _BATCH_BYTES)) if len(self._streams) > 1 else None
+        most = min(max_bytes, _BATCH_BYTES)
+        joined = self._joined(max_rows, most) if len(self._streams) > 1 else None
         if joined is not None:
             for message in joined:
-                yield from _cut(message, min(max_bytes, _BATCH_BYTES))
+                if message.size <= most:  # nearly always
+                    yield message
+                else:
+                    yield from _cut(message, most)
             return
         rows, form = rows_of(self._plan, self._reading), form_of(select)
         if form is None or not isinstance(rows, Arrivals):

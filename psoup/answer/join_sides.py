@@ -156,7 +156,9 @@ class MatchedSide:
         self._keep(types.keys() - self._whole.keys(), len(positions))
         columns = {index: column for index in types if (column := self._whole.get(index)) is not None}
         self._refuse_texts(columns.values(), positions)
-        taken = {index: column.take(positions) for index, column in columns.items()}
+        rows = scratch_array(len(positions) if columns else 0, np.int64)
+        rows[:] = positions if columns else 0  # as NumPy takes them: it would convert them for each column
+        taken = {index: column.take(rows) for index, column in columns.items()}
         return taken | self._by_chunks(frozenset(types.keys() - columns.keys()), positions)
 
     def close(self) -> None:

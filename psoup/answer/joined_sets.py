@@ -24,7 +24,7 @@ from psoup.answer.shaped import Shape
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Together, parts_of
 from psoup.answer.window import Reach
-from psoup.columns import Array, Column, concat_columns
+from psoup.columns import Array, Column, concat_columns, vast_array
 from psoup.expressions.tree import Expr
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.room import Room
@@ -192,7 +192,7 @@ class JoinedSets:
             of: Array = np.arange(count) if back is None else back
             errors += int(failed[of].sum())
             sides.append((of, starts, rows))
-        pairs, out = 0, np.empty((3, most if keys else 0), np.int32)
+        pairs, out = 0, vast_array(3 * most if keys else 0, np.int32).reshape(3, -1)
         if keys:
             first, second, edge = sides[0], sides[1], keys.edges[0].towards(1)
             pairs = pairs_of_sets(first[0], second[0], *first[1:], *second[1:], edge.left_keys, edge.right_keys, out)
@@ -243,15 +243,16 @@ _Part = tuple[Array, int, Array, int]
 
 
 def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:
-    """The rows of parts by set and part: where each set starts, all rows.
+    """The rows of parts by set and part: where each set starts, and all rows, int32.
 
     O(rows + parts * sets): nothing is compared, as each part knows where its sets start.
     """
+    begin = [np.searchsorted(which, np.arange(-first, sets + 1 - first)) for which, first, _, _ in parts]
     starts: Array = np.zeros(sets + 1, np.int64)
-    for which, first, _, _ in parts:
-        starts += np.searchsorted(which, np.arange(-first, sets + 1 - first))
-    merged: Array = np.empty(int(starts[-1]), np.int64)
+    for own in begin:
+        starts += own
+    merged = vast_array(int(starts[-1]), np.int32)
     free = starts[:-1].copy()
-    for part in parts:
-        place_rows(*part, free, merged)
+    for own, (_, _, rows, base) in zip(begin, parts, strict=True):
+        place_rows(own, rows, base, free, merged)
     return starts, merged

@@ -173,8 +173,11 @@ def found_sides(
 ) -> list[Sequence[Known]]:
     """The matches of the sides of a join. Raises as `matches_together`."""
     found: list[Sequence[Known] | None] = [located(side) for side in sides]
+    known = [own for own in found if own is not None]
+    if len(known) == len(found):  # nearly always
+        return known
     left = [side for side, own in zip(sides, found, strict=True) if own is None]
-    others = iter(sides_of_join(left, run, archive_rows, budget, texts) if left else ())
+    others = iter(sides_of_join(left, run, archive_rows, budget, texts))
     return [next(others) if own is None else own for own in found]
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from psoup.kernels.columns import _popcount, _word
+from psoup.kernels.columns import _FOUR, _popcount, _word, _write_four
 
-_ONE = np.uint64(1)
+_NONE, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -70,16 +70,17 @@ def lists_to_pairs(lists, places, counts, names, which, offsets):
 
 
 @njit(cache=True, nogil=True)
-def place_rows(which, first, rows, base, free, out):
+def place_rows(starts, rows, base, free, out):
     """Write rows behind those of their sets that are written already.
 
-    which: int64[n], the sets, counted from `first`; rows: int64[n], to each of which `base` is added; read. free:
-    int64[sets], where the next row of each goes, moved on. out: int64, written. O(n).
+    starts: int64[sets + 1], where the rows of each set begin; rows: int64[n], to each of which `base` is added; read.
+    free: int64[sets], where the next row of each goes, moved on. out: int32, written. O(n + sets).
     """
-    for i in range(rows.shape[0]):
-        place = np.uint64(which[i] + first)
-        out[np.uint64(free[place])] = rows[i] + base
-        free[place] += 1
+    for place in range(free.shape[0]):
+        start, count, to = starts[place], starts[place + 1] - starts[place], free[place]
+        for i in range(count):
+            out[to + i] = rows[start + i] + base
+        free[place] = to + count
 
 
 @njit(cache=True, nogil=True)
@@ -143,17 +144,26 @@ def bitmaps_to_pairs(bitmaps, which, start, stop, names, out, offsets):
     """Write the bits of some bitmaps in [start, stop), one bitmap after the other, each beside the name of its bitmap.
 
     bitmaps: uint64[m, w]; which, names: int64[k]; read. out, offsets: int64[n], written: n is the sum of
-    `count_within`. O(words + written).
+    `count_within`. O(words + written). How many bits a word has is random: to ask takes more time than to write four.
     """
-    at = np.int64(0)
+    at, end = _NONE, np.uint64(out.shape[0])
     for i in range(which.shape[0]):
-        words = bitmaps[which[i]]
+        words, begin = bitmaps[which[i]], at
         for index in range(start >> 6, (stop + 63) >> 6 if start < stop else 0):
             first, word = np.int64(index) << 6, _word(words, index, start, stop)
-            while word != 0:
-                out[at], offsets[at] = names[i], first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
-                at += 1
-                word &= word - _ONE
+            after = at + _popcount(word)
+            if after + _FOUR <= end:
+                word = _write_four(word, first, offsets, at)
+                while word != 0:
+                    at += _FOUR
+                    word = _write_four(word, first, offsets, at)
+            else:
+                while word != 0:
+                    offsets[at] = first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+                    at += _ONE
+                    word &= word - _ONE
+            at = after
+        out[begin:at] = names[i]
 
 
 @njit(cache=True, nogil=True)

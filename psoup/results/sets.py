@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, vast_array
 from psoup.kernels.rows import gather_rows, set_bits
 from psoup.kernels.sets import (
     add_named,
@@ -264,4 +264,4 @@ def _room(pairs: int, most: int) -> Pairs:
     """Arrays for so many pairs, to be written. Raises TooManyPairs."""
     if pairs > most:
         raise TooManyPairs
-    return Pairs(np.empty(pairs, np.int64), np.empty(pairs, np.int64))
+    return Pairs(vast_array(pairs, np.int64), vast_array(pairs, np.int64))

@@ -36,11 +36,11 @@ def _lists_to_pairs(rng: Rng) -> Arguments:
 
 def _place_rows(rng: Rng) -> Arguments:
     """Rows of some sets, which have some already."""
-    count, sets, first = int(rng.integers(0, 20)), 4, int(rng.integers(0, 2))
-    which = np.sort(rng.integers(0, sets - first, count))
-    out = np.zeros(sets * (count + 3), np.int64)
+    count, sets = int(rng.integers(0, 20)), 4
+    starts = np.concatenate([[0], np.sort(rng.integers(0, count + 1, sets - 1)), [count]])
+    out = np.zeros(sets * (count + 3), np.int32)
     free = np.arange(sets) * (count + 3) + rng.integers(0, 3, sets)
-    return which, first, rng.integers(0, 99, count), int(rng.integers(-9, 9)), free, out
+    return starts, rng.integers(0, 99, count), int(rng.integers(-9, 9)), free, out
 
 
 def _bitmaps(rng: Rng) -> tuple[Any, Any, tuple[int, int]]:

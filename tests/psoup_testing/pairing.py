@@ -105,7 +105,8 @@ def _sets(rng: Rng) -> tuple[Any, Any]:
     """Five sets of rows, some of them empty."""
     sizes = rng.integers(0, 9, 5) * (rng.random(5) < 0.8)
     rows = [np.sort(rng.permutation(30)[:size]) for size in sizes]
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate([*rows, np.zeros(0, np.int64)])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return starts, np.concatenate([*rows, np.zeros(0, np.int64)]).astype(np.int32)
 
 
 def pairs_of_sets(rng: Rng) -> Arguments:

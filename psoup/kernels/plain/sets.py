@@ -34,11 +34,12 @@ def _numbers(names: Array, least: int, table: Array) -> Array:
     return np.where(inside, np.append(table, -1)[np.where(inside, names - least, -1)], -1)
 
 
-def place_rows(which: Array, first: int, rows: Array, base: int, free: Array, out: Array) -> None:
+def place_rows(starts: Array, rows: Array, base: int, free: Array, out: Array) -> None:
     """See the kernel."""
-    for number, row in zip((which + first).tolist(), rows.tolist(), strict=True):
-        out[free[number]] = row + base
-        free[number] += 1
+    for place in range(len(free)):
+        for row in rows[starts[place] : starts[place + 1]].tolist():
+            out[free[place]] = row + base
+            free[place] += 1
 
 
 def named_size(names: Array, counts: Array, places: Array, least: int, table: Array) -> tuple[int, int]:
