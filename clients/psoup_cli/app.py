@@ -15,6 +15,7 @@ from psoup_cli.commands import (
     ask,
     audit,
     backup,
+    check,
     config,
     demo,
     doctor,
@@ -93,6 +94,7 @@ app.add_typer(stream.app, name="stream", short_help="Create, list, describe and 
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
+app.command("check", short_help="Say what a statement would be, without registering it.")(check.check)
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)
 app.command("ask", short_help="Print the answer of a SELECT, once.")(ask.ask)

@@ -39,7 +39,7 @@ from psoup_client.errors import (
     ServerFault,
     Unavailable,
 )
-from psoup_client.explanation import Explanation, PlanNode, PlanStep
+from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
 from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import Position, PushResult
@@ -70,6 +70,7 @@ __all__ = [
     "Watching",
     "Completeness",
     "SourceCompleteness",
+    "Checked",
     "Explanation",
     "PlanStep",
     "PlanNode",

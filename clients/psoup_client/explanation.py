@@ -13,6 +13,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from psoup_client import html
+from psoup_client.schema import ColumnInfo, columns_of, window_kind
 from psoup_proto.v1 import queries_pb2
 
 
@@ -65,6 +66,45 @@ class PlanNode(html.Facts):
             facts=dict(message.facts),
             update_pattern=_pattern(message.update_pattern),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(html.Facts):
+    """A statement that could be registered: what the query would be.
+
+    `columns` are those of its answers, `nodes` its plan from the last step on: a source has the tuples in its window
+    now (`tuples_in_window`), which a first invocation looks at, and how many of them are on disk (`tuples_on_disk`).
+    `update_pattern` is that of the first node. The other fields are as in `QueryInfo`.
+    """
+
+    sql: str
+    streams: tuple[str, ...]
+    clause: str
+    window: str
+    window_kind: str
+    columns: tuple[ColumnInfo, ...]
+    update_pattern: str
+    nodes: tuple[PlanNode, ...]
+
+    @staticmethod
+    def of(message: queries_pb2.CheckResponse) -> Checked:
+        """From the wire."""
+        query = message.query
+        return Checked(
+            sql=query.statement,
+            streams=tuple(query.streams),
+            clause=query.clause,
+            window=query.window,
+            window_kind=window_kind(query.window_kind),
+            columns=columns_of(query.columns),
+            update_pattern=_pattern(message.update_pattern),
+            nodes=tuple(map(PlanNode.of, message.nodes)),
+        )
+
+    @property
+    def tuples(self) -> int:
+        """How many tuples the windows of all sources have now."""
+        return int(sum(node.figures.get("tuples_in_window", 0) for node in self.nodes))
 
 
 class Explanation:

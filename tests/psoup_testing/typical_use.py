@@ -20,6 +20,7 @@ from psoup_client import (
     AnswerTable,
     AttachResult,
     BackupResult,
+    Checked,
     Client,
     ClientOptions,
     Completeness,
@@ -193,6 +194,8 @@ def many(client: Client, stream: str) -> int:
         whole: Answer = pieces.read_all()
         pieces.close()
     assert whole.columns == ("sym", "price", "qty")
+    checked: Checked = client.check(f"SELECT sym FROM {stream}", wait_for=0)
+    assert checked.tuples >= 0 and [column.name for column in checked.columns] == ["sym"]
     explanation: Explanation = listed[0].explain()
     assert explanation.lines
     costs: list[QueryCost] = client.top_queries("matched", stream=stream, limit=1)

@@ -11,6 +11,7 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, check_replace, lifetime, parameters_of_one, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, CostOrder, QueryCost
+from psoup_client.explanation import Checked
 from psoup_client.html import Listing
 from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
@@ -71,6 +72,15 @@ class QueryCalls(Session):
         reply = self.connection.call(self.connection.queries.Register, request)
         self.note_sequence(reply.sequence)
         return Query(self, QueryInfo.of(reply.query))
+
+    def check(self, sql: str, *, wait_for: int | None = None, timeout: float | None = None) -> Checked:
+        """Say what a SELECT would be as a standing query, without registering it: columns, windows, plan.
+
+        Raises what `register` raises for the statement: InvalidStatement with line, column and hint, NotSupported,
+        OutOfRange.
+        """
+        request = queries_pb2.CheckRequest(statement=sql)
+        return Checked.of(self._read(self.connection.queries.Check, request, wait_for, timeout))
 
     def register_many(
         self,

@@ -886,6 +886,72 @@ class ExplainResponse(_message.Message):
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
+class CheckRequest(_message.Message):
+    """Of Check."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATEMENT_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    statement: _builtins.str
+    """As in RegisterRequest, without parameters."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    def __init__(
+        self,
+        *,
+        statement: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "statement", b"statement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckRequest: _TypeAlias = CheckRequest  # noqa: Y015
+
+@_typing.final
+class CheckResponse(_message.Message):
+    """Of Check."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    update_pattern: Global___UpdatePattern.ValueType
+    """How its rows come and leave while time goes on."""
+    sequence: _builtins.int
+    """The last event that this reflects."""
+    @_builtins.property
+    def query(self) -> Global___Query:
+        """What the query would be: all but what it gets when it is registered."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanNode]:
+        """The plan, from the last step on. A source has the tuples in its window now, which a first invocation looks at, and how
+        many of them are on disk.
+        """
+
+    def __init__(
+        self,
+        *,
+        query: Global___Query | None = ...,
+        nodes: _abc.Iterable[Global___PlanNode] | None = ...,
+        update_pattern: Global___UpdatePattern.ValueType = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "query", b"query", "sequence", b"sequence", "update_pattern", b"update_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckResponse: _TypeAlias = CheckResponse  # noqa: Y015
+
+@_typing.final
 class PlanNode(_message.Message):
     """A node of a plan. Which figures and facts there are is not part of the contract."""
 

@@ -75,6 +75,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.Check = channel.unary_unary(
+                '/psoup.v1.QueryService/Check',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.CheckRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.CheckResponse.FromString,
+                _registered_method=True)
         self.Invoke = channel.unary_unary(
                 '/psoup.v1.QueryService/Invoke',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeRequest.SerializeToString,
@@ -192,6 +197,16 @@ class QueryServiceServicer(object):
 
     def Explain(self, request, context):
         """Says how the query is kept and what an invocation would read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Check(self, request, context):
+        """What a statement would be as a standing query: its columns, windows and plan, without being registered. Nothing is
+        changed. It fails as Register does for a statement that cannot be understood or bound: INVALID_ARGUMENT with line,
+        column and a hint, UNIMPLEMENTED for what is refused by its name, OUT_OF_RANGE for windows beyond what is kept. Whether
+        there is room for one more query is known only when it is registered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -327,6 +342,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainResponse.SerializeToString,
+            ),
+            'Check': grpc.unary_unary_rpc_method_handler(
+                    servicer.Check,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.CheckRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.CheckResponse.SerializeToString,
             ),
             'Invoke': grpc.unary_unary_rpc_method_handler(
                     servicer.Invoke,
@@ -569,6 +589,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/Explain',
             psoup__proto_dot_v1_dot_queries__pb2.ExplainRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Check(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/Check',
+            psoup__proto_dot_v1_dot_queries__pb2.CheckRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.CheckResponse.FromString,
             options,
             channel_credentials,
             insecure,

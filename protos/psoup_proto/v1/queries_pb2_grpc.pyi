@@ -73,6 +73,12 @@ class QueryServiceStub:
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]
     """Says how the query is kept and what an invocation would read."""
+    Check: _grpc.UnaryUnaryMultiCallable[_queries_pb2.CheckRequest, _queries_pb2.CheckResponse]
+    """What a statement would be as a standing query: its columns, windows and plan, without being registered. Nothing is
+    changed. It fails as Register does for a statement that cannot be understood or bound: INVALID_ARGUMENT with line,
+    column and a hint, UNIMPLEMENTED for what is refused by its name, OUT_OF_RANGE for windows beyond what is kept. Whether
+    there is room for one more query is known only when it is registered.
+    """
     Invoke: _grpc.UnaryUnaryMultiCallable[_queries_pb2.InvokeRequest, _queries_pb2.InvokeResponse]
     """The answer now, in one message: the cheap form, for answers up to 1 MiB (or `max_bytes`). If the answer is larger,
     the reply has `too_large` and no rows; call InvokeStream then. Most clients call Invoke first, always.
@@ -175,6 +181,12 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """
     Explain: _aio.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says how the query is kept and what an invocation would read."""
+    Check: _aio.UnaryUnaryMultiCallable[_queries_pb2.CheckRequest, _queries_pb2.CheckResponse]  # type: ignore[assignment]
+    """What a statement would be as a standing query: its columns, windows and plan, without being registered. Nothing is
+    changed. It fails as Register does for a statement that cannot be understood or bound: INVALID_ARGUMENT with line,
+    column and a hint, UNIMPLEMENTED for what is refused by its name, OUT_OF_RANGE for windows beyond what is kept. Whether
+    there is room for one more query is known only when it is registered.
+    """
     Invoke: _aio.UnaryUnaryMultiCallable[_queries_pb2.InvokeRequest, _queries_pb2.InvokeResponse]  # type: ignore[assignment]
     """The answer now, in one message: the cheap form, for answers up to 1 MiB (or `max_bytes`). If the answer is larger,
     the reply has `too_large` and no rows; call InvokeStream then. Most clients call Invoke first, always.
@@ -316,6 +328,18 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.ExplainResponse, _abc.Awaitable[_queries_pb2.ExplainResponse]]:
         """Says how the query is kept and what an invocation would read."""
+
+    @_abc_1.abstractmethod
+    def Check(
+        self,
+        request: _queries_pb2.CheckRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.CheckResponse, _abc.Awaitable[_queries_pb2.CheckResponse]]:
+        """What a statement would be as a standing query: its columns, windows and plan, without being registered. Nothing is
+        changed. It fails as Register does for a statement that cannot be understood or bound: INVALID_ARGUMENT with line,
+        column and a hint, UNIMPLEMENTED for what is refused by its name, OUT_OF_RANGE for windows beyond what is kept. Whether
+        there is room for one more query is known only when it is registered.
+        """
 
     @_abc_1.abstractmethod
     def Invoke(

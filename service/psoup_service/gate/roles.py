@@ -50,6 +50,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "QueryService/GetQuery": _READS,
     "QueryService/ListQueries": _READS,
     "QueryService/Explain": _READS,
+    "QueryService/Check": _READS,
     "QueryService/Invoke": _READS,
     "QueryService/InvokeMany": _READS,
     "QueryService/InvokeStream": _READS,

@@ -32,6 +32,7 @@ from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.room import TakenRoom
 from psoup_service.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
+from psoup_service.servicers.checks import CheckCalls
 from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
 from psoup_service.servicers.table import TableCalls
@@ -45,7 +46,7 @@ _MAX_SPANS = 1_000
 """The most parts of the archive that Explain names one by one."""
 
 
-class QueryServicer(Invocation, TableCalls, CostCalls, queries_pb2_grpc.QueryServiceServicer):
+class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
     def __init__(self, backend: Backend) -> None:

@@ -25,6 +25,7 @@ ALLOWED = {
         "GetQuery",
         "ListQueries",
         "Explain",
+        "Check",
         "InvokeRows",
         "Matches",
         "TopQueries",

@@ -91,8 +91,11 @@ def stream_columns(schema: Schema) -> list[types_pb2.Column]:
 
 def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
     """The columns of a query's answers; any may be NULL."""
-    outputs = record.query.select
-    return [types_pb2.Column(name=o.name, type=data_type(o.type), nullable=True) for o in outputs]
+    return _columns_of(record.query)
+
+
+def _columns_of(query: StandingQuery) -> list[types_pb2.Column]:
+    return [types_pb2.Column(name=o.name, type=data_type(o.type), nullable=True) for o in query.select]
 
 
 def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
@@ -132,12 +135,8 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
 
 def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Query:
     """A standing query; a side of a join says whose it is."""
-    standing = record.query
     message = queries_pb2.Query(
         query_id=ids.query(record.query_id),
-        statement=standing.text,
-        streams=standing.streams,
-        columns=query_columns(record),
         register_time=timestamp(record.registered),
         sequence=record.sequence,
         key=record.tag.key,
@@ -145,14 +144,21 @@ def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Quer
         expires_after=duration(record.expires * DAY) if record.expires else None,
         expire_time=timestamp(snapshot.lifetimes.end(record.query_id)),
         side_of=ids.query(query_of(record.query_id)) if is_side(record.query_id) else "",
-        keep_pairs=bool(standing.sides) and snapshot.pairs.keeps(record.query_id),
+        keep_pairs=bool(record.query.sides) and snapshot.pairs.keeps(record.query_id),
     )
+    message.MergeFrom(standing(record.query))
+    return message
+
+
+def standing(query: StandingQuery) -> queries_pb2.Query:
+    """What a query is by its statement alone."""
+    message = queries_pb2.Query(statement=query.text, streams=query.streams, columns=_columns_of(query))
     message.stream = message.streams[0]
-    if standing.sides:
-        _describe_join(standing, message)
+    if query.sides:
+        _describe_join(query, message)
         return message
-    message.clause, message.window = standing.clause, describe_window(standing.window)
-    message.window_kind = WINDOW_KINDS[standing.window.kind]
+    message.clause, message.window = query.clause, describe_window(query.window)
+    message.window_kind = WINDOW_KINDS[query.window.kind]
     return message
 
 

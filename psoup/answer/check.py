@@ -1,0 +1,53 @@
+"""A statement looked at without being registered: what it would be, and what a first answer would have to look at.
+
+    text ─ the schemas of the snapshot ─> StandingQuery ─ its windows now ─> nodes, with the tuples of each source
+
+What a registration refuses is refused here by the same rules (`bind_question`). Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.answer.ask import bind_question
+from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_nodes
+from psoup.answer.window import Reach, reaches, windows_of
+from psoup.plan.canonical import describe_window
+from psoup.plan.nodes import Node, Source
+from psoup.plan.standing import StandingQuery
+from psoup.published.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStatement:
+    """A statement after binding, and its plan from the last step on; `sequence`: the event that it reflects."""
+
+    query: StandingQuery
+    nodes: tuple[PlanNode, ...]
+    sequence: int
+
+
+def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int) -> CheckedStatement:
+    """Check a SELECT at the clock's `now`. Cost of binding it; no tuple is looked at.
+
+    Raises what a registration of the statement raises.
+    """
+    query = bind_question(snapshot, sql, tenant=tenant).query
+    views = [snapshot.streams[tenant, name.spec.name.lower()] for name in query.sources]
+    seen = reaches(views, windows_of(query, None), now)
+
+    def findings(node: Node) -> Findings:
+        return _of_source(node, seen[node.place]) if isinstance(node, Source) else NOTHING
+
+    return CheckedStatement(query, plan_nodes(query.plan, findings), snapshot.sequence)
+
+
+def _of_source(node: Source, part: Reach) -> Findings:
+    low, high = part.range.low, part.range.high
+    figures = {
+        "tuples_in_window": float(max(0, high - low)),
+        "tuples_on_disk": float(max(0, min(high, part.view.hot_id) - low)),
+    }
+    name = part.view.spec.name
+    facts = {"stream": name, "alias": node.alias or name, "window": describe_window(part.window)}
+    return Findings(figures, facts)

@@ -1,0 +1,42 @@
+"""QueryService.Check: what a statement would be as a standing query.
+
+It is bound on the binder's thread, in turn with long registrations, and against a snapshot: an editor that asks at every
+pause of who types keeps neither the writer nor the loop waiting.
+"""
+
+from __future__ import annotations
+
+from psoup.answer.check import CheckedStatement, check
+from psoup.published.snapshot import Snapshot
+from psoup_proto.v1 import queries_pb2
+from psoup_service.servicers.backend import Backend
+from psoup_service.wire import convert
+from psoup_service.wire.calls import Caller
+
+
+class CheckCalls:
+    """Base of the query servicer; see the module."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def Check(self, request: queries_pb2.CheckRequest, caller: Caller) -> queries_pb2.CheckResponse:
+        """What the statement would be."""
+        backend, tenant, sql = self._backend, self._backend.tenant(caller), request.statement
+        await backend.reflecting(request.min_sequence)
+        now = backend.now()
+
+        def made(snapshot: Snapshot) -> queries_pb2.CheckResponse:
+            return _response(check(snapshot, sql, tenant=tenant, now=now))
+
+        return await backend.host.bound(made, tenant, caller.peer())
+
+
+def _response(checked: CheckedStatement) -> queries_pb2.CheckResponse:
+    nodes = [*map(convert.plan_node, checked.nodes)]
+    return queries_pb2.CheckResponse(
+        query=convert.standing(checked.query),
+        nodes=nodes,
+        update_pattern=nodes[0].update_pattern,
+        sequence=checked.sequence,
+    )
