@@ -40,6 +40,7 @@ from psoup_cli.commands import (
     top,
     why,
 )
+from psoup_cli.commands.open import open_page
 from psoup_cli.commands.spark import backfill as spark_backfill
 from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
@@ -89,6 +90,7 @@ def psoup(
 
 
 app.command("serve", short_help="Start a service.")(serve.serve)
+app.command("open", short_help="Open the page of a service in a browser.")(open_page)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
 app.add_typer(stream.app, name="stream", short_help="Create, list, describe and drop streams.")
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)

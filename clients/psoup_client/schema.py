@@ -266,7 +266,8 @@ class SuppliedFunction(html.Facts):
 class ServerInfo(html.Facts):
     """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart.
 
-    `text_bytes`: what one text of a row may have; 0 if the service does not say.
+    `text_bytes`: what one text of a row may have; 0 if the service does not say. `web_address`: its page, as the
+    service sees it; "" if there is none. `calls` are under way, beside those of clients that watch, the `watchers`.
     """
 
     version: str
@@ -283,6 +284,9 @@ class ServerInfo(html.Facts):
     text_bytes: int = 0
     functions: tuple[SuppliedFunction, ...] = ()
     """The functions that the operator supplied; statements may call them."""
+    watchers: int = 0
+    calls: int = 0
+    web_address: str = ""
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
@@ -310,6 +314,9 @@ class ServerInfo(html.Facts):
             memory=dict(message.memory),
             text_bytes=message.limits.text_bytes,
             functions=tuple(map(SuppliedFunction.of, message.functions)),
+            watchers=message.watchers,
+            calls=message.calls,
+            web_address=message.web_address,
         )
 
 

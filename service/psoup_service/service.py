@@ -285,13 +285,17 @@ class Service:
             ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(self._backend)),
-            (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
+            (server_pb2_grpc.add_ServerServiceServicer_to_server, self._server_servicer()),
             (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
             (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
             (sync_pb2_grpc.add_SyncServiceServicer_to_server, self._sync),
             (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(self._backend, self.gate)),
         ]
+
+    def _server_servicer(self) -> ServerServicer:
+        address = lambda: "" if self.gateway is None else self.gateway.address  # noqa: E731
+        return ServerServicer(self._backend, self._answering.calls.under_way, address)
 
     def _listen(self) -> tuple[str, ...]:
         mode = int(self.settings.socket_mode, 8)

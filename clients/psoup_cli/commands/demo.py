@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from psoup_cli.common import Address, message
+from psoup_cli.common import Address, connect, message
 from psoup_cli.flights.child import ChildService
 from psoup_cli.flights.dataset import load
 from psoup_cli.flights.interrupt import CtrlC
@@ -135,7 +135,11 @@ def _program() -> str:
 
 def _stay(child: ChildService, data_dir: str | None) -> None:
     kept = f"its data is kept in {data_dir}" if data_dir else "nothing survives its end"
+    with connect(child.address) as client:
+        page = client.info().web_address
     message(f"\nThe service stays up on {child.address}; {kept}. Ctrl-C stops it.")
+    if page:
+        message(f"Its page is at {page}; open it in a browser.")
     try:
         code = child.wait()
     except KeyboardInterrupt:

@@ -42,9 +42,11 @@ def status(
             ("state", info.state),
             ("store", f"{info.store}, {'survives a restart' if info.durable else 'nothing survives a restart'}"),
             ("started", info.started),
+            ("page", info.web_address or "none"),
             ("sequence", f"{info.sequence:,}"),
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
+            ("watchers", f"{info.watchers:,}"),
         ]
     sizes = dict(info.memory)
     on_disk = [("on disk", sizes.pop("store_bytes"))] if info.durable and "store_bytes" in sizes else []

@@ -106,9 +106,13 @@ def run(arguments: Sequence[str]) -> int:
     from psoup_cli.service import load_settings
     from psoup_service.main import serve
 
-    loaded = load_settings({"host": HOST, "port": int(arguments[0]), "data_dir": arguments[1]}, None)
+    port = int(arguments[0])
+    loaded = load_settings({"host": HOST, "port": port, "data_dir": arguments[1]}, None)
+    settings = loaded.settings
+    if settings.web_port is None:
+        settings = settings.model_copy(update={"web_port": port + 1 if port and is_free(port + 1) else 0})
     threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
-    return serve(loaded.settings, file=loaded.file, ready=lambda address: print(address, flush=True))
+    return serve(settings, file=loaded.file, ready=lambda address: print(address, flush=True))
 
 
 if __name__ == "__main__":

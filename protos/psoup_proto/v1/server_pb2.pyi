@@ -239,6 +239,9 @@ class GetServerInfoResponse(_message.Message):
     BILL_FIELD_NUMBER: _builtins.int
     MEMORY_BUDGET_FIELD_NUMBER: _builtins.int
     FUNCTIONS_FIELD_NUMBER: _builtins.int
+    WATCHERS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    WEB_ADDRESS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -253,6 +256,12 @@ class GetServerInfoResponse(_message.Message):
     """The last event that is visible to calls."""
     memory_budget: _builtins.int
     """Bytes that tuples, queries and results may take together."""
+    watchers: _builtins.int
+    """Clients that watch."""
+    calls: _builtins.int
+    """Other calls under way, this one among them."""
+    web_address: _builtins.str
+    """The address of the page, as the service sees it: "http://127.0.0.1:7434". Empty: there is none."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
@@ -293,10 +302,13 @@ class GetServerInfoResponse(_message.Message):
         bill: _abc.Iterable[Global___MemoryItem] | None = ...,
         memory_budget: _builtins.int = ...,
         functions: _abc.Iterable[Global___SuppliedFunction] | None = ...,
+        watchers: _builtins.int = ...,
+        calls: _builtins.int = ...,
+        web_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "calls", b"calls", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer.bill import Item, memory_bill
@@ -14,6 +15,7 @@ from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.convert import timestamp
+from psoup_service.wire.under_way import CallsUnderWay
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
 """Features beyond the first version of the contract."""
@@ -50,8 +52,9 @@ def _pinned(pins: Pins) -> list[Item]:
 class ServerServicer(server_pb2_grpc.ServerServiceServicer):
     """See server.proto."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, under_way: CallsUnderWay, web_address: Callable[[], str]) -> None:
+        """`web_address`: the address of the page, "" if there is none."""
+        self._backend, self._under_way, self._web_address = backend, under_way, web_address
         self._version = server_version()
         self._limits = backend.limits.to_proto()
 
@@ -92,6 +95,9 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             memory=memory,
             bill=items,
             functions=[_function(each) for each in supplied.installed()],
+            watchers=self._under_way.watching,
+            calls=self._under_way.open - self._under_way.watching,
+            web_address=self._web_address(),
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
 
