@@ -13,6 +13,7 @@ threads: `run` is the port through which a host lends its pool, `keep` the one t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
@@ -81,14 +82,17 @@ class Engine:
         keep: Keep | None = None,
         others: Callable[[], int] = int,
         verify: Verify = "cheap",
+        timer: Callable[[], float] = float,
     ) -> None:
         """`others`: bytes of the memory budget charged for other things than tuples, asked on the writer's thread.
+        `timer`: the thread's time in seconds, by which the work of a run is told by tenant (`Effects.spent`).
 
         `verify`: how much the engine checks by itself (`psoup.engine.verification`).
         """
         self.config = config
         self._others = others
         self._run = run
+        self._timer, self._spent = timer, dict[str, float]()
         self._keep = keep
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
@@ -140,12 +144,14 @@ class Engine:
         """Apply each event as a run of its own, as all is checked after each."""
         freed = 0
         released: dict[int, int] = {}
+        spent = Counter[str]()
         for event in events:
             effects = self._apply([event])
             freed += effects.freed_bytes
+            spent.update(effects.spent)
             for stream_id, count in effects.released.items():
                 released[stream_id] = released.get(stream_id, 0) + count
-        return Effects(self._sequence, freed, released)
+        return Effects(self._sequence, freed, released, dict(spent))
 
     def _apply(self, events: Sequence[Event]) -> Effects:
         freed = 0
@@ -187,7 +193,7 @@ class Engine:
         for state in asked.values():
             state.cover_new(self._run, self._precautions)
         self._snapshot = self._publish()
-        return Effects(self._sequence, freed, released)
+        return Effects(self._sequence, freed, released, self._take_spent())
 
     def maintenance(self, *, everything: bool = False) -> Task | None:
         """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
@@ -263,12 +269,19 @@ class Engine:
                 total[name] = total.get(name, 0) + count
         return total
 
+    def _take_spent(self) -> dict[str, float]:
+        spent, self._spent = self._spent, {}
+        return spent
+
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
-        freed = 0
+        freed, began = 0, self._timer()
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
             released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
             freed += state.expire()
+            ended = self._timer()
+            self._spent[state.tenant] = self._spent.get(state.tenant, 0.0) + ended - began
+            began = ended
         fed.clear()
         return freed
 

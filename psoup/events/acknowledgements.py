@@ -124,3 +124,5 @@ class Effects:
     freed_bytes: int = 0
     released: dict[int, int] = field(default_factory=dict)
     """Tuples released, by stream ID."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds that the work for each tenant's streams took, by the engine's timer."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,8 +49,9 @@ from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import Listener, is_loopback
+from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
-from psoup_service.host.runner import TaskPool
+from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
 from psoup_service.ids import Ids
 from psoup_service.listening import listen_on
@@ -115,7 +116,7 @@ class Service:
         self._store = store or MemoryStore()
         self.certificates: Certificates | None = None
         self._pool = TaskPool(settings.threads)
-        self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
+        self._helpers = TaskPool(min(_MOST_HELPERS, cores()))
         self._functions: FunctionProcess | None = None
         try:
             if settings.tls_cert:
@@ -138,7 +139,7 @@ class Service:
         self._probes: Probes | None = None
         self._health = HealthServicer()
         self.gate = self._make_gate(clock)
-        self._answering = Answering(Calls(self._limits, self._metrics, self.gate), self._limits)
+        self._answering = Answering(Calls(self._limits, self._metrics, self.gate), self._limits, self._weights)
         self._services: list[str] = []
         self._methods: dict[str, WebMethod] = {}
         self.gateway: Gateway | None = None
@@ -153,8 +154,9 @@ class Service:
         admission = Admission(config, archive=self._store.durable)
         keep = self._store.keep if self._store.durable else None
         taken = lambda: admission.producer_bytes + self.host.pins.bytes  # noqa: E731
-        engine = Engine(config, self._pool, keep, taken, settings.verify)
+        engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time)
         admission.share_published(engine.snapshot)
+        self._weights = Weights(lambda: engine.snapshot().tenants)
         return Host(
             engine,
             admission,
@@ -166,6 +168,7 @@ class Service:
             helpers=self._helpers,
             allowance=settings.allowance(),
             quarantine=quarantine,
+            weights=self._weights,
         )
 
     def _make_gate(self, clock: Clock) -> Gate:
@@ -373,11 +376,6 @@ class Service:
         self._pool.close()
         self._helpers.close()
         self._threads.close()
-
-
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @asynccontextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pyarrow as pa
 import pytest
 
 from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events.commands import Push
-from psoup_service.host.room import Room
+from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
+from psoup_service.host.fair_turns import Weights
+from psoup_service.host.room import Division, Room
 from psoup_testing.host_rig import PATIENCE, happened, held, serving
 
 
@@ -20,13 +23,13 @@ def closed() -> Unavailable:
 def test_commands_beyond_the_limit_are_refused_with_a_time_to_retry() -> None:
     async def scenario() -> None:
         room = Room(2, 100)
-        await room.enter(1, 0)
-        await room.enter(1, 0)
+        await room.enter("a", 1, 0)
+        await room.enter("a", 1, 0)
         with pytest.raises(ResourceExhausted, match="2 of 2 commands") as caught:
-            await room.enter(1, 0)
+            await room.enter("a", 1, 0)
         assert (caught.value.reason, int(caught.value.facts["retry_after_ms"]) > 0) == ("BUSY", True)
-        room.leave(1, 1)
-        await room.enter(1, 0)
+        room.leave("a", 1, 1)
+        await room.enter("a", 1, 0)
 
     asyncio.run(scenario())
 
@@ -34,14 +37,14 @@ def test_commands_beyond_the_limit_are_refused_with_a_time_to_retry() -> None:
 def test_bytes_beyond_the_limit_are_refused_but_one_large_command_enters_alone() -> None:
     async def scenario() -> None:
         room = Room(10, 100)
-        await room.enter(500, 0)
+        await room.enter("a", 500, 0)
         with pytest.raises(ResourceExhausted, match="500 of 100 bytes"):
-            await room.enter(1, 0)
-        room.leave(1, 500)
-        await room.enter(60, 0)
+            await room.enter("a", 1, 0)
+        room.leave("a", 1, 500)
+        await room.enter("a", 60, 0)
         with pytest.raises(ResourceExhausted):
-            await room.enter(41, 0)
-        await room.enter(40, 0)
+            await room.enter("a", 41, 0)
+        await room.enter("a", 40, 0)
         assert (room.commands, room.bytes) == (2, 100)
 
     asyncio.run(scenario())
@@ -50,18 +53,18 @@ def test_bytes_beyond_the_limit_are_refused_but_one_large_command_enters_alone()
 def test_who_waits_enters_in_the_order_of_coming() -> None:
     async def scenario() -> None:
         room, order = Room(1, 100), list[int]()
-        await room.enter(1, 0)
+        await room.enter("a", 1, 0)
 
         async def wait(who: int) -> None:
-            await room.enter(1, PATIENCE)
+            await room.enter("a", 1, PATIENCE)
             order.append(who)
-            room.leave(1, 1)
+            room.leave("a", 1, 1)
 
         waiting = [asyncio.ensure_future(wait(who)) for who in range(5)]
         await asyncio.to_thread(int)
         with pytest.raises(ResourceExhausted):
-            await room.enter(1, 0)  # nobody overtakes the line
-        await asyncio.to_thread(room.leave, 1, 1)
+            await room.enter("a", 1, 0)  # nobody overtakes the line
+        await asyncio.to_thread(room.leave, "a", 1, 1)
         await asyncio.gather(*waiting)
         assert order == [0, 1, 2, 3, 4]
         assert (room.commands, room.bytes) == (0, 0)
@@ -72,18 +75,18 @@ def test_who_waits_enters_in_the_order_of_coming() -> None:
 def test_who_gives_up_takes_no_room_and_blocks_nobody() -> None:
     async def scenario() -> None:
         room = Room(10, 100)
-        await room.enter(90, 0)
+        await room.enter("a", 90, 0)
         with pytest.raises(ResourceExhausted):
-            await room.enter(50, 0.001)
-        large = asyncio.ensure_future(room.enter(50, PATIENCE))
-        small = asyncio.ensure_future(room.enter(5, PATIENCE))
+            await room.enter("a", 50, 0.001)
+        large = asyncio.ensure_future(room.enter("a", 50, PATIENCE))
+        small = asyncio.ensure_future(room.enter("a", 5, PATIENCE))
         await asyncio.to_thread(int)
         assert not small.done()
         large.cancel()
         await small
         assert (room.commands, room.bytes) == (2, 95)
-        room.leave(1, 90)
-        room.leave(1, 5)
+        room.leave("a", 1, 90)
+        room.leave("a", 1, 5)
         assert (room.commands, room.bytes) == (0, 0)
 
     asyncio.run(scenario())
@@ -92,11 +95,11 @@ def test_who_gives_up_takes_no_room_and_blocks_nobody() -> None:
 def test_who_gives_up_at_the_moment_of_entering_gives_the_room_back() -> None:
     async def scenario() -> None:
         room = Room(1, 100)
-        await room.enter(1, 0)
-        first = asyncio.ensure_future(room.enter(1, PATIENCE))
-        second = asyncio.ensure_future(room.enter(2, PATIENCE))
+        await room.enter("a", 1, 0)
+        first = asyncio.ensure_future(room.enter("a", 1, PATIENCE))
+        second = asyncio.ensure_future(room.enter("a", 2, PATIENCE))
         await asyncio.to_thread(int)
-        room.leave(1, 1)  # grants the first, whose wake-up is still on its way
+        room.leave("a", 1, 1)  # grants the first, whose wake-up is still on its way
         first.cancel()
         await second
         assert (room.commands, room.bytes) == (1, 2)
@@ -107,14 +110,14 @@ def test_who_gives_up_at_the_moment_of_entering_gives_the_room_back() -> None:
 def test_closing_refuses_the_line_and_all_who_come() -> None:
     async def scenario() -> None:
         room = Room(1, 100)
-        await room.enter(1, 0)
-        waiting = asyncio.ensure_future(room.enter(1, PATIENCE))
+        await room.enter("a", 1, 0)
+        waiting = asyncio.ensure_future(room.enter("a", 1, PATIENCE))
         await asyncio.to_thread(int)
         room.close(closed)
-        for call in (waiting, room.enter(1, 0)):
+        for call in (waiting, room.enter("a", 1, 0)):
             with pytest.raises(Unavailable):
                 await call
-        room.leave(1, 1)
+        room.leave("a", 1, 1)
         assert (room.commands, room.bytes) == (0, 0)
 
     asyncio.run(scenario())
@@ -150,5 +153,88 @@ def test_refused_and_repeated_commands_give_their_room_back() -> None:
                 await asyncio.gather(rig.host.submit(command), return_exceptions=True)
             await rig.host.wait_for(2, PATIENCE)
             assert (rig.host.counters()["queued_bytes"], rig.host.counters()["pending_commands"]) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+ACME, UMBRA = (Tenant(name, Quotas(weight=weight)) for name, weight in (("acme", 1.0), ("umbra", 3.0)))
+TENANTS = {tenant.name: tenant for tenant in (FIRST_TENANT, ACME, UMBRA)}
+DIVISION = Division(own=0.5, contended=0.25)
+"""Of 1,000 bytes 100 are acme's own, 300 umbra's; 500 are shared, beside others 250."""
+
+
+def divided() -> Room:
+    return Room(1_000, 1_000, Weights(lambda: TENANTS), DIVISION)
+
+
+def test_a_tenant_that_takes_all_it_can_leaves_what_is_others_own() -> None:
+    room = divided()
+    taken = 0
+    while room.try_enter("acme", 10):
+        taken += 10
+    assert taken == room.held("acme") == 600, "its own, and all that is shared"
+    assert room.try_enter("umbra", 300)
+    assert not room.try_enter("umbra", 10)
+    assert not room.try_enter("acme", 10)
+
+
+def test_beside_others_each_takes_less_of_what_is_shared() -> None:
+    room = divided()
+    assert room.try_enter("umbra", 10)
+    taken = 0
+    while room.try_enter("acme", 10):
+        taken += 10
+    assert taken == 350
+
+
+def test_who_had_more_waits_at_the_door_until_those_who_had_less_are_in() -> None:
+    async def scenario() -> None:
+        room, order = divided(), list[str]()
+        await room.enter("acme", 100, 0)
+        await room.enter("umbra", 550, 0)
+        room.charge("acme", 0.3)
+
+        async def wait(tenant: str) -> None:
+            await room.enter(tenant, 100, PATIENCE)
+            order.append(tenant)
+            room.charge(tenant, 0.06)
+
+        waiting = [asyncio.ensure_future(wait(tenant)) for tenant in ("acme", "acme", "umbra", "umbra", "umbra")]
+        await asyncio.to_thread(int)
+        with pytest.raises(ResourceExhausted):
+            await room.enter("acme", 1, 0)
+        for _ in range(5):
+            room.leave("umbra", 1, 110)
+            await asyncio.to_thread(int)
+        room.leave("acme", 1, 100)
+        await asyncio.gather(*waiting)
+        assert order == ["umbra", "umbra", "umbra", "acme", "acme"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_taken_is_given_back_to_the_byte_and_nobody_waits_beside_free_room(seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def scenario() -> None:
+        room = divided()
+
+        async def command() -> None:
+            tenant, size = chance.choice([*TENANTS]), chance.choice((1, 40, 260))
+            try:
+                place = await room.place(tenant, size, chance.choice((0.0, 0.000_1, PATIENCE)))
+            except ResourceExhausted:
+                return
+            assert room.bytes <= 1_000
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            room.charge(tenant, chance.random())
+            place.release()
+
+        await asyncio.gather(*(command() for _ in range(300)))
+        assert (room.commands, room.bytes) == (0, 0)
+        assert all(room.held(tenant) == 0 for tenant in TENANTS)
+        assert room.try_enter("acme", 600)
 
     asyncio.run(scenario())

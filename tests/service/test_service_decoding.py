@@ -13,6 +13,7 @@ import pytest
 
 from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.model import BIGINT, TEXT, Attribute, Retention, Schema, StreamSpec
+from psoup_service.gate.principal import EVERYBODY
 from psoup_service.host.room import Room
 from psoup_service.wire import ipc as wire_ipc
 from psoup_service.wire.decoders import QUICK_BYTES, Decoders
@@ -28,16 +29,24 @@ BOMB = ipc(ZEROS, compression="zstd")
 """4 MB in a few kB."""
 
 
-def peer() -> str:
-    return "somebody"
+class Somebody:
+    """Sends."""
+
+    principal = EVERYBODY
+
+    def peer(self) -> str:
+        return "somebody"
+
+
+SENDER = Somebody()
 
 
 def decoding(room: Room, script: Callable[[Decoding], Awaitable[None]], limits: Limits = LIMITS) -> None:
     decoders = Decoders()
 
     async def main() -> None:
-        async def reserve(size: int, *, patience: float) -> object:
-            return await room.place(size, patience)
+        async def reserve(tenant: str, size: int, *, patience: float) -> object:
+            return await room.place(tenant, size, patience)
 
         await script(Decoding(limits, decoders, reserve, 0.0))  # type: ignore[arg-type]
 
@@ -60,12 +69,12 @@ def test_room_is_taken_for_what_it_decodes_to_before_it_is_decoded(monkeypatch: 
 
     async def script(here: Decoding) -> None:
         assert len(BOMB) < 20_000
-        done = await here.batch(SPEC, BOMB, peer)
+        done = await here.batch(SPEC, BOMB, SENDER)
         assert done.table.num_rows == len(ZEROS)
         assert decoded == [room.bytes]
         assert room.bytes > ZEROS.nbytes
         with pytest.raises(ResourceExhausted, match="try again"):
-            await here.batch(SPEC, BOMB, peer)
+            await here.batch(SPEC, BOMB, SENDER)
         assert len(decoded) == 1
         done.place.release()
 
@@ -78,9 +87,9 @@ def test_a_name_that_is_no_text_is_the_senders_mistake(compression: str | None) 
 
     async def script(here: Decoding) -> None:
         with pytest.raises(InvalidBatch, match=r"not an Arrow IPC stream: .*utf-8"):
-            await here.batch(SPEC, payload, peer)
+            await here.batch(SPEC, payload, SENDER)
         with pytest.raises(InvalidBatch, match=r"not an Arrow IPC stream: .*utf-8"):
-            await here.parameters(payload, 10, peer, lambda _: None)
+            await here.parameters(payload, 10, SENDER, lambda _: None)
 
     decoding(Room(9, 6_000_000), script)
 
@@ -95,7 +104,7 @@ def test_columns_that_the_stream_has_not_are_refused_undecoded(
     async def script(here: Decoding) -> None:
         for payload in (ipc(table, compression="zstd"), ipc(table, compression="lz4"), ipc(table)):
             with pytest.raises(InvalidBatch, match=r"no column|comes twice"):
-                await here.batch(SPEC, payload, peer)
+                await here.batch(SPEC, payload, SENDER)
 
     decoding(Room(1, 1), script)
 
@@ -115,8 +124,8 @@ def test_what_is_long_decoded_is_not_decoded_on_the_loop() -> None:
     async def script() -> None:
         decoders = Where()
 
-        async def reserve(size: int, *, patience: float) -> object:
-            return await Room(9, 10**9).place(size, patience)
+        async def reserve(tenant: str, size: int, *, patience: float) -> object:
+            return await Room(9, 10**9).place(tenant, size, patience)
 
         here = Decoding(LIMITS, decoders, reserve, 0.0)  # type: ignore[arg-type]
         for payload, hops in (
@@ -128,7 +137,7 @@ def test_what_is_long_decoded_is_not_decoded_on_the_loop() -> None:
             (ipc(ZEROS), 1),
         ):
             where.clear()
-            done = await here.batch(SPEC, payload, peer, digest=True)
+            done = await here.batch(SPEC, payload, SENDER, digest=True)
             assert done.table.num_rows > 1
             assert done.digest == wire_ipc.digest(payload)
             assert len(where) == hops, payload[:40]
@@ -180,9 +189,9 @@ def test_a_lie_about_the_decoded_size_costs_what_it_declares(lie: int) -> None:
     before, most = pool.bytes_allocated(), list[int]()
     enter = room.enter
 
-    async def entered(size: int, patience: float) -> None:
+    async def entered(tenant: str, size: int, patience: float) -> None:
         most.append(size)
-        await enter(size, patience)
+        await enter(tenant, size, patience)
 
     room.enter = entered  # type: ignore[method-assign]
 
@@ -191,7 +200,7 @@ def test_a_lie_about_the_decoded_size_costs_what_it_declares(lie: int) -> None:
             await taken(here)
 
     async def taken(here: Decoding) -> None:
-        done = await here.batch(SPEC, bytes(payload), peer)
+        done = await here.batch(SPEC, bytes(payload), SENDER)
         done.place.release()
         done.table.validate(full=True)
 
@@ -205,7 +214,7 @@ def test_dictionaries_are_charged_as_they_are_written_out() -> None:
     room = Room(9, 50_000_000)
 
     async def script(here: Decoding) -> None:
-        done = await here.batch(SPEC, ipc(pa.table({"t": long})), peer)
+        done = await here.batch(SPEC, ipc(pa.table({"t": long})), SENDER)
         assert room.bytes == done.place.size > 10_000_000
         done.place.release()
 
@@ -223,11 +232,11 @@ def test_buffers_that_share_their_place_are_charged_each(length: int) -> None:
     room = Room(9, 50_000_000)
 
     async def script(here: Decoding) -> None:
-        pushed = await here.batch(WIDE, payload, peer)
+        pushed = await here.batch(WIDE, payload, SENDER)
         assert pa.table(pushed.table).equals(table)
         assert room.bytes == pushed.place.size > 16 * length
         pushed.place.release()
-        values = await here.parameters(payload, 10, peer, lambda _: None)
+        values = await here.parameters(payload, 10, SENDER, lambda _: None)
         assert room.bytes == values.place.size > 16 * length
         values.place.release()
 
@@ -240,7 +249,7 @@ def test_buffers_that_share_their_place_are_refused_if_they_are_too_much_togethe
 
     async def script(here: Decoding) -> None:
         with pytest.raises(InvalidBatch, match="bytes once decompressed; 100,000 is the most"):
-            await here.batch(WIDE, payload, peer)
+            await here.batch(WIDE, payload, SENDER)
 
     decoding(Room(9, 50_000_000), script, small)
 
@@ -257,10 +266,10 @@ def test_a_caller_who_leaves_gives_the_room_back_when_the_work_ends() -> None:
         def done() -> Decoded:
             return Decoded(ZEROS, b"", place)
 
-        place = await room.place(1_000, 0)
-        first = asyncio.create_task(here.finish(done(), peer, held))
-        other = await room.place(100, 0)
-        second = asyncio.create_task(here.finish(Decoded(ZEROS, b"", other), peer, held))
+        place = await room.place("t", 1_000, 0)
+        first = asyncio.create_task(here.finish(done(), SENDER, held))
+        other = await room.place("t", 100, 0)
+        second = asyncio.create_task(here.finish(Decoded(ZEROS, b"", other), SENDER, held))
         await asyncio.to_thread(inside.wait, 20)
         for task in (first, second):
             task.cancel()

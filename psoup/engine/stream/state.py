@@ -59,7 +59,7 @@ class StreamState:
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
-        self.stream_id = event.stream_id
+        self.stream_id, self.tenant = event.stream_id, event.tenant
         self.config = config
         self.keep = keep
         self.folds = folds

@@ -24,7 +24,7 @@ from types import TracebackType
 
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events.events import Event
-from psoup_service.host.room import Room
+from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
@@ -60,21 +60,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CommitGroup:
-    """Commands that were prepared together: answers, events to log with their room, and room of those without an event.
+    """Commands that were prepared together: answers, and events to log with their room.
 
-    `large`: it has a large push, or no command at all but a `pause` for another thread or for the store to settle.
+    `leaving`: what leaves the room when they are answered, commands and bytes by tenant. `large`: it has a large push,
+    or no command at all but a `pause` for another thread or for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
-    events: list[tuple[Event, int]] = field(default_factory=list)
-    without_event: int = 0
+    events: list[tuple[Event, Entered]] = field(default_factory=list)
+    leaving: dict[str, tuple[int, int]] = field(default_factory=dict)
     large: bool = False
     pause: Pause | None = None
 
-    @property
-    def size(self) -> int:
-        """Room of all commands of the group, in bytes."""
-        return self.without_event + sum(size for _, size in self.events)
+    def answered(self, tenant: str, commands: int, size: int) -> None:
+        """Note commands of a tenant that will be answered, and the room of those without an event."""
+        before, bytes_before = self.leaving.get(tenant, (0, 0))
+        self.leaving[tenant] = before + commands, bytes_before + size
+
+    def left(self) -> list[tuple[str, int, int]]:
+        """What leaves the room when the commands are answered: (tenant, commands, bytes)."""
+        return [(tenant, commands, size) for tenant, (commands, size) in self.leaving.items()]
 
 
 class Committer(StageThread):
@@ -202,7 +207,7 @@ class Committer(StageThread):
             return
         self.groups += 1
         self.events += len(events)
-        self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.without_event for group in taken))
+        self._room.leave_all(part for group in taken for part in group.left())
         deliver([outcome for group in taken for outcome in group.outcomes])
         self._writer.put([entry for group in taken for entry in group.events])
 
@@ -234,7 +239,7 @@ class Committer(StageThread):
     def _refuse(self, groups: list[CommitGroup]) -> None:
         _waive(groups)
         for group in groups:
-            self._room.leave(len(group.outcomes), group.size)
+            self._room.leave_all([*group.left(), *((entered.tenant, 0, entered.size) for _, entered in group.events)])
             deliver([(answer, self._error()) for answer, _ in group.outcomes])
 
 

@@ -14,8 +14,10 @@ owner of the lines has a lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
+
+from psoup.events.tenants import FIRST_TENANT, Tenant
 
 _SPARE = 16
 """Entries of tenants that have left, beside as many as tenants wait, before they are cleared away."""
@@ -24,9 +26,31 @@ Weight = Callable[[str], float]
 """The weight of a tenant, above 0."""
 
 
-def equal(_: str) -> float:
-    """The weight of each tenant where all are equal."""
-    return 1.0
+class Weights:
+    """The weights of the tenants that there are. `tenants`: they, as published; any thread."""
+
+    def __init__(self, tenants: Callable[[], Mapping[str, Tenant]]) -> None:
+        self.tenants = tenants
+        self._known: Mapping[str, Tenant] | None = None
+        self._sum = 1.0
+
+    def of(self, tenant: str) -> float:
+        """The weight of a tenant; 1 of one that is not there, as of operators. O(1)."""
+        there = self.tenants().get(tenant)
+        return 1.0 if there is None else there.quotas.weight
+
+    def share(self, tenant: str) -> float:
+        """A tenant's part of what all divide: above 0, at most 1. O(1), and O(tenants) after a change."""
+        known = self.tenants()
+        if known is not self._known:
+            self._sum = sum(there.quotas.weight for there in known.values())
+            self._known = known
+        return min(1.0, self.of(tenant) / self._sum)
+
+
+_FIRST = {FIRST_TENANT.name: FIRST_TENANT}
+ONE_TENANT = Weights(lambda: _FIRST)
+equal = ONE_TENANT.of
 
 
 class TenantTimes:

@@ -31,13 +31,14 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
 from psoup_service.host.allowance import Allowance
-from psoup_service.host.fair_turns import Weight, equal
+from psoup_service.host.command_facts import size_of, tenant_of
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.readers import Read, Readers, ReadsUnderWay
-from psoup_service.host.room import Room, TakenRoom, size_of
+from psoup_service.host.room import Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.worker import Outcome, deliver
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
@@ -72,9 +73,9 @@ class Host(Generic[SnapshotT]):
         helpers: Runner = serial,
         quarantine: Sequence[str] = (),
         allowance: Allowance | None = None,
-        weight: Weight = equal,
+        weights: Weights = ONE_TENANT,
     ) -> None:
-        """`weight`: of a tenant; work of tenants that wait is taken in turns by it."""
+        """`weights`: of tenants; work of those that wait is taken in turns by it."""
         self._engine = engine
         self._admission = admission
         self._store = store
@@ -86,16 +87,16 @@ class Host(Generic[SnapshotT]):
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(pending)
         self._closed = threading.Event()
-        self._room = Room(pending, queue_bytes)
+        self._room = Room(pending, queue_bytes, weights)
         self._guard = Guard(store, quarantine)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
         self.pins = Pins(admission.limit, engine.snapshot)
         self._sequencer = Sequencer(
-            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weight
+            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
         )
         store.share(self._sequencer.pause)
         self._allowance = allowance or Allowance()
-        self._readers = Readers(readers, self._allowance.cpu_s, weight)
+        self._readers = Readers(readers, self._allowance.cpu_s, weights.of)
 
     # Life -----------------------------------------------------------------------------------------------------
 
@@ -171,14 +172,14 @@ class Host(Generic[SnapshotT]):
 
     # Commands -------------------------------------------------------------------------------------------------
 
-    async def reserve(self, size: int, *, patience: float = 0.0) -> TakenRoom:
-        """Take room for a command of `size` bytes before it is made; `submit` or the holder gives it back.
+    async def reserve(self, tenant: str, size: int, *, patience: float = 0.0) -> TakenRoom:
+        """Take room for a tenant's command of `size` bytes before it is made; `submit` or the holder gives it back.
 
         Raises ResourceExhausted (`retry_after_ms`); Unavailable with reason STARTING or DRAINING.
         """
         if self._state != "serving":
             raise self._refusal()
-        return await self._room.place(size, patience)
+        return await self._room.place(tenant, size, patience)
 
     async def submit(
         self, command: Command, *, patience: float = 0.0, place: TakenRoom | None = None, sender: Hashable = ""
@@ -189,7 +190,7 @@ class Host(Generic[SnapshotT]):
         in the order of the calls, but for registrations that take long to bind, in which senders take turns. A
         cancelled call may still take effect. Raises what prepare raises; what `reserve` does; Internal after a failure.
         """
-        place = place or await self.reserve(size_of(command), patience=patience)
+        place = place or await self.reserve(tenant_of(command), size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
         self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender))
         return await answer

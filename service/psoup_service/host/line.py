@@ -22,8 +22,8 @@ from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push
+from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
-from psoup_service.host.room import StreamKey, stream_of, tenant_of
 
 LARGE_BYTES = 1024 * 1024
 """Room of the smallest large push."""

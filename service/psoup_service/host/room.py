@@ -4,10 +4,13 @@
               '------- pending --------'
               '-------------------------- bytes ----------------------------------'
 
-Past a limit a caller is refused, or waits in line up to its patience: the first caller enters first, so the order of
-calls is the order of commands. A command larger than all the bytes enters when it is alone. The size of each kind of
-command, whether it fills the disk, and the stream whose order it must keep are defined here, once for all commands: the
-type checker fails if a kind is forgotten.
+Past a limit a caller is refused, or waits in line up to its patience: a tenant's first caller enters first, so the
+order of calls is the order of commands. A command larger than all the bytes enters when it is alone.
+
+    [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all of it, beside others a part  ]
+
+A part of the room is divided among the tenants by weight, and nobody else's. Who waits enters in turns (`fair_turns`):
+the joins of a tenant's tuples and queries are charged to it, and a tenant that had more than one that waits, waits too.
 """
 
 from __future__ import annotations
@@ -15,97 +18,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from math import ceil
+from typing import NamedTuple
 
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events.access import IssueToken, RevokeToken
-from psoup.events.commands import (
-    AlterStream,
-    Attach,
-    Command,
-    CreateStream,
-    DropStream,
-    Heartbeat,
-    Locate,
-    Push,
-    Recall,
-    Register,
-    RegisterMany,
-    Unregister,
-    UnregisterMany,
-)
-from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
+from psoup_service.host.fair_turns import ONE_TENANT, FairTurns, TenantTimes, Weights
 from psoup_service.host.worker import Outcome, deliver
-
-StreamKey = tuple[str, str]
-"""A tenant, and the name of its stream in lower case."""
-
-COMMAND_BYTES = 1_000
-"""Room of a command beside its tuples and its text."""
-ROW_BYTES = 64
-"""Room of the parameters of a query, about."""
-
-
-def size_of(command: Command) -> int:
-    """The room that a command takes, in bytes."""
-    match command:
-        case Push():
-            return COMMAND_BYTES + int(command.table.get_total_buffer_size())
-        case RegisterMany():
-            texts = sum(map(len, command.statements))
-            if command.rows is not None:
-                texts = command.count * (texts + ROW_BYTES)
-            return COMMAND_BYTES + texts
-        case Register() | CreateStream():
-            return COMMAND_BYTES + len(command.sql)
-        case UnregisterMany():
-            return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
-        case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
-            return COMMAND_BYTES
-        case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
-            return COMMAND_BYTES
-        case _:
-            assert_never(command)
-
-
-def grows(command: Command) -> bool:
-    """Whether a store without room refuses a command; dropping and unregistering are the way out."""
-    match command:
-        case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
-            return True
-        case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
-            return False
-        case RevokeToken() | AlterTenant() | DropTenant():
-            return False
-        case _:
-            assert_never(command)
-
-
-def tenant_of(command: Command) -> str:
-    """The tenant whose time a command takes; "" for what operators do."""
-    operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
-    return "" if isinstance(command, operators) else command.tenant
-
-
-def stream_of(command: Command) -> StreamKey | None:
-    """The stream whose commands must keep their order; None for a command that may overtake and be overtaken."""
-    match command:
-        case Push() | Recall() | Locate() | Heartbeat() | Attach():
-            return command.tenant, command.stream.lower()
-        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
-            return None
-        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken():
-            return None
-        case CreateTenant() | AlterTenant() | DropTenant():
-            return None
-        case _:
-            assert_never(command)
-
 
 RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
+
+
+class Entered(NamedTuple):
+    """The room of a command that waits to be applied: its tenant's, in bytes."""
+
+    tenant: str
+    size: int
 
 
 @dataclass(eq=False, slots=True)
@@ -117,17 +47,40 @@ class _Waiter:
     entered: bool = False
 
 
+@dataclass(eq=False, slots=True)
+class _Tenant:
+    """What a tenant has in the room, and its callers in line. `own_commands`, `own_bytes`: what nobody else may take.
+
+    `resuming`: callers that were let in from the line, but whose tasks have not run yet: none may overtake them.
+    """
+
+    own_commands: int = 0
+    own_bytes: int = 0
+    shares: object = None
+    """The tenants among which that was divided."""
+    commands: int = 0
+    bytes: int = 0
+    line: deque[_Waiter] = field(default_factory=deque)
+    resuming: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it neither is in the room nor waits."""
+        return not (self.commands or self.bytes or self.line or self.resuming)
+
+
 class TakenRoom:
     """Room that was taken, and is given back once: by `release`, or by the code that takes it over. Any thread."""
 
-    def __init__(self, room: Room, size: int) -> None:
+    def __init__(self, room: Room, tenant: str, size: int) -> None:
         self._room: Room | None = room
+        self._tenant = tenant
         self.size = size
 
     def grow(self, size: int) -> None:
         """Take `size` bytes more, even past the limit, for a size that could not be known before."""
         if self._room is not None and size > 0:
-            self._room.leave(0, -size)
+            self._room.leave(self._tenant, 0, -size)
             self.size += size
 
     def take_over(self) -> int:
@@ -139,19 +92,33 @@ class TakenRoom:
         """Give the room back; harmless if it was given back or taken over before."""
         room, self._room = self._room, None
         if room is not None:
-            room.leave(1, self.size)
+            room.leave(self._tenant, 1, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a room is divided. `own`: the part that is the tenants' own; `contended`: the part of the whole that they
+    share when more than one is there. A tenant that is alone has all that is not others' own.
+    """
+
+    own: float = 1 / 16
+    contended: float = 1 / 8
 
 
 class Room:
     """Counts commands and bytes. `enter` is called on event loops, `leave` and `close` from any thread."""
 
-    def __init__(self, pending: int, size: int) -> None:
+    def __init__(self, pending: int, size: int, weights: Weights = ONE_TENANT, division: Division = Division()) -> None:
         self._lock = threading.Lock()
         self._limits = (pending, size)
-        self._commands = 0
-        self._bytes = 0
-        self._line: deque[_Waiter] = deque()
-        self._resuming = 0  # let in from the line, but their tasks have not run yet: no caller may overtake them
+        self._weights = weights
+        self._division = division
+        self._tenants: dict[str, _Tenant] = {}
+        """Tenants that are in the room, or in line."""
+        self._commands = self._bytes = 0
+        self._shared_commands = self._shared_bytes = 0
+        self.times = TenantTimes(weights.of)
+        self._turns = FairTurns(self.times)
         self._closed: Callable[[], PSoupError] | None = None
 
     @property
@@ -164,7 +131,17 @@ class Room:
         """Bytes that have entered and are not applied."""
         return self._bytes
 
-    async def enter(self, size: int, patience: float) -> None:
+    def held(self, tenant: str) -> int:
+        """Bytes of one tenant."""
+        there = self._tenants.get(tenant)
+        return 0 if there is None else there.bytes
+
+    def charge(self, tenant: str, seconds: float) -> None:
+        """Charge what a tenant's commands have cost after they entered: others that wait come before it."""
+        with self._lock:
+            self.times.charge(tenant, seconds)
+
+    async def enter(self, tenant: str, size: int, patience: float) -> None:
         """Take room for one command of `size` bytes, waiting up to `patience` seconds for it.
 
         Raises ResourceExhausted with a `retry_after_ms` fact, or the error that `close` was given.
@@ -172,42 +149,59 @@ class Room:
         with self._lock:
             if self._closed is not None:
                 raise self._closed()
-            if not self._line and not self._resuming and self._fits(size):
-                self._take(size)
+            there = self._there(tenant)
+            if self._may_enter(tenant, there, size):
+                self._take(there, 1, size)
                 return
             if patience <= 0:
-                raise self._full()
+                raise self._full(tenant, there)
             waiter = _Waiter(size, asyncio.get_running_loop().create_future())
-            self._line.append(waiter)
+            there.line.append(waiter)
+            self._turns.wait(tenant)
         try:
             async with asyncio.timeout(patience):
                 await waiter.turn
         except TimeoutError:
-            self._give_up(waiter)
-            raise self._full() from None
+            with self._lock:
+                error = self._full(tenant, there)
+            self._give_up(tenant, there, waiter)
+            raise error from None
         except BaseException:
-            self._give_up(waiter)
+            self._give_up(tenant, there, waiter)
             raise
-        self._resume()
+        self._resume(tenant, there)
 
-    def try_enter(self, size: int) -> bool:
+    def try_enter(self, tenant: str, size: int) -> bool:
         """Take room if there is some and no caller waits for it; returns whether it was taken."""
         with self._lock:
-            if self._closed is not None or self._line or self._resuming or not self._fits(size):
+            there = self._there(tenant)
+            if self._closed is not None or not self._may_enter(tenant, there, size):
+                self._forget(tenant, there)
                 return False
-            self._take(size)
+            self._take(there, 1, size)
             return True
 
-    async def place(self, size: int, patience: float) -> TakenRoom:
+    async def place(self, tenant: str, size: int, patience: float) -> TakenRoom:
         """Take room as `enter` does; returns an object that gives it back."""
-        await self.enter(size, patience)
-        return TakenRoom(self, size)
+        await self.enter(tenant, size, patience)
+        return TakenRoom(self, tenant, size)
 
-    def leave(self, commands: int, size: int) -> None:
+    def leave(self, tenant: str, commands: int, size: int) -> None:
         """Give back room, and let in the callers that fit now."""
         with self._lock:
-            self._commands -= commands
-            self._bytes -= size
+            self._give_back(tenant, commands, size)
+            if not len(self._turns):
+                return
+            entered = self._admit()
+        deliver(entered)
+
+    def leave_all(self, parts: Iterable[tuple[str, int, int]]) -> None:
+        """The same for some tenants: (tenant, commands, bytes) of each."""
+        with self._lock:
+            for tenant, commands, size in parts:
+                self._give_back(tenant, commands, size)
+            if not len(self._turns):
+                return
             entered = self._admit()
         deliver(entered)
 
@@ -215,49 +209,109 @@ class Room:
         """Refuse all callers from now on, those in line too."""
         with self._lock:
             self._closed = error
-            refused: list[Outcome] = [(waiter.turn, error()) for waiter in self._line]
-            self._line.clear()
+            refused: list[Outcome] = []
+            for tenant, there in self._tenants.items():
+                refused += [(waiter.turn, error()) for waiter in there.line]
+                there.line.clear()
+                self._turns.leave(tenant)
         deliver(refused)
+
+    def _give_back(self, tenant: str, commands: int, size: int) -> None:
+        there = self._tenants.get(tenant) or self._there(tenant)
+        self._take(there, -commands, -size)
+        if len(self._tenants) > 1:
+            self._forget(tenant, there)
+
+    def _there(self, tenant: str) -> _Tenant:
+        there = self._tenants.get(tenant)
+        if there is None:
+            for other in [*self._tenants] if len(self._tenants) == 1 else ():
+                self._forget(other, self._tenants[other], last=True)
+            there = self._tenants[tenant] = _Tenant()
+        if there.shares is not self._weights.tenants() and there.idle:
+            pending, limit = self._limits
+            part = self._division.own * self._weights.share(tenant)
+            there.own_commands, there.own_bytes = ceil(pending * part), int(limit * part)
+            there.shares = self._weights.tenants()
+        return there
+
+    def _forget(self, tenant: str, there: _Tenant, *, last: bool = False) -> None:
+        """Forget a tenant that is not here, unless it is the last: it is likely to come back."""
+        if (last or len(self._tenants) > 1) and there.idle and self._tenants.get(tenant) is there:
+            del self._tenants[tenant]
+
+    def _may_enter(self, tenant: str, there: _Tenant, size: int) -> bool:
+        """Whether a caller enters without waiting: it overtakes nobody of its tenant, nor one that has had less."""
+        if there.line or there.resuming or not self._fits(there, size):
+            return False
+        return not len(self._turns) or self.times.begins(tenant) <= self._turns.had
 
     def _admit(self) -> list[Outcome]:
         entered: list[Outcome] = []
-        while self._line and self._fits(self._line[0].size):
-            waiter = self._line.popleft()
+        while (tenant := self._turns.first) is not None:
+            there = self._tenants[tenant]
+            if not self._fits(there, there.line[0].size):
+                break
+            self._turns.serve()
+            waiter = there.line.popleft()
+            if not there.line:
+                self._turns.leave(tenant)
             waiter.entered = True
-            self._resuming += 1
-            self._take(waiter.size)
+            there.resuming += 1
+            self._take(there, 1, waiter.size)
             entered.append((waiter.turn, None))
         return entered
 
-    def _resume(self) -> None:
+    def _resume(self, tenant: str, there: _Tenant) -> None:
         """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
         with self._lock:
-            self._resuming -= 1
+            there.resuming -= 1
+            self._forget(tenant, there)
             entered = self._admit()
         deliver(entered)
 
-    def _give_up(self, waiter: _Waiter) -> None:
+    def _give_up(self, tenant: str, there: _Tenant, waiter: _Waiter) -> None:
         """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
         with self._lock:
             if waiter.entered:
-                self._resuming -= 1
-                self._commands -= 1
-                self._bytes -= waiter.size
-            elif waiter in self._line:
-                self._line.remove(waiter)
+                there.resuming -= 1
+                self._take(there, -1, -waiter.size)
+            elif waiter in there.line:
+                there.line.remove(waiter)
+                if not there.line:
+                    self._turns.leave(tenant)
+            self._forget(tenant, there)
             entered = self._admit()
         deliver(entered)
 
-    def _fits(self, size: int) -> bool:
+    def _fits(self, there: _Tenant, size: int) -> bool:
         pending, limit = self._limits
-        return self._commands < pending and (self._bytes == 0 or self._bytes + size <= limit)
+        if self._bytes == 0 and self._commands < pending:
+            return True
+        own, contended = self._division.own, self._division.contended
+        alone = len(self._tenants) == 1
+        commands = _beyond(there.own_commands, there.commands, 1)
+        if commands:
+            most = pending - ceil(pending * own) if alone else ceil(pending * contended)
+            if self._shared_commands + commands > most:
+                return False
+        more = _beyond(there.own_bytes, there.bytes, size)
+        if more:
+            most = limit - int(limit * own) if alone else int(limit * contended)
+            return self._shared_bytes + more <= most
+        return True
 
-    def _take(self, size: int) -> None:
-        self._commands += 1
+    def _take(self, there: _Tenant, commands: int, size: int) -> None:
+        self._shared_commands += _beyond(there.own_commands, there.commands, commands)
+        self._shared_bytes += _beyond(there.own_bytes, there.bytes, size)
+        there.commands += commands
+        there.bytes += size
+        self._commands += commands
         self._bytes += size
 
-    def _full(self) -> ResourceExhausted:
+    def _full(self, tenant: str, there: _Tenant) -> ResourceExhausted:
         pending, limit = self._limits
+        self._forget(tenant, there)
         return ResourceExhausted(
             f"the service is busy: {self._commands} of {pending} commands and {self._bytes:,} of {limit:,} bytes are"
             f" under way; try again in {RETRY_AFTER_MS} ms",
@@ -266,3 +320,9 @@ class Room:
             commands=self._commands,
             bytes=self._bytes,
         )
+
+
+def _beyond(own: int, held: int, more: int) -> int:
+    """How much `more` changes what is held beyond one's own."""
+    now = held + more
+    return (now if now > own else own) - (held if held > own else own)

@@ -8,6 +8,7 @@ serial runner. A thread waits at a lock of its own: it works 40 microseconds aft
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 
@@ -99,3 +100,8 @@ def _do(tasks: Sequence[Task], mine: range, errors: list[BaseException | None]) 
             tasks[number]()
         except BaseException as error:  # it is raised where the tasks came from
             errors[number] = error
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

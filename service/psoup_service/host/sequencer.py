@@ -28,12 +28,13 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingJob, BindingThread
+from psoup_service.host.command_facts import grows
 from psoup_service.host.committer import CommitGroup, Committer, Pause
 from psoup_service.host.fair_turns import Weight, equal
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
 from psoup_service.host.pins import Pins
-from psoup_service.host.room import Room, grows
+from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
@@ -238,7 +239,7 @@ class Sequencer(StageThread):
             self._charge(tenant, began)
         self._group = []
         if refused:
-            self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
+            self._room.leave_all((submission.tenant, 1, submission.size) for submission, _ in refused)
             deliver([(submission.answer, refusal) for submission, refusal in refused])
         if group.outcomes:
             self._committer.put(group)
@@ -260,8 +261,10 @@ class Sequencer(StageThread):
             return False
         assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
         answers = share(prepared.acknowledgement, pushes)
+        tenant = taken[0].tenant
         group.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
-        group.events.append((prepared.event, size))
+        group.events.append((prepared.event, Entered(tenant, size)))
+        group.answered(tenant, len(taken), 0)
         return True
 
     def _prepare_alone(
@@ -279,9 +282,10 @@ class Sequencer(StageThread):
         group.outcomes.append((submission.answer, prepared.acknowledgement))
         group.large |= is_large(submission)
         if prepared.event is None:
-            group.without_event += submission.size
+            group.answered(submission.tenant, 1, submission.size)
         else:
-            group.events.append((prepared.event, submission.size))
+            group.answered(submission.tenant, 1, 0)
+            group.events.append((prepared.event, Entered(submission.tenant, submission.size)))
 
     def _put_beside(self, submission: Submission) -> bool:
         """Give a long registration to the binder, again if its streams have changed; returns whether it was given.
@@ -312,5 +316,5 @@ class Sequencer(StageThread):
         return prepared
 
     def _refuse(self, submissions: list[Submission]) -> None:
-        self._room.leave(len(submissions), sum(submission.size for submission in submissions))
+        self._room.leave_all((submission.tenant, 1, submission.size) for submission in submissions)
         deliver([(submission.answer, self._error()) for submission in submissions])

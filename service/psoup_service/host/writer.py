@@ -24,7 +24,7 @@ from psoup.runner import Runner, serial
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.room import Room
+from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
@@ -43,7 +43,7 @@ class Writer(StageThread):
         super().__init__("psoup-writer", failed)
         self._engine = engine
         self._room = room
-        self._queue: deque[tuple[Event, int]] = deque()
+        self._queue: deque[tuple[Event, Entered]] = deque()
         self._results: deque[Any] = deque()
         self._guard = guard
         self._maintainer = Maintainer(self.post, failed, guard, run)
@@ -72,9 +72,9 @@ class Writer(StageThread):
 
     def replay(self, run: list[Event]) -> None:
         """Apply logged events before the threads are started."""
-        self._apply(run, 0)
+        self._apply(run, {})
 
-    def put(self, events: Sequence[tuple[Event, int]]) -> None:
+    def put(self, events: Sequence[tuple[Event, Entered]]) -> None:
         """Queue consecutive events, each with the room in bytes to give back once it is applied. From any thread."""
         with self.condition:
             self._queue.extend(events)
@@ -147,21 +147,22 @@ class Writer(StageThread):
             while self._results:
                 self._install(self._results.popleft())
             self._expire()
-            run, size = self._take_run()
+            run, entered = self._take_run()
             if run:
-                self._apply(run, size)
+                self._apply(run, entered)
             self._ask()
 
-    def _take_run(self) -> tuple[list[Event], int]:
-        run, rows, size = list[Event](), 0, 0
+    def _take_run(self) -> tuple[list[Event], dict[str, int]]:
+        """Events to apply together, and the room that each tenant has for them."""
+        run, rows, entered = list[Event](), 0, dict[str, int]()
         while self._queue and rows < RUN_ROWS and len(run) < RUN_EVENTS:
-            event, room = self._queue.popleft()
+            event, (tenant, size) = self._queue.popleft()
             run.append(event)
-            size += room
+            entered[tenant] = entered.get(tenant, 0) + size
             rows += rows_of(event)
-        return run, size
+        return run, entered
 
-    def _apply(self, run: list[Event], size: int) -> None:
+    def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
         # A block of statements is applied in Python, for as long as it takes; all other events mostly by kernels.
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
@@ -173,7 +174,9 @@ class Writer(StageThread):
             self._freed += effects.freed_bytes
             while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
                 reached.append((self._waiters.popitem(0)[1], None))
-        self._room.leave(0, size)
+        for tenant, seconds in effects.spent.items() if entered else ():  # a replay is nobody's debt
+            self._room.charge(tenant, seconds)
+        self._room.leave_all((tenant, 0, size) for tenant, size in entered.items())
         deliver(reached)
         self._say_published()
 

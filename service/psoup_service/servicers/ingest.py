@@ -189,7 +189,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         """The command of a batch, and the room that was taken for it."""
         tenant = self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
-        decoded = await self._backend.decoding.batch(spec, payload, caller.peer, digest=bool(sender.producer))
+        decoded = await self._backend.decoding.batch(spec, payload, caller, digest=bool(sender.producer))
         push = commands.Push(
             sender.stream,
             decoded.table,

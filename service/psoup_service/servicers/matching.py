@@ -47,7 +47,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         most, wanted = self._most(request.max_bytes), _wanted(request, "row")
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
-        decoded = await backend.decoding.batch(spec, payload, caller.peer)
+        decoded = await backend.decoding.batch(spec, payload, caller)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchResponse:
             view, table = snapshot.stream(request.stream, tenant), decoded.table
@@ -184,7 +184,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         if payload:
             with backend.ids.naming(name):
                 spec = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id].spec
-            decoded = await backend.decoding.batch(spec, payload, caller.peer)
+            decoded = await backend.decoding.batch(spec, payload, caller)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
             of: int | Row = request.tuple_id

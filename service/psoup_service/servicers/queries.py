@@ -130,7 +130,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         if not parameters:
             return commands.RegisterMany(texts, None, request.request_id, tenant, (), number), None
         size = sum(map(len, texts))
-        decoded = await self._backend.decoding.parameters(parameters, size, caller.peer, check_rows)
+        decoded = await self._backend.decoding.parameters(parameters, size, caller, check_rows)
         table = pa.table(decoded.table)
         names = tuple(table.column_names) if request.by_name else ()
         return commands.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place

@@ -79,7 +79,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         batch, schema, parts = stage.batch, arrow_schema(self._spec(stage).schema), stage.chosen(request.parts)
         stage.committing = True
         try:
-            table = await self._backend.decoding.run(caller.peer, stage.nbytes, lambda: one_table(parts, schema))
+            table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
             numbers = (batch.producer, batch.epoch, batch.number)
             command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since)
             acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
@@ -138,8 +138,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             return StagedPart.of(table, len(payload))
 
         try:
-            decoded = await decoding.batch(spec, payload, caller.peer)
-            return await decoding.finish(decoded, caller.peer, read)
+            decoded = await decoding.batch(spec, payload, caller)
+            return await decoding.finish(decoded, caller, read)
         except PSoupError as problem:
             problem.message = f"part {request.part!r}: {problem.message}"
             problem.facts = {"part": request.part, **problem.facts}

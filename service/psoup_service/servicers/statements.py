@@ -169,7 +169,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
     async def _values(self, request: Question, caller: Caller) -> Values:
         """The row of values of a request."""
         decoding, parameters = self._backend.decoding, request.parameters
-        decoded = await decoding.parameters(parameters, len(request.statement), caller.peer, check_one)
+        decoded = await decoding.parameters(parameters, len(request.statement), caller, check_one)
         try:
             table = pa.table(decoded.table)
             names = tuple(table.column_names) if request.by_name else ()

@@ -94,7 +94,7 @@ class WebCaller:
         answering = self._calls.answering
         size, seconds = length(self._headers.getlist("content-length")), answering.limits.receive_s
         if size > SMALL_BYTES:
-            await answering.receiving.take(size, seconds)
+            await answering.receiving.take(self.principal.tenant, size, seconds)
             self._held = size
         try:
             async with asyncio.timeout(seconds):
@@ -111,7 +111,7 @@ class WebCaller:
         """Give back what is charged for the body."""
         held, self._held = self._held, 0
         if held:
-            self._calls.answering.receiving.give_back(held)
+            self._calls.answering.receiving.give_back(self.principal.tenant, held)
 
     async def write(self, message: Message) -> None:
         """Send a message as an event."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from psoup.errors import Unavailable
 from psoup_service.gate.audit import CHANGES
 from psoup_service.gate.principal import Principal
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
 from psoup_service.wire.calls import Caller, Calls, Ended
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.receiving import Deadlines, Receiving
@@ -50,9 +51,10 @@ class Carrier(Caller, Protocol):
 class Answering:
     """Runs the calls of all carriers of a service."""
 
-    def __init__(self, calls: Calls, limits: Limits) -> None:
+    def __init__(self, calls: Calls, limits: Limits, weights: Weights = ONE_TENANT) -> None:
+        """`weights`: of tenants, who share the room for what is being received."""
         self.calls, self.limits = calls, limits
-        self.receiving = Receiving(limits)
+        self.receiving = Receiving(limits, weights)
         self._deadlines = Deadlines()
 
     async def one(

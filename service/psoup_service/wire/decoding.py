@@ -14,16 +14,18 @@ size and refuses data that decode to another.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from psoup.errors import InvalidBatch
-from psoup.model import StreamSpec, positions
+from psoup.model import DEFAULT_TENANT, StreamSpec, positions
 from psoup.wording import counted, verb
-from psoup_service.host.room import COMMAND_BYTES, ROW_BYTES, TakenRoom
+from psoup_service.gate.principal import Principal
+from psoup_service.host.command_facts import COMMAND_BYTES, ROW_BYTES
+from psoup_service.host.room import TakenRoom
 from psoup_service.wire import ipc
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.envelope import Outline
@@ -38,8 +40,14 @@ _MOST_WIDTH = 9
 
 T = TypeVar("T")
 
-Sender = Callable[[], Hashable]
-"""Returns the sender; called only if senders must take turns."""
+
+class Sender(Protocol):
+    """The side of a call that sends."""
+
+    principal: Principal
+
+    def peer(self) -> str:
+        """The connection, as a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Decoding:
             if len(payload) > ON_LOOP_BYTES:  # admission checks a short one
                 positions(spec.schema, table.schema.names)
             needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
-            place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
+            place = await self._take_room(sender, max(needed, held, len(payload)))
             return Decoded(table, await self._digest(payload, place, sender) if digest else b"", place)
         outline = await self._outline(payload, sender)
         positions(spec.schema, outline.schema.names)
@@ -90,31 +98,38 @@ class Decoding:
 
     async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
         """The result of `work` on a thread, with about `size` bytes that have their room already."""
-        return await self._decoders.run(sender(), size, work)
+        return await self._decoders.run(_turns_of(sender), size, work)
 
     async def finish(self, decoded: Decoded, sender: Sender, work: Callable[[pa.Table | pa.RecordBatch], T]) -> T:
         """The result of `work` with the rows, on a thread; their room is given back afterwards."""
         size = max(decoded.place.size, decoded.table.nbytes)
-        result = await self._decoders.run(sender(), size, lambda: work(decoded.table), dropped=decoded.place.release)
+        result = await self._decoders.run(
+            _turns_of(sender), size, lambda: work(decoded.table), dropped=decoded.place.release
+        )
         decoded.place.release()
         return result
+
+    async def _take_room(self, sender: Sender, size: int) -> TakenRoom:
+        return await self._reserve(sender.principal.tenant, COMMAND_BYTES + size, patience=self._patience)
 
     async def _digest(self, payload: bytes, place: TakenRoom, sender: Sender) -> bytes:
         """The digest of the bytes; on the loop it takes 50 us at most."""
         if len(payload) <= ON_LOOP_BYTES:
             return ipc.digest(payload)
-        return await self._decoders.run(sender(), len(payload), lambda: ipc.digest(payload), dropped=place.release)
+        return await self._decoders.run(
+            _turns_of(sender), len(payload), lambda: ipc.digest(payload), dropped=place.release
+        )
 
     async def _outline(self, payload: bytes, sender: Sender) -> Outline:
         """The outline of a payload, at once or after a look at all of its messages."""
         outline = ipc.outlined(payload, self._limits)
         if outline is not None:
             return outline
-        return await self._decoders.run(sender(), len(payload), lambda: ipc.measured(payload, self._limits))
+        return await self._decoders.run(_turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits))
 
     async def _decode(self, payload: bytes, outline: Outline, size: int, sender: Sender, *, digest: bool) -> Decoded:
         limits = self._limits
-        place = await self._reserve(COMMAND_BYTES + size, patience=self._patience)
+        place = await self._take_room(sender, size)
 
         def decode() -> Decoded:
             table = ipc.decode_push(payload, limits)
@@ -127,7 +142,9 @@ class Decoding:
             except BaseException:
                 place.release()
                 raise
-        return await self._decoders.run(sender(), max(outline.size, len(payload)), decode, dropped=place.release)
+        return await self._decoders.run(
+            _turns_of(sender), max(outline.size, len(payload)), decode, dropped=place.release
+        )
 
 
 def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:
@@ -142,3 +159,9 @@ def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int
             limit=limits.batch_decoded_bytes,
         )
     return needed
+
+
+def _turns_of(sender: Sender) -> str:
+    """Who takes turns with others: tenants do, and connections of the tenant that is always there."""
+    tenant = sender.principal.tenant
+    return sender.peer() if tenant == DEFAULT_TENANT else tenant

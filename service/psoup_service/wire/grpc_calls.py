@@ -220,7 +220,7 @@ class GrpcCalls:
     async def read(self, way: _Way, caller: GrpcCaller) -> Any:
         """The request of a call that has one."""
         size, context = self._named(way, caller), caller.context
-        caller.charge = charge = self._answering.receiving.charge()
+        caller.charge = charge = self._answering.receiving.charge(caller.principal.tenant)
         try:
             raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
         except _GONE:
@@ -268,7 +268,7 @@ class GrpcCalls:
 
     async def _read_all(self, way: _Way, caller: GrpcCaller) -> AsyncIterator[Any]:
         """The client's messages, to the end of its side."""
-        charge, context = self._answering.receiving.charge(), caller.context
+        charge, context = self._answering.receiving.charge(caller.principal.tenant), caller.context
         try:
             while True:
                 if self._draining:

@@ -29,7 +29,8 @@ from typing import Any
 import grpc
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
-from psoup_service.host.room import Room
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
+from psoup_service.host.room import Division, Room
 from psoup_service.wire.limits import Limits
 
 TICK_S = 0.05
@@ -102,6 +103,7 @@ SLOWEST = 256 * 1024
 """Bytes a second: the least at which a request that names its size has to come."""
 
 _UNCOUNTED = 2**62
+_HALVES = Division(own=0.5, contended=0.5)
 
 _MESSAGE_BYTES = 16 * 1024 * 1024
 """Memory to touch ahead: the longest message. gRPC holds it twice for a moment."""
@@ -123,10 +125,13 @@ def touch_memory() -> None:
 class Waiting:
     """A context that waits for one message, and ends the task when its time, or its room, is over."""
 
-    __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started")
+    __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started", "tenant")
 
-    def __init__(self, waits: dict[Waiting, None], started: float, seconds: float, most: int, *, idle: bool) -> None:
+    def __init__(
+        self, waits: dict[Waiting, None], tenant: str, started: float, seconds: float, most: int, *, idle: bool
+    ) -> None:
         self._waits = waits
+        self.tenant = tenant
         self.started = started
         self.ends = started + seconds
         self.most = most
@@ -158,9 +163,10 @@ class Waiting:
 class Receiving:
     """The budget, and all calls that wait for messages. For one event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, weights: Weights = ONE_TENANT) -> None:
+        """`weights`: of tenants; half of the budget is their own, by weight."""
         self._limits = limits
-        self._room = Room(_UNCOUNTED, limits.receive_bytes)
+        self._room = Room(_UNCOUNTED, limits.receive_bytes, weights, _HALVES)
         self._waits: dict[Waiting, None] = {}  # oldest first
         self._ticking = False
 
@@ -169,40 +175,44 @@ class Receiving:
         """Bytes that are charged for requests that are being received or handled."""
         return self._room.bytes
 
-    def charge(self) -> Charge:
-        """The charge of a call, to be given back at its end."""
-        return Charge(self)
+    def held(self, tenant: str) -> int:
+        """The same of one tenant."""
+        return self._room.held(tenant)
+
+    def charge(self, tenant: str) -> Charge:
+        """The charge of a tenant's call, to be given back at its end."""
+        return Charge(self, tenant)
 
     def drain(self, error: PSoupError) -> None:
         """End the waits of streams between messages: they may never end by themselves."""
         for waiting in [waiting for waiting in self._waits if waiting.idle]:
             waiting.end(error)
 
-    def wait(self, seconds: float, most: int, *, idle: bool = False) -> Waiting:
+    def wait(self, tenant: str, seconds: float, most: int, *, idle: bool = False) -> Waiting:
         """A context that waits for one message of up to `most` bytes. O(1)."""
         loop = asyncio.get_running_loop()
         if not self._ticking:
             self._ticking = True
             loop.call_later(TICK_S, self._tick, loop)
-        return Waiting(self._waits, loop.time(), seconds, most, idle=idle)
+        return Waiting(self._waits, tenant, loop.time(), seconds, most, idle=idle)
 
-    async def take(self, size: int, patience: float) -> None:
+    async def take(self, tenant: str, size: int, patience: float) -> None:
         """Take room for `size` bytes, waiting in line; streams that only wait make way."""
-        if self._room.try_enter(size):
+        if self._room.try_enter(tenant, size):
             return
-        self._make_way()
+        self._make_way(tenant)
         try:
-            await self._room.enter(size, patience)
+            await self._room.enter(tenant, size, patience)
         except ResourceExhausted:
             raise self.full() from None
 
-    def try_take(self, size: int) -> bool:
+    def try_take(self, tenant: str, size: int) -> bool:
         """Take room if there is some; returns whether it was taken."""
-        return self._room.try_enter(size)
+        return self._room.try_enter(tenant, size)
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, tenant: str, size: int) -> None:
         """Give back room that was taken."""
-        self._room.leave(1, size)
+        self._room.leave(tenant, 1, size)
 
     def full(self) -> ResourceExhausted:
         """The error for a call without room."""
@@ -222,18 +232,20 @@ class Receiving:
                 break
             if waiting.ends <= now:
                 waiting.end(self._late(waiting))
-            elif waiting.charged < waiting.most and self._room.try_enter(waiting.most - waiting.charged):
+            elif waiting.charged < waiting.most and self._room.try_enter(
+                waiting.tenant, waiting.most - waiting.charged
+            ):
                 waiting.charged = waiting.most
-            elif waiting.charged < waiting.most and not self._make_way():
+            elif waiting.charged < waiting.most and not self._make_way(waiting.tenant):
                 waiting.end(_idle("others need the room") if waiting.idle else self.full())
         self._ticking = bool(self._waits)
         if self._ticking:
             loop.call_later(TICK_S, self._tick, loop)
 
-    def _make_way(self) -> bool:
-        """End the charged stream that has waited longest; returns whether there was one."""
+    def _make_way(self, tenant: str) -> bool:
+        """End the charged stream of a tenant that has waited longest; returns whether there was one."""
         for waiting in self._waits:
-            if waiting.idle and waiting.charged:
+            if waiting.idle and waiting.charged and waiting.tenant == tenant:
                 waiting.end(_idle("others need the room"))
                 return True
         return False
@@ -253,10 +265,10 @@ class Receiving:
 class Charge:
     """Room that one call has taken for its request."""
 
-    __slots__ = ("_receiving", "held")
+    __slots__ = ("_receiving", "_tenant", "held")
 
-    def __init__(self, receiving: Receiving) -> None:
-        self._receiving = receiving
+    def __init__(self, receiving: Receiving, tenant: str) -> None:
+        self._receiving, self._tenant = receiving, tenant
         self.held = 0
 
     async def one(self, context: Any, named: int | None, most: int, seconds: float, *, first: bool) -> bytes:
@@ -266,11 +278,11 @@ class Charge:
         """
         receiving, small = self._receiving, named is not None and named <= SMALL_BYTES
         if named is not None and not small:
-            await receiving.take(named, seconds)
+            await receiving.take(self._tenant, named, seconds)
             self.held = named
-        elif named is None and first and receiving.try_take(most):
+        elif named is None and first and receiving.try_take(self._tenant, most):
             self.held = most
-        waiting = receiving.wait(seconds + (0 if named is None else named / SLOWEST), most)
+        waiting = receiving.wait(self._tenant, seconds + (0 if named is None else named / SLOWEST), most)
         waiting.charged = self.held
         raw = await self._read(context, waiting)
         if raw is grpc.aio.EOF:
@@ -285,14 +297,14 @@ class Charge:
     async def next(self, context: Any, most: int, seconds: float) -> bytes | None:
         """The next message of a stream, or None at the end of the client's side; gives back what the last one held."""
         self.give_back()
-        raw = await self._read(context, self._receiving.wait(seconds, most, idle=True))
+        raw = await self._read(context, self._receiving.wait(self._tenant, seconds, most, idle=True))
         return None if raw is grpc.aio.EOF else bytes(raw)
 
     def give_back(self) -> None:
         """Give all of it back; harmless if that has happened."""
         held, self.held = self.held, 0
         if held:
-            self._receiving.give_back(held)
+            self._receiving.give_back(self._tenant, held)
 
     async def _read(self, context: Any, waiting: Waiting) -> Any:
         try:
@@ -310,7 +322,7 @@ class Charge:
         if size == self.held:
             return
         self.give_back()
-        if size and not self._receiving.try_take(size):
+        if size and not self._receiving.try_take(self._tenant, size):
             raise self._receiving.full()
         self.held = size
 

@@ -1,0 +1,90 @@
+"""What the host knows of each kind of command: its size, its tenant, its stream, and whether it fills the disk.
+
+Defined once for all commands: the type checker fails if a kind is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from psoup.events.access import IssueToken, RevokeToken
+from psoup.events.commands import (
+    AlterStream,
+    Attach,
+    Command,
+    CreateStream,
+    DropStream,
+    Heartbeat,
+    Locate,
+    Push,
+    Recall,
+    Register,
+    RegisterMany,
+    Unregister,
+    UnregisterMany,
+)
+from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
+
+StreamKey = tuple[str, str]
+"""A tenant, and the name of its stream in lower case."""
+
+COMMAND_BYTES = 1_000
+"""Room of a command beside its tuples and its text."""
+ROW_BYTES = 64
+"""Room of the parameters of a query, about."""
+
+
+def size_of(command: Command) -> int:
+    """The room that a command takes, in bytes."""
+    match command:
+        case Push():
+            return COMMAND_BYTES + int(command.table.get_total_buffer_size())
+        case RegisterMany():
+            texts = sum(map(len, command.statements))
+            if command.rows is not None:
+                texts = command.count * (texts + ROW_BYTES)
+            return COMMAND_BYTES + texts
+        case Register() | CreateStream():
+            return COMMAND_BYTES + len(command.sql)
+        case UnregisterMany():
+            return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
+        case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
+            return COMMAND_BYTES
+        case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
+            return COMMAND_BYTES
+        case _:
+            assert_never(command)
+
+
+def grows(command: Command) -> bool:
+    """Whether a store without room refuses a command; dropping and unregistering are the way out."""
+    match command:
+        case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
+            return True
+        case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
+            return False
+        case RevokeToken() | AlterTenant() | DropTenant():
+            return False
+        case _:
+            assert_never(command)
+
+
+def tenant_of(command: Command) -> str:
+    """The tenant whose time a command takes; "" for what operators do."""
+    operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
+    return "" if isinstance(command, operators) else command.tenant
+
+
+def stream_of(command: Command) -> StreamKey | None:
+    """The stream whose commands must keep their order; None for a command that may overtake and be overtaken."""
+    match command:
+        case Push() | Recall() | Locate() | Heartbeat() | Attach():
+            return command.tenant, command.stream.lower()
+        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
+            return None
+        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken():
+            return None
+        case CreateTenant() | AlterTenant() | DropTenant():
+            return None
+        case _:
+            assert_never(command)
