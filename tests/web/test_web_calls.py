@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -34,8 +34,16 @@ GARBAGE = (
 """A handshake of TLS, the preface of HTTP/2, a length below zero, and two lengths."""
 
 
+class Hurried(Page):
+    """A page of a gateway of its own."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway.address)
+        self.gateway = gateway
+
+
 @contextmanager
-def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Page]:
+def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Hurried]:
     """Another gateway of the same service, with other limits."""
 
     async def start() -> Gateway:
@@ -51,7 +59,7 @@ def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Page
 
     gateway = asyncio.run_coroutine_threadsafe(start(), served._loop).result()
     try:
-        yield Page(gateway.address)
+        yield Hurried(gateway)
     finally:
         asyncio.run_coroutine_threadsafe(end(gateway), served._loop).result()
 
@@ -61,15 +69,20 @@ def refused(page: Page, call: str, body: bytes | str) -> tuple[int, str]:
     return response.status, response.json.get("reason", "")
 
 
-async def none_left(served: Serving, watching: int = 0) -> None:
-    while served.service._answering.calls.under_way.watching > watching:
-        await asyncio.sleep(0)
+def wait_until(served: Serving, done: Callable[[], bool]) -> None:
+    """Wait on the loop of the service until something is so."""
+
+    async def waited() -> None:
+        async with asyncio.timeout(30):
+            while not done():
+                await asyncio.sleep(0)
+
+    asyncio.run_coroutine_threadsafe(waited(), served._loop).result()
 
 
 def wait_for_none(served: Serving, watching: int = 0) -> None:
     """Wait until so many watch."""
-    waited = asyncio.wait_for(none_left(served, watching), 30)
-    asyncio.run_coroutine_threadsafe(waited, served._loop).result()
+    wait_until(served, lambda: served.service._answering.calls.under_way.watching <= watching)
 
 
 def test_a_query_is_registered_read_explained_and_forgotten(page: Page) -> None:
@@ -268,6 +281,7 @@ def test_a_page_that_does_not_read_is_cut_and_others_are_not(served: Serving, qu
             next(iter(healthy))
             push(served, 60)
             wait_for_none(served, watching=1)
+            wait_until(served, lambda: not other.gateway.connections)
             push(served, 1)
             assert next(iter(healthy))[0] == "message"
     wait_for_none(served)

@@ -92,9 +92,7 @@ class PageConnection(H11Protocol):
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """A context in which the present task is a call of this connection. Raises CancelledError if it is lost."""
-        if self.lost:
-            raise asyncio.CancelledError
+        """A context in which the present task is a call of this connection, and is cancelled with it."""
         self._call = asyncio.current_task()
         try:
             yield

@@ -1,0 +1,223 @@
+"""The gateway stands behind the gate: tokens, roles, certificates and the audit log are those of calls over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from psoup.errors import InvalidInput
+from psoup_client import Client, ClientOptions
+from psoup_service.gate.audit_reading import lines_of
+from psoup_service.settings import Settings
+from psoup_service.web.gateway import Gateway, opened_gateway
+from psoup_storage import DurableStore
+from psoup_testing.authority import Authority
+from psoup_testing.pages import Page, WebRefusal
+from psoup_testing.serving import Serving, serving
+
+INFO, LIST = "ServerService/GetServerInfo", "QueryService/ListQueries"
+REGISTER = {"statement": "SELECT n FROM s"}
+
+
+def refused(page: Page, call: str, request: dict[str, object] | None = None) -> tuple[int, str, str]:
+    with pytest.raises(WebRefusal) as problem:
+        page.call(call, request)
+    return problem.value.status, problem.value.told["code"], problem.value.told["reason"]
+
+
+def bearer(service: Serving, secret: str) -> Page:
+    return Page(service.service, authorization=f"Bearer {secret}")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, Client, Path]]:
+    """A service with tokens, a client of its owner, and its audit log."""
+    path = tmp_path_factory.mktemp("guarded") / "data"
+    with serving(Settings(port=0, web_port=0), store=DurableStore(path, reserve_bytes=0)) as service:
+        with Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (n BIGINT)")
+            owner = client.issue_token("ann", ["owner", "operator"], first=True).secret
+        with Client(service.address, options=ClientOptions(token=owner)) as client:
+            yield service, client, path / "audit.jsonl"
+
+
+def test_a_page_without_a_token_or_with_a_wrong_one_is_told_nothing(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, _ = guarded
+    assert refused(Page(service.service), INFO) == (401, "UNAUTHENTICATED", "NO_CREDENTIAL")
+    good = client.issue_token("x", ["reader"]).secret
+    for wrong in ("psoup_wrong", good[:-1], good + "x", "", "é"):
+        page = Page(service.service, authorization=f"Bearer {wrong}")
+        assert refused(page, INFO)[:2] == (401, "UNAUTHENTICATED"), wrong
+    for scheme in (good, f"Basic {good}", f"bearer {good}", f"Bearer  {good}"):
+        assert refused(Page(service.service, authorization=scheme), INFO)[0] == 401, scheme
+    twice = Page(service.service).post(
+        INFO, "{}", {"authorization": f"Bearer {good}", "Authorization": f"Bearer {good}"}
+    )
+    assert twice.status == 401, "two credentials are none"
+    cookie = Page(service.service).post(INFO, "{}", {"cookie": f"authorization=Bearer {good}"})
+    assert cookie.status == 401, "a cookie is no credential"
+    assert bearer(service, good).call(INFO)["state"] == "serving"
+    assert Page(service.service).send("GET", "/healthz").status == 200
+
+
+def test_roles_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, _ = guarded
+    reader = bearer(service, client.issue_token("bob", ["reader"]).secret)
+    registrar = bearer(service, client.issue_token("reg", ["registrar"]).secret)
+    assert refused(reader, "QueryService/Register", REGISTER) == (403, "PERMISSION_DENIED", "PERMISSION_DENIED")
+    assert reader.call("QueryService/Check", REGISTER)["query"]["stream"] == "s"
+    assert registrar.call("QueryService/Register", REGISTER)["query"]["queryId"]
+    assert refused(registrar, "StatementService/Execute", {"statement": "DROP STREAM s"})[0] == 403
+    assert reader.call(LIST)["queries"]
+
+
+def test_the_audit_log_names_pages(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, log = guarded
+    page = bearer(service, client.issue_token("eve", ["registrar"]).secret)
+    page.call("QueryService/Register", {**REGISTER, "key": "of-eve"})
+    refused(Page(service.service), LIST)
+    lines = [*lines_of(log)]
+    (made,) = [line for line in lines if line["principal"] == "eve" and line["call"] == "QueryService/Register"]
+    assert (made["outcome"], made["object"]) == ("OK", "of-eve") and made["peer"].startswith("http:127.0.0.1:")
+    assert [line for line in lines if line["outcome"] == "UNAUTHENTICATED" and line["peer"].startswith("http:")]
+
+
+def test_a_watch_ends_when_its_token_is_revoked(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, _ = guarded
+    token = client.issue_token("gone", ["registrar"])
+    page = bearer(service, token.secret)
+    query = page.call("QueryService/Register", REGISTER)["query"]["queryId"]
+    with page.events("SyncService/Watch", {"wants": [{"queryId": query}], "progressSeconds": 300}) as events:
+        told = iter(events)
+        assert next(told)[0] == "message"
+        client.revoke_token(token.token.id)
+        kind, last = next(told)
+        assert (kind, last["code"]) == ("error", "UNAUTHENTICATED")
+
+
+def test_a_drain_ends_watches_and_refuses_new_connections() -> None:
+    with serving(Settings(port=0, web_port=0)) as service:
+        page = Page(service.service)
+        page.call("StatementService/Execute", {"statement": "CREATE STREAM s (n BIGINT)"})
+        query = page.call("QueryService/Register", REGISTER)["query"]["queryId"]
+        with page.events("SyncService/Watch", {"wants": [{"queryId": query}], "progressSeconds": 300}) as events:
+            told = iter(events)
+            next(told)
+            idle = page.opened()
+            idle.connect()
+            service.stop()
+            assert [(kind, said["reason"]) for kind, said in told] == [("error", "DRAINING")]
+        assert idle.sock.recv(1) == b"", "a connection without a call is closed"
+        idle.close()
+        with pytest.raises(ConnectionRefusedError):
+            page.call(INFO)
+
+
+def context(authority: Authority, *pair: Path) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=str(authority.ca))
+    if pair:
+        made.load_cert_chain(*map(str, pair))
+    return made
+
+
+def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    certificate, key = authority.issue("service")
+    settings = Settings(
+        listen=("https://127.0.0.1:0",),
+        web_port=0,
+        tls_cert=str(certificate),
+        tls_key=str(key),
+        tls_client_ca=str(authority.ca),
+        certificate_roles=("phone.example=reader",),
+    )
+    phone, stranger = authority.issue("phone", host="phone.example"), authority.issue("stranger", host="no.example")
+    with serving(settings) as service:
+        gateway = service.service.gateway
+        assert gateway is not None and gateway.address.startswith("https://")
+        secured = Page(service.service, secured=context(authority, *phone))
+        assert secured.call(INFO)["state"] == "serving"
+        assert refused(secured, "QueryService/Register", REGISTER)[0] == 403
+        known = Page(service.service, secured=context(authority, *stranger))
+        assert refused(known, INFO) == (401, "UNAUTHENTICATED", "NO_CREDENTIAL")
+        for wrong in (context(authority), context(authority, *other.issue("x", host="phone.example"))):
+            with pytest.raises((ssl.SSLError, ConnectionResetError, BrokenPipeError)):
+                Page(service.service, secured=wrong).call(INFO)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Page(service.service, secured=context(other)).call(INFO)
+        with Page(service.service).raw() as opened:
+            opened.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"200" not in opened.recv(4096), "no plain text on this port"
+        taken_up(service, secured, authority, certificate, key)
+
+
+def taken_up(service: Serving, page: Page, authority: Authority, certificate: Path, key: Path) -> None:
+    """A new certificate in the same files is for the next connection."""
+
+    def served() -> bytes:
+        connection = page.opened()
+        connection.connect()
+        found = connection.sock.getpeercert(binary_form=True)  # type: ignore[attr-defined]
+        connection.close()
+        return bytes(found)
+
+    async def look() -> bool:
+        assert service.service.certificates is not None
+        return service.service.certificates.look()
+
+    before = served()
+    for made, place in zip(authority.issue("newer"), (certificate, key), strict=True):
+        place.write_bytes(made.read_bytes())
+    assert asyncio.run_coroutine_threadsafe(look(), service._loop).result()
+    assert served() != before
+    assert page.call(INFO)["state"] == "serving", "clients still show theirs"
+
+
+def test_off_loopback_there_is_no_page_without_tls_and_without_a_credential(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="not a loopback address"):
+        Settings(host="0.0.0.0", listen=("127.0.0.1:0",), web_port=0)
+    certificate, key = Authority(tmp_path).issue("service")
+    secured = {"listen": ("https://127.0.0.1:0",), "tls_cert": str(certificate), "tls_key": str(key)}
+    outside = Settings.model_validate({"host": "0.0.0.0", "web_port": 0, **secured})
+    place = outside.web_listener()
+    assert place is not None and place.tls and place.outside
+    with pytest.raises(InvalidInput, match="nobody could come in"), serving(outside):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("given", "port"),
+    [
+        ({}, 7434),
+        ({"port": 8000}, 8001),
+        ({"port": 0}, None),
+        ({"port": 65_535}, None),
+        ({"socket": "/run/psoup.sock"}, None),
+        ({"listen": ("127.0.0.1:9000",)}, None),
+        ({"web_port": -1}, None),
+        ({"port": 0, "web_port": 9000}, 9000),
+        ({"socket": "/run/psoup.sock", "web_port": 9000}, 9000),
+    ],
+)
+def test_where_the_page_is(given: dict[str, object], port: int | None) -> None:
+    place = Settings.model_validate(given).web_listener()
+    assert (None if place is None else place.port) == port
+
+
+def test_a_port_that_another_program_has_is_an_error_only_if_it_was_asked_for(served: Serving) -> None:
+    gateway, service = served.service.gateway, served.service
+    assert gateway is not None
+    taken = int(gateway.address.rpartition(":")[2])
+
+    def opened(settings: Settings) -> Gateway | None:
+        making = opened_gateway(settings, gateway._calls, service.certificates, lambda: "serving")
+        return asyncio.run_coroutine_threadsafe(making, served._loop).result()
+
+    assert opened(Settings(port=taken - 1)) is None
+    with pytest.raises(InvalidInput, match="--web-port"):
+        opened(Settings(port=0, web_port=taken))
