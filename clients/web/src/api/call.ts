@@ -80,11 +80,14 @@ export async function ask<T>(method: string, request: object, signal?: AbortSign
   return (await call<T>(method, request, signal)).reply;
 }
 
+/** An error as the service tells it. */
+export type ErrorJson = { code?: string; message?: string; reason?: string; line?: number; column?: number; hint?: string };
+
 async function errorOf(response: Response): Promise<CallError> {
   const text = await response.text();
-  let told: { code?: string; message?: string; reason?: string; line?: number; column?: number; hint?: string };
+  let told: ErrorJson;
   try {
-    told = JSON.parse(text);
+    told = JSON.parse(text) as ErrorJson;
   } catch {
     told = {};
   }
@@ -92,9 +95,13 @@ async function errorOf(response: Response): Promise<CallError> {
   const lost = told.code === undefined && response.status >= 500;
   connection.value = lost ? "lost" : "reached";
   if (lost) return new CallError("UNAVAILABLE", `The service cannot be reached (HTTP ${response.status}).`, "UNREACHABLE");
-  const code = told.code ?? `HTTP ${response.status}`;
+  return errorFrom(told, response.status);
+}
+
+export function errorFrom(told: ErrorJson, status: number): CallError {
+  const code = told.code ?? `HTTP ${status}`;
   if (code === "UNAUTHENTICATED") signInWanted.value = true;
-  return new CallError(code, told.message ?? `HTTP ${response.status}`, told.reason, told.line, told.column, told.hint);
+  return new CallError(code, told.message ?? `HTTP ${status}`, told.reason, told.line, told.column, told.hint);
 }
 
 /** What is wrong, in a line for people. */

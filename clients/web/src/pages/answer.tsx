@@ -24,8 +24,9 @@ import { More } from "./more";
 
 type Part = { rows: Rows; time: Value[] | null };
 
-export function Answer({ id }: { id: string }) {
-  const entry = kept.value?.find((of) => of.queryId === id);
+export function Answer({ id: named }: { id: string }) {
+  const entry = kept.value?.find((of) => of.queryId === named || of.former.includes(named));
+  const id = entry?.queryId ?? named;
   const query = useQuery(id);
   const window = windowOf(route.value.query);
   const view = route.value.query.get("view") ?? "table";
@@ -220,7 +221,7 @@ function useCopy(entry: Entry | undefined): Part | null {
     if (entry === undefined) set(null);
     else void rowsOf(entry).then((rows) => current && set(rows));
     return () => void (current = false);
-  }, [entry?.number, entry?.token, entry?.rows]);
+  }, [entry?.number, entry?.token.join(), entry?.rows]);
   const now = entry === undefined ? null : nowHere(entry, wall);
   return useMemo(() => {
     if (held === null) return null;

@@ -1,11 +1,9 @@
 /** New query: an editor that checks while one types, says what the query would be, and registers it. */
 import { useEffect, useState } from "preact/hooks";
-import type { RegisterResponseJson } from "../contract/psoup_proto/v1/queries_pb";
-type CheckResponseJson = { columns?: ColumnJson[]; window?: string; updatePattern?: UpdatePatternJson };
+import type { CheckResponseJson, RegisterResponseJson } from "../contract/psoup_proto/v1/queries_pb";
 import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
 import { ask, CallError, words } from "../api/call";
-import type { UpdatePatternJson } from "../contract/psoup_proto/v1/queries_pb";
-import type { ColumnJson } from "../contract/psoup_proto/v1/types_pb";
+import { counted, number } from "../format";
 import { patternWords } from "../parts/patterns";
 import { Facts, Head } from "../parts/basics";
 import { Editor } from "../parts/editor";
@@ -17,18 +15,20 @@ import { fieldOf } from "../parts/row_values";
 const PAUSE = 300;
 const DRAFT = "psoup draft";
 
-type Checked = { state: "empty" | "checking" } | { state: "right"; told: CheckResponseJson } | { state: "wrong"; error: CallError };
+type Checked = { state: "empty" | "checking" | "unknown" } | { state: "right"; told: CheckResponseJson } | { state: "wrong"; error: CallError };
 
 export function NewQuery() {
   const [name, setName] = useState("");
   const [statement, setStatement] = useState(() => sessionStorage.getItem(DRAFT) ?? "");
   const [busy, setBusy] = useState(false);
+  const [refused, setRefused] = useState<CallError | null>(null);
   const checked = useChecked(statement);
   const streams = useStreams();
-  const error = checked.state === "wrong" ? checked.error : null;
+  const error = checked.state === "wrong" ? checked.error : refused;
   const write = (text: string): void => {
     sessionStorage.setItem(DRAFT, text);
     setStatement(text);
+    setRefused(null);
   };
   const register = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -42,7 +42,8 @@ export function NewQuery() {
       await rechargeAndSay([number]);
       go(to("answer", query!.queryId!));
     } catch (problem) {
-      said.value = words(problem).split("\n")[0]!;
+      if (problem instanceof CallError) setRefused(problem);
+      else said.value = words(problem);
     } finally {
       setBusy(false);
     }
@@ -62,7 +63,7 @@ export function NewQuery() {
           <label for="name">Name, by which anybody may ask for it (may be left out)</label>
           <input id="name" maxLength={120} autoComplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
           <p class="row">
-            <button type="submit" class="main" disabled={busy || checked.state !== "right"}>
+            <button type="submit" class="main" disabled={busy || statement.trim() === "" || checked.state === "wrong"}>
               {busy ? "Registering…" : "Register"}
             </button>
           </p>
@@ -101,13 +102,13 @@ function parts(error: CallError): [string, string] {
 }
 
 function Right({ told }: { told: CheckResponseJson }) {
-  const columns = (told.columns ?? []).map((column) => `${column.name} ${fieldOf(column).kind.toUpperCase()}`);
+  const columns = (told.query?.columns ?? []).map((column) => `${column.name} ${fieldOf(column).kind.toUpperCase()}`);
   return (
     <div class="note good">
       <Facts
         facts={[
           ["Columns", <bdi>{columns.join(", ")}</bdi>],
-          ["Window", told.window ?? ""],
+          ["Window", told.query?.window ?? ""],
           ["Rows", patternWords(told.updatePattern)],
           ...costs(told),
         ]}
@@ -116,8 +117,11 @@ function Right({ told }: { told: CheckResponseJson }) {
   );
 }
 
-function costs(_told: CheckResponseJson): [string, string][] {
-  return [];
+/** What a first answer would look at. */
+function costs(told: CheckResponseJson): [string, string][] {
+  const sum = (name: string): number => (told.nodes ?? []).reduce((sum, node) => sum + Number(node.figures?.[name] ?? 0), 0);
+  const [tuples, onDisk] = [sum("tuples_in_window"), sum("tuples_on_disk")];
+  return [["Now in the window", `${counted(tuples, "tuple")}${onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}`]];
 }
 
 function StreamHelp({ stream, onTry }: { stream: StreamJson; onTry: () => void }) {
@@ -159,7 +163,7 @@ function useChecked(statement: string): Checked {
     const timer = setTimeout(() => {
       ask<CheckResponseJson>("QueryService/Check", { statement }, end.signal).then(
         (told) => set({ state: "right", told }),
-        (problem) => end.signal.aborted || set({ state: "wrong", error: problem instanceof CallError ? problem : new CallError("INTERNAL", words(problem)) }),
+        (problem) => end.signal.aborted || set(isAbout(problem) ? { state: "wrong", error: problem } : { state: "unknown" }),
       );
     }, PAUSE);
     return () => {
@@ -168,6 +172,11 @@ function useChecked(statement: string): Checked {
     };
   }, [statement]);
   return state;
+}
+
+/** Whether a call says something of the statement: what does not reach the service says nothing. */
+function isAbout(problem: unknown): problem is CallError {
+  return problem instanceof CallError && !problem.unreachable && (problem.code !== "UNIMPLEMENTED" || problem.reason === "NOT_SUPPORTED");
 }
 
 function useStreams(): StreamJson[] {

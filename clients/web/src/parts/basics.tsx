@@ -2,12 +2,15 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-/** The head of a page. The heading takes the focus when the page comes, so that a screen reader begins there. */
+let begun = false;
+
+/** The head of a page. The heading takes the focus when another page comes, so that a screen reader begins there. */
 export function Head({ title, children, back }: { title: string; children?: ComponentChildren; back?: string }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · PSoup`;
-    if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+    if (begun && document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+    begun = true;
   }, [title]);
   return (
     <header class="head">

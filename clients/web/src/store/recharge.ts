@@ -66,7 +66,7 @@ async function step(asked: Entry[], done: Map<number, Last>, anew: Set<number>, 
     if (told === "again") again.push(entry.number);
     if (told === "failed") failed.add(entry.number);
     if (told === "again" || told === "failed") continue;
-    const last = { ...took, came: before.came + told.came, gone: before.gone + told.gone, reset: told.reset || before.reset, full: 0 };
+    const last = { ...took, came: before.came + told.came, gone: before.gone + told.gone, reset: why(told.reset || before.reset, anew.has(entry.number)), full: 0 };
     done.set(entry.number, last);
     await note(entry.number, (now) => {
       const whole = last.reset ? { bytes: last.received, rows: Math.max(now.rows, 1) } : now.whole;
@@ -77,6 +77,11 @@ async function step(asked: Entry[], done: Map<number, Last>, anew: Set<number>, 
     if (change !== undefined && !change.complete) again.push(entry.number);
   }
   return again;
+}
+
+/** A query that was found again by its key, after its ID was lost, is one of other data. */
+function why(reset: Reset, foundAgain: boolean): Reset {
+  return foundAgain && reset === Reset.FIRST ? Reset.INCARNATION : reset;
 }
 
 /** Apply one outcome. "again": the copy is to be asked for anew; "failed": it stays as it is, and says why. */

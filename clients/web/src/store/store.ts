@@ -14,6 +14,8 @@ export type Entry = {
   number: number;
   name: string;
   queryId: string;
+  /** IDs that it had before: of data that was restored since, say. */
+  former: string[];
   key: string;
   statement: string;
   token: Uint8Array;
@@ -83,7 +85,7 @@ export async function keep(name: string, query: { queryId: string; key: string; 
   const known = await entryOf(query.queryId);
   if (known !== undefined) return known.number;
   const nothing = { token: new Uint8Array(), form: null, rows: 0, complete: false, final: false, now: null, clock: null };
-  const entry = { name, ...query, ...nothing, synced: null, left: 0, error: null, last: null, whole: null };
+  const entry = { name, ...query, former: [], ...nothing, synced: null, left: 0, error: null, last: null, whole: null };
   const number = await (await database()).add("entries", entry as unknown as Entry);
   announce();
   return number;
@@ -129,9 +131,15 @@ export async function apply(number: number, asked: Uint8Array, change: Change, b
       return null;
     }
     const columns = await lines.get(number);
+    if (entry.form !== null && columns === undefined && change.reset === Reset.UNSPECIFIED) {
+      // The browser threw the rows away, and not the token: all of them are to come again.
+      await all.put({ ...entry, token: new Uint8Array() });
+      await transaction.done;
+      return null;
+    }
     const before = entry.form === null || columns === undefined ? null : { form: entry.form, columns };
     let gone = 0;
-    const next: Entry = { ...entry, ...facts(change, body), left: Number(change.rowsLeft), error: null, queryId: change.queryId || entry.queryId };
+    const next: Entry = { ...entry, ...facts(change, body), left: Number(change.rowsLeft), error: null, ...renamed(entry, change.queryId) };
     if (change.token.length > 0) {
       const after = changed(before, change);
       gone = after.gone;
@@ -152,6 +160,12 @@ export async function apply(number: number, asked: Uint8Array, change: Change, b
   }
 }
 
+/** The ID of an entry, after another one was told; "" if none was. */
+export function renamed(entry: Entry, queryId: string): Pick<Entry, "queryId" | "former"> {
+  if (queryId === "" || queryId === entry.queryId) return { queryId: entry.queryId, former: entry.former };
+  return { queryId, former: [...entry.former, entry.queryId] };
+}
+
 function facts(change: Change, body: SyncBody): Pick<Entry, "complete" | "final" | "now" | "clock" | "synced"> {
   const [service, wall] = [Number(body.clock), Date.now()];
   const clock = { service, wall: wall * 1000, greatest: service };
@@ -161,13 +175,17 @@ function facts(change: Change, body: SyncBody): Pick<Entry, "complete" | "final"
 /** Keep the greatest estimate of NOW that was shown: what was hidden stays hidden, whatever becomes of the clock. */
 export async function noteGreatest(all: readonly Entry[]): Promise<void> {
   const transaction = (await database()).transaction("entries", "readwrite");
+  let greater = false;
   for (const { number } of all) {
     const entry = await transaction.store.get(number);
     if (entry?.clock == null) continue;
     const greatest = estimate(entry.clock, Date.now() * 1000);
-    if (greatest > entry.clock.greatest + 1e6) await transaction.store.put({ ...entry, clock: { ...entry.clock, greatest } });
+    if (greatest <= entry.clock.greatest + 1e6) continue;
+    await transaction.store.put({ ...entry, clock: { ...entry.clock, greatest } });
+    greater = true;
   }
   await transaction.done;
+  if (greater) announce();
 }
 
 export function same(one: Uint8Array, other: Uint8Array): boolean {

@@ -1,0 +1,91 @@
+"""Steps that tests of the page share, and what they run in it: to look into its store, break it, hold replies back."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+ENTRY = """name => new Promise((resolve, reject) => {
+  const opening = indexedDB.open("psoup");
+  opening.onerror = () => reject(opening.error);
+  opening.onsuccess = () => {
+    const all = opening.result.transaction(["entries", "rows"]);
+    all.objectStore("entries").getAll().onsuccess = event => {
+      const entry = event.target.result.find(entry => entry.name === name);
+      all.objectStore("rows").get(entry.number).onsuccess = told => {
+        opening.result.close();
+        const held = told.target.result === undefined ? 0 : told.target.result[0].length;
+        resolve({ ...entry, held, token: entry.token.length, clock: null, form: null });
+      };
+    };
+  };
+})"""
+"""The entry of a query, by its name, and how many rows it has."""
+
+CLEAR_ROWS = """new Promise((resolve, reject) => {
+  const opening = indexedDB.open("psoup");
+  opening.onsuccess = () => {
+    const work = opening.result.transaction("rows", "readwrite");
+    work.objectStore("rows").clear();
+    work.oncomplete = () => { opening.result.close(); resolve(); };
+    work.onerror = reject;
+  };
+})"""
+
+BREAK_ROWS = """(() => {
+  const put = IDBObjectStore.prototype.put;
+  IDBObjectStore.prototype.put = function (...given) {
+    if (this.name === "rows") throw new DOMException("no room", "QuotaExceededError");
+    return put.apply(this, given);
+  };
+})()"""
+
+HOLD = """(() => {
+  const fetching = window.fetch;
+  window.fetch = async (...given) => {
+    const reply = await fetching(...given);
+    if (window.held && String(given[0]).endsWith("/Sync")) await new Promise(release => (window.release = release));
+    return reply;
+  };
+})()"""
+
+
+def keep(page: Page, key: str) -> None:
+    """Keep a query by its key, from the console."""
+    page.get_by_role("link", name="Console").click()
+    page.get_by_label("ID or key of a query").fill(key)
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("button", name="Keep on this device").click()
+    page.get_by_text("recharged just now").wait_for()
+
+
+def installed(page: Page) -> None:
+    """Wait until the shell of the page is kept by its worker, and the worker serves it."""
+    page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+    page.reload()
+    page.wait_for_function("() => navigator.serviceWorker.controller !== null")
+
+
+def recharged(page: Page) -> str:
+    """Recharge all that is kept; what is said of it."""
+    mine(page)
+    page.get_by_role("button", name="Recharge").click()
+    expect(page.get_by_text("The recharge took")).to_be_visible()
+    return page.get_by_role("status").inner_text()
+
+
+def mine(page: Page) -> None:
+    """Come to my queries anew."""
+    page.get_by_role("link", name="Console").click()
+    page.get_by_role("link", name="My queries").last.click()
+
+
+def look(page: Page, name: str, found: dict[str, list[str]]) -> None:
+    """Note what axe finds on a page, in light and, of colours, in dark; and whether it is wider than the screen."""
+    told = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    page.emulate_media(color_scheme="dark")
+    told += page.evaluate("axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] })")["violations"]
+    page.emulate_media(color_scheme="light")
+    found[name] = [f"{of['id']}: {of['nodes'][0]['html'][:200]}" for of in told]
+    if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+        found[name].append("it is wider than the screen")

@@ -1,0 +1,387 @@
+"""The web application in a headless browser: each path that a person goes, over a real service."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from psoup_client import Client
+from psoup_storage.durable.tools.backup import restore
+from psoup_testing.browser import SKIPPED, Opened, Site, browser, executable, opened
+from psoup_testing.browsing import BREAK_ROWS, CLEAR_ROWS, HOLD, installed, keep, look, mine, recharged
+
+pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
+
+MARKUP = '<img src=x onerror="document.title=1">'
+BACKWARDS = "‮desrever"
+STREAM = "CREATE STREAM sales (at TIMESTAMP NOT NULL, shop TEXT, amount DECIMAL(10, 2), pieces BIGINT) TIMESTAMP BY at"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("site") / "data")
+    with site.client() as soup:
+        soup.create_stream(STREAM)
+        soup.create_stream("CREATE STREAM ticks (n BIGINT, note TEXT)")
+        soup.push("sales", [sale(day) for day in range(28)])
+        soup.register("SELECT at, shop, amount, pieces FROM sales BEGIN (NOW - 7 DAYS)", key="week")
+        soup.register("SELECT n, note FROM ticks BEGIN (START)", key="ticks")
+        soup.push("ticks", [{"n": n, "note": f"note {n}"} for n in range(10_000)])
+    yield site
+    site.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def tab(chromium: Browser, site: Site) -> Iterator[Opened]:
+    site.start()
+    with opened(chromium, site) as tab:
+        yield tab
+        assert tab.problems == []
+
+
+@pytest.fixture
+def phone(chromium: Browser, site: Site) -> Iterator[Opened]:
+    """A tab whose page may be installed."""
+    site.start()
+    with opened(chromium, site, installs=True) as tab:
+        yield tab
+        assert tab.problems == []
+
+
+def sale(day: int) -> dict[str, object]:
+    shop = {0: MARKUP, 1: BACKWARDS, 2: "=1+1"}.get(day % 7, f"shop {day}")
+    return {"at": f"2024-03-{day + 1:02}T12:00:00Z", "shop": shop, "amount": f"{day}.50", "pieces": day - 3}
+
+
+def push(soup: Client, *numbers: int) -> None:
+    soup.push("ticks", [{"n": n, "note": f"late {n}"} for n in numbers])
+
+
+def test_a_wrong_query_is_mended_and_registered(tab: Opened, site: Site) -> None:
+    page = tab.page
+    page.get_by_role("link", name="New query").first.click()
+    editor = page.get_by_label("Statement")
+    editor.fill("SELECT at, shp\nFROM sales")
+    expect(page.locator("#checked .caret")).to_have_text("SELECT at, shp\n           ^")
+    expect(page.locator("#checked")).to_contain_text("did you mean 'shop'")
+    expect(page.get_by_role("button", name="Register")).to_be_disabled()
+    editor.fill("SELECT at, shop\nFROM sales BEGIN (NOW - 2 DAYS)")
+    expect(page.locator("#checked")).to_contain_text("BEGIN (NOW - 2 DAYS)")
+    expect(page.locator("#checked")).to_contain_text("shop TEXT")
+    page.get_by_label(re.compile("^Name")).fill("two days")
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("two days")
+    expect(page.locator("table.rows tbody tr")).to_have_count(3)
+    with site.client() as soup:
+        assert len(soup.query(key="two days").invoke()) == 3
+        soup.unregister(key="two days")
+
+
+def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
+    page = tab.page
+    keep(page, "week")
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
+    assert page.title() == "week · PSoup"  # no markup of the data has run
+    cells = page.locator("table.rows td.text")
+    assert {MARKUP, BACKWARDS, "=1+1"} <= set(cells.all_inner_texts())
+    assert cells.first.evaluate("cell => getComputedStyle(cell).unicodeBidi") == "isolate"
+    assert page.locator("table.rows img").count() == 0
+    page.get_by_text("More", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert lines[0] == "at,shop,amount,pieces"
+    assert any('"\'=1+1"' in line for line in lines)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as JSON").click()
+    assert json.loads(Path(download.value.path()).read_text())[0] == {
+        "at": "2024-03-21T12:00Z",
+        "shop": "shop 20",
+        "amount": "20.50",
+        "pieces": 17,
+    }
+    page.get_by_role("button", name="Chart").click()
+    expect(page.locator("figcaption")).to_contain_text("8 points by at")
+    assert page.locator("canvas").count() == 1
+    page.get_by_role("link", name="Plan").click()
+    expect(page.locator("[data-operator=source] [data-figure=matches_in_window]")).to_have_text("8")
+
+
+def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "week")
+    page.get_by_role("slider", name="NOW").press("PageDown")
+    expect(page.get_by_text("BEGIN (NOW").first).to_be_visible()
+    page.get_by_label("Beside it").select_option("7")
+    expect(page.locator("section.answer")).to_have_count(2)
+    expect(page.locator("section.answer h2").last).to_contain_text("7 days before")
+    address = page.url
+    other = tab.another()
+    other.goto(address)
+    expect(other.locator("section.answer")).to_have_count(2)
+    for seen in (page, other):
+        expect(seen.locator("section.answer h2").first).to_have_text("NOW 2024-03-27 12:00")
+    page.get_by_role("button", name="As registered").click()
+    expect(page.locator("section.answer").first.locator("tbody tr")).to_have_count(8)
+
+
+def test_the_plan_moves_while_tuples_come(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "ticks")
+    page.get_by_role("link", name="Plan").click()
+    figure = page.locator("[data-figure=matches_in_window]")
+    expect(figure).to_have_text(re.compile(r"\d"))
+    before = int(figure.inner_text().replace(",", ""))
+    with site.client() as soup:
+        push(soup, 1, 2, 3)
+    expect(figure).to_have_text(f"{before + 3:,}")
+
+
+def test_a_large_answer_has_few_rows_in_the_document_and_lives(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "ticks")
+    region = page.get_by_role("region", name=re.compile("Answer of ticks"))
+    region.evaluate("node => node.scrollTo(0, 200_000)")
+    expect(page.locator("td", has_text="note 6250").first).to_be_attached()
+    assert page.locator("table.rows tr").count() <= 200
+    page.get_by_role("button", name="Live").click()
+    expect(page.get_by_role("button", name="● Live")).to_be_visible()
+    with site.client() as soup:
+        push(soup, 77_777)
+    region.evaluate("node => node.scrollTo(0, node.scrollHeight)")
+    expect(page.locator("td", has_text="late 77777")).to_be_attached()
+
+
+def test_a_recharge_brings_what_is_new_and_says_its_bytes(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "ticks")
+    keep(page, "week")
+    with site.client() as soup:
+        push(soup, 5, 6)
+    said = recharged(page)
+    assert said.startswith("2 rows came, 0 rows left; ")
+    assert " both ways, a full answer about " in said
+    assert recharged(page).startswith("Nothing new; ")
+    entry = tab.query("ticks")
+    assert entry["last"]["sent"] + entry["last"]["received"] < 2_000 < entry["last"]["full"]
+
+
+def test_two_tabs_agree(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "ticks")
+    other = tab.another()
+    other.goto(f"{site.address}/#/")
+    expect(other.locator(".count")).to_have_count(1)
+    with site.client() as soup:
+        push(soup, 8)
+    before = tab.query("ticks")["rows"]
+    for seen in (page, other):
+        seen.bring_to_front()  # a tab behind another is drawn once in a second
+        recharged(seen)
+    for seen in (page, other):
+        expect(seen.locator(".count")).to_have_text(f"{before + 1:,} rows")
+
+
+def test_all_of_it_by_keyboard(tab: Opened) -> None:
+    page = tab.page
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the page")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="New query").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_label("Statement").focus()
+    page.keyboard.type("SELECT n FROM ticks BEGIN (NOW - 5 ROWS)")
+    page.keyboard.press("Tab")
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("by keys")
+    expect(page.locator("table.rows tbody tr")).to_have_count(5)
+    page.get_by_role("button", name="Table").press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Chart")).to_have_attribute("aria-pressed", "true")
+
+
+def test_it_opens_without_the_service_and_comes_back_by_a_delta(phone: Opened, site: Site) -> None:
+    page = phone.page
+    keep(page, "ticks")
+    installed(page)
+    rows = phone.query("ticks")["rows"]
+    site.stop()
+    mine(page)
+    page.reload()
+    expect(page.locator(".count")).to_have_text(f"{rows:,} rows")
+    page.get_by_role("button", name="Recharge").click()
+    expect(page.get_by_role("status")).to_contain_text("cannot be reached")
+    expect(page.get_by_text("Offline")).to_be_visible()
+    page.get_by_role("link", name="ticks").click()
+    expect(page.locator("td", has_text="note 1").first).to_be_visible()
+    site.start()
+    with site.client() as soup:
+        push(soup, 9)
+    assert recharged(page).startswith("1 row came, 0 rows left; ")
+    assert phone.query("ticks")["last"]["received"] < 1_500
+    cached = "caches.keys().then(names => Promise.all(names.map(name => caches.open(name).then(of => of.keys()))))"
+    kept = page.evaluate(f"{cached}.then(all => all.flat().map(request => new URL(request.url).pathname))")
+    assert "/index.html" in kept and not any(path.startswith("/api") for path in kept)
+
+
+def test_rows_that_leave_while_one_is_away_are_hidden_and_not_deleted(phone: Opened, site: Site) -> None:
+    page = phone.page
+    with site.client() as soup:
+        soup.register("SELECT n FROM ticks WHERE n < 0 BEGIN (NOW - 1 HOUR)", key="hour")
+        push(soup, -1, -2)
+    page.clock.install()
+    page.reload()
+    keep(page, "hour")
+    installed(page)
+    expect(page.locator("table.rows tbody tr")).to_have_count(2)
+    site.stop()
+    page.clock.fast_forward("02:00:00")
+    expect(page.get_by_text("No rows")).to_be_visible()
+    page.clock.set_system_time("2020-01-01T00:00:00Z")  # a clock that is put back shows nothing again
+    page.clock.run_for(10_000)
+    expect(page.get_by_text("No rows")).to_be_visible()
+    assert phone.query("hour")["rows"] == 2
+    site.start()
+    mine(page)
+    page.get_by_role("button", name="Recharge").click()
+    expect(page.get_by_text("The recharge took")).to_be_visible()
+    page.get_by_role("link", name="hour").click()
+    expect(page.locator("table.rows tbody tr")).to_have_count(2)
+    with site.client() as soup:
+        soup.unregister(key="hour")
+
+
+def test_a_service_that_was_put_back_or_restored_is_told_in_plain_words(tab: Opened, site: Site) -> None:
+    page, there = tab.page, site.folder.parent
+    keep(page, "week")
+    site.stop()
+    shutil.copytree(site.folder, there / "before")
+    site.start()
+    with site.client() as soup:
+        soup.push("sales", [sale(28)])
+    assert recharged(page).startswith("1 row came, 1 row left; ")
+    site.move(there / "before")
+    recharged(page)
+    expect(page.locator(".card")).to_contain_text("put back to an earlier state")
+    site.stop()
+    restore(site.folder, there / "restored")
+    site.move(there / "restored")
+    recharged(page)
+    expect(page.locator(".card")).to_contain_text("holds other data than before")
+    page.get_by_role("link", name="week").click()
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
+
+
+def test_a_query_that_is_unregistered_keeps_its_rows_and_can_be_registered_again(tab: Opened, site: Site) -> None:
+    page = tab.page
+    with site.client() as soup:
+        soup.register("SELECT n FROM ticks WHERE n < 5 BEGIN (START)", key="few")
+    keep(page, "few")
+    rows = tab.query("few")["rows"]
+    with site.client() as soup:
+        soup.unregister(key="few")
+    recharged(page)
+    expect(page.locator(".card")).to_contain_text("does not know this query any more")
+    assert tab.query("few")["rows"] == rows
+    page.get_by_role("link", name="few").click()
+    page.get_by_text("More", exact=True).click()
+    page.get_by_role("button", name="Register it again").click()
+    expect(page.get_by_text("does not know")).to_have_count(0)
+    expect(page.locator("table.rows tbody tr")).to_have_count(rows)
+    with site.client() as soup:
+        soup.unregister(key="few")
+
+
+def test_rows_that_the_browser_threw_away_come_again(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "week")
+    page.evaluate(CLEAR_ROWS)
+    recharged(page)
+    page.get_by_role("link", name="week").click()
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
+    address = page.url
+    page.goto("about:blank")
+    page.goto(f"{site.address}/icon.svg")
+    page.evaluate("new Promise(done => (indexedDB.deleteDatabase('psoup').onsuccess = done)).then(() => 1)")
+    page.goto(address)
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
+    page.get_by_role("button", name="Keep on this device").click()
+    page.get_by_role("button", name="Recharge").wait_for()
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
+
+
+def test_a_store_that_fails_leaves_the_copy_as_it_was(tab: Opened, site: Site) -> None:
+    """As on a full disk: rows and token change together, or not at all."""
+    page = tab.page
+    keep(page, "ticks")
+    before = tab.query("ticks")["rows"]
+    with site.client() as soup:
+        push(soup, 10)
+    page.evaluate(BREAK_ROWS)
+    recharged(page)
+    expect(page.locator(".card")).to_contain_text("no room")
+    assert tab.query("ticks")["rows"] == before
+    page.reload()
+    assert recharged(page).startswith("1 row came, 0 rows left; ")
+    assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 1
+
+
+def test_a_reply_that_comes_late_changes_nothing(tab: Opened, site: Site) -> None:
+    page = tab.page
+    page.add_init_script(HOLD)
+    page.reload()
+    keep(page, "ticks")
+    before = tab.query("ticks")["rows"]
+    with site.client() as soup:
+        push(soup, 11)
+    page.evaluate("window.held = true")
+    page.get_by_role("button", name="Recharge").click()
+    page.wait_for_function("() => window.release !== undefined")
+    with site.client() as soup:
+        push(soup, 12)
+    page.get_by_role("button", name="Live").click()
+    expect(page.get_by_text(f"{before + 2:,} rows, times in UTC")).to_be_visible()
+    page.evaluate("(window.held = false, window.release())")
+    expect(page.get_by_role("status")).to_contain_text("both ways")
+    assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 2
+
+
+def test_nothing_keeps_people_out(chromium: Browser, site: Site) -> None:
+    site.start()
+    with opened(chromium, site, width=320) as tab:
+        page, found = tab.page, dict[str, list[str]]()
+        look(page, "empty", found)
+        keep(page, "week")
+        look(page, "answer", found)
+        page.get_by_role("button", name="Chart").click()
+        look(page, "chart", found)
+        page.get_by_role("link", name="Plan").click()
+        page.locator("[data-operator=source]").wait_for()
+        look(page, "plan", found)
+        mine(page)
+        look(page, "mine", found)
+        page.get_by_role("link", name="New query").first.click()
+        page.get_by_label("Statement").fill("SELECT at, shp FROM sales")
+        page.locator("#checked .note").wait_for()
+        look(page, "new", found)
+        for part in ("Queries", "Streams", "Service"):
+            page.get_by_role("link", name="Console").click()
+            page.get_by_role("button", name=part).click()
+            page.locator("main .card, main table").first.wait_for()
+            look(page, part, found)
+        assert {name: told for name, told in found.items() if told} == {}
+        assert tab.problems == []
