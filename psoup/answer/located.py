@@ -134,8 +134,10 @@ def located(side: Side) -> Located | None:
     """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
     view, clause, low, high = side
     chunks = view.chunks
-    first = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0)
-    of = first, bisect_right(chunks, high - 1, first, key=_FIRST_ID), bool(clause.factors)
+    first, stop = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0), len(chunks)
+    if high <= chunks[-1].data.first_id:  # hardly ever: windows end at NOW
+        stop = bisect_right(chunks, high - 1, first, key=_FIRST_ID)
+    of = first, stop, bool(clause.factors)
     try:
         run = view.runs[of]
     except KeyError:

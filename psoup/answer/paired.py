@@ -19,7 +19,7 @@ from psoup.answer.located import ChunkTable, Located
 from psoup.answer.message import Message
 from psoup.answer.pair_form import PairForm, pair_form
 from psoup.answer.source_rows import Reading
-from psoup.columns import Array, scratch_array
+from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
 from psoup.kernels.answered import answer_located
@@ -33,6 +33,9 @@ _PAIRS, _LOOKED = 65_536, 262_144
 _PARTNERS, _FEW = 4, 1_024
 """Pairs for each row of both sides that there is room for, and at least."""
 _ROW_BYTES = 32
+_SPARE = 8
+"""Pairs of arrays, of half a megabyte at most, that are kept for the next calls."""
+_NONE = np.empty(0, np.int32), np.empty(0, np.int32)
 _READY_BYTES = 1 << 20
 """Bytes of a message that is made with its pairs."""
 
@@ -63,7 +66,8 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     except ResourceExhausted:  # others give out what they have found before they hold more
         return None
     tables = one.table, other.table
-    left, right = scratch_array(2 * expected, np.int32).reshape(2, -1)
+    scratch = _scratch(expected)
+    left, right = scratch[0][:expected], scratch[1][:expected]
     places: Array = np.empty((len(known.columns), 3), np.int64)
     sides = *one.found, *tables[0][:2], *other.found, *tables[1][:2]
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
@@ -72,10 +76,26 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     if pairs < 0:
         return None
     room.look(pairs, known.text)
+    left, right = left[:pairs].copy(), right[:pairs].copy()
+    if len(_spare) < _SPARE:
+        _spare.append(scratch)
     if len(message):
-        return iter([PairedMessage(known, (one, other), tables, (left[:pairs], right[:pairs]), places, message)])
+        return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
     parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
     return iter([PairedRows(known, (one, other), tables, part) for part in parts])
+
+
+def _scratch(size: int) -> tuple[Array, Array]:
+    """Two arrays, int32[size] or longer, that nobody else has: those of a call before, as new ones took 5 to 10 us."""
+    try:
+        pair = _spare.pop()
+    except IndexError:
+        pair = _NONE
+    return pair if len(pair[0]) >= size else (np.empty(size, np.int32), np.empty(size, np.int32))
+
+
+_spare: list[tuple[Array, Array]] = []
+"""Arrays of calls that have ended; several threads take and give them."""
 
 
 class PairedRows(Message):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from psoup.data.windows import WindowRange, apply_window, as_of_window
+from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
 from psoup.plan.standing import StandingQuery
@@ -81,8 +81,10 @@ def reach(
     idle: bool = False,
 ) -> Reach:
     """Apply `window` of a source at the query's instant `now`. A window that ends after `as_of` is cut there."""
-    cut = window if as_of is None else as_of_window(window, as_of)
-    extent = apply_window(cut, view.timeline(), view.spec.retention, current, now)
+    cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
+    extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
+    if extent is None:
+        extent = apply_window(cut, view.timeline(), retention, current, now)
     return Reach(view, window, extent, current, now, idle)
 
 

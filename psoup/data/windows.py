@@ -80,6 +80,23 @@ def apply_window(
     return WindowRange(low, max(low, timeline.through(end)), begin, end, lost)
 
 
+def last_rows(
+    window: WindowClause, ids: tuple[int, int], last_time: int | None, retention: Retention, now: int | None
+) -> WindowRange | None:
+    """As `apply_window` for the last rows of a stream, if all of them are certainly kept, as they nearly always are.
+
+    `ids`: the oldest tuple ID kept, and one more than the newest, whose time is `last_time`. None: ask the other. O(1).
+    """
+    rows = window.begin.rows
+    if rows is None or last_time is None or now is None or now < last_time or retention.duration is not None:
+        return None
+    first_id, next_id = ids
+    low = next_id - rows
+    if low <= first_id or (retention.rows is not None and rows > retention.rows):
+        return None
+    return WindowRange(low, max(low, next_id - (window.end.rows or 0)), None, now, False)
+
+
 def as_of_window(window: WindowClause, time: int) -> WindowClause:
     """The window for an answer as of `time`: a window that ends later is cut there, as no later tuple was known then.
 

@@ -79,7 +79,8 @@ class Ids:
         numbers = problem.facts["examples"]
         some = ", ".join(self.query(int(number)) for number in numbers.split(", "))
         facts = {**problem.facts, "query_id": some.split(", ")[0], "examples": some}
-        return NotFound(problem.message.replace(numbers, some), reason=problem.reason, **facts)
+        said = problem.message.replace(f": {numbers};", f": {some};", 1)
+        return NotFound(said, reason=problem.reason, **facts)
 
     def named_join(self, problem: InvalidInput) -> InvalidInput:
         """The error for a join where a query over one stream is meant, with its ID on the wire; others as they are."""

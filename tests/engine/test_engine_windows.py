@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 import pytest
 
-from psoup.data.windows import Timeline, apply_window, as_of_window, refuse_truncation, retention_edge
+from psoup.data.windows import Timeline, apply_window, as_of_window, last_rows, refuse_truncation, retention_edge
 from psoup.errors import OutOfRange
 from psoup.model import NOW, START, Anchor, Bound, Retention, WindowClause
 
@@ -150,3 +150,19 @@ def test_a_window_after_as_of_has_lost_nothing() -> None:
     window = as_of_window(WindowClause(at(20), at(25)), 11)
     assert not apply_window(window, timeline(), Retention(rows=1), 25, 11).truncated
     assert apply_window(WindowClause(at(20), at(25)), timeline(), Retention(rows=1), 25, 25).truncated
+
+
+def test_the_last_rows_are_found_as_other_windows_are() -> None:
+    """All of them are kept, or `last_rows` leaves it to `apply_window`."""
+    found = 0
+    ends = NOW, rows(0), rows(2), rows(9), back(3)
+    windows = [WindowClause(begin, end) for begin in (START, back(5), *map(rows, range(9))) for end in ends]
+    kept = [Retention(), Retention(rows=4), Retention(duration=9), Retention(rows=6, duration=5)]
+    for window in windows:
+        for retention in kept:
+            for now in (None, 9, 24, 25, 30):
+                quick = last_rows(window, (FIRST, FIRST + len(TIMES)), TIMES[-1], retention, now)
+                if quick is not None:
+                    found += 1
+                    assert quick == apply_window(window, timeline(), retention, now, now), (window, retention, now)
+    assert found > 50 and last_rows(WindowClause(rows(2), NOW), (0, 0), None, Retention(), 5) is None

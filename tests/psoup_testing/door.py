@@ -20,8 +20,8 @@ from psoup_service.gate.roles import OPERATOR
 from psoup_testing.wire import Wire, run
 
 
-def methods() -> dict[str, str]:
-    """Every method of the contract and of gRPC's own services: its row in the table, and its path."""
+def descriptors() -> dict[str, MethodDescriptor]:
+    """Every method of the contract and of gRPC's own services, by its row in the table of roles."""
     found: list[MethodDescriptor] = []
     modules = [
         importlib.import_module(f"psoup_proto.v1.{module.name}")
@@ -30,7 +30,12 @@ def methods() -> dict[str, str]:
     ]
     for module in (*modules, health_pb2, reflection_pb2):
         found += [m for service in module.DESCRIPTOR.services_by_name.values() for m in service.methods]
-    return {f"{m.containing_service.name}/{m.name}": f"/{m.containing_service.full_name}/{m.name}" for m in found}
+    return {f"{method.containing_service.name}/{method.name}": method for method in found}
+
+
+def methods() -> dict[str, str]:
+    """The path of each of them."""
+    return {name: f"/{m.containing_service.full_name}/{m.name}" for name, m in descriptors().items()}
 
 
 def with_token(secret: str) -> tuple[tuple[str, str], ...]:

@@ -36,6 +36,7 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
 from psoup_service.wire.envelope import PREFIX
+from psoup_storage import Store
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,17 @@ class Wire:
 
 
 def run(
-    script: Callable[[Wire], Awaitable[None]], settings: Settings | None = None, clock: Clock | None = None
+    script: Callable[[Wire], Awaitable[None]],
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    store: Store | None = None,
 ) -> None:
     """Run `script` against a fresh service; checks engine and admission at the end, and that no defect was logged."""
     defects = _Defects()
 
     async def main() -> None:
         async with (
-            running_service(settings, clock=clock) as service,
+            running_service(settings, clock=clock, store=store) as service,
             grpc.aio.insecure_channel(service.address) as channel,
         ):
             await script(Wire(service, channel))
