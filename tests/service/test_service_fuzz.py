@@ -1,4 +1,5 @@
-"""Every call of the contract, found in its descriptors, with empty, random and nearly right messages.
+"""Every call of the contract, found in its descriptors, with empty, random, torn and nearly right messages, or without any
+before the caller leaves, and with four kinds of credentials.
 
 A call ends well or with a documented code: never UNKNOWN, never INTERNAL, and the service answers afterwards.
 """
@@ -19,19 +20,23 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from psoup_proto.v1 import (
+    admin_pb2,
     attach_pb2,
     backup_pb2,
     cover_pb2,
     ingest_pb2,
+    matching_pb2,
     queries_pb2,
     server_pb2,
     staging_pb2,
     statements_pb2,
     streams_pb2,
+    sync_pb2,
 )
 from psoup_service.settings import Settings
 from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.budget import Budget
+from psoup_testing.door import Door, methods
 from psoup_testing.wire import Wire, ipc, run
 
 FILES = (
@@ -44,6 +49,9 @@ FILES = (
     attach_pb2,
     cover_pb2,
     statements_pb2,
+    matching_pb2,
+    sync_pb2,
+    admin_pb2,
 )
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
@@ -155,39 +163,70 @@ class Fuzz:
         return "".join(self.draw.choices(string.printable, k=self.draw.randrange(30)))
 
 
-async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[Message]) -> tuple[grpc.StatusCode, str]:
+async def call(
+    wire: Wire, method: descriptor.MethodDescriptor, requests: list[bytes], credential: Any = ()
+) -> tuple[grpc.StatusCode, str]:
     """One call with these messages, raw enough to know nothing of the stubs: its code and message."""
     path = f"/{method.containing_service.full_name}/{method.name}"
-    kinds = {"request_serializer": lambda message: message.SerializeToString()}
+    given = {"timeout": 0.3, "metadata": credential}
     try:
         if method.client_streaming:
-            stream = wire.channel.stream_stream(path, **kinds)(iter(requests), timeout=0.3)
+            stream = wire.channel.stream_stream(path)(iter(requests), **given)
             async for _ in stream:
                 pass
             return await stream.code(), ""
         if method.server_streaming:
-            answer = wire.channel.unary_stream(path, **kinds)(requests[0], timeout=0.3)
+            answer = wire.channel.unary_stream(path)(requests[0], **given)
             async for _ in answer:
                 pass
             return await answer.code(), ""
-        unary = wire.channel.unary_unary(path, **kinds)(requests[0], timeout=0.3)
+        unary = wire.channel.unary_unary(path)(requests[0], **given)
         await unary
         return await unary.code(), ""
     except grpc.aio.AioRpcError as error:
         return error.code(), error.debug_error_string()
 
 
-async def begin(wire: Wire, stream: str, number: int) -> str:
+async def leave(wire: Wire, method: descriptor.MethodDescriptor, credential: Any) -> None:
+    """A call whose message never comes, and whose caller leaves."""
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    call = wire.channel.stream_stream(path)(metadata=credential, timeout=5)
+    await call.wait_for_connection()
+    call.cancel()
+
+
+def torn(draw: random.Random, raw: bytes) -> bytes:
+    """Mostly as it is; sometimes cut, or with a byte changed."""
+    if not raw or draw.random() < 0.9:
+        return raw
+    place = draw.randrange(len(raw))
+    return raw[:place] if draw.random() < 0.5 else raw[:place] + bytes([draw.randrange(256)]) + raw[place + 1 :]
+
+
+async def begin(wire: Wire, stream: str, number: int, credential: Any) -> str:
     """The name of a new stage, or of none if random calls have opened as many as there may be; the stream is made
     again if a call before has dropped it."""
-    statement = STATEMENTS["sr".index(stream)]
-    await wire.streams.CreateStream(streams_pb2.CreateStreamRequest(statement=statement, allow_existing=True))
+    create = streams_pb2.CreateStreamRequest(statement=STATEMENTS["sr".index(stream)], allow_existing=True)
+    await wire.streams.CreateStream(create, metadata=credential)
     request = staging_pb2.BeginStageRequest(stream=stream, producer=f"fuzz {number}")
     try:
-        return (await wire.staging.BeginStage(request)).stage
+        return (await wire.staging.BeginStage(request, metadata=credential)).stage
     except grpc.aio.AioRpcError as refusal:
         assert refusal.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, refusal
         return base64.urlsafe_b64encode(json.dumps(["gone", stream, "fuzz", 0, number]).encode()).decode()
+
+
+class Credentials:
+    """Four kinds: none, one that lets nobody in, one that may only read, and one that may do everything."""
+
+    def __init__(self, all_roles: Any, reader: Any) -> None:
+        self.all_roles = all_roles
+        torn = (("authorization", all_roles[0][1][:-1]),)
+        self._kinds = [all_roles, (), torn, reader]
+
+    def drawn(self, draw: random.Random) -> Any:
+        """Mostly the one that may do everything."""
+        return draw.choices(self._kinds, (16, 1, 1, 2))[0]
 
 
 def test_every_call_ends_with_a_documented_code() -> None:
@@ -198,24 +237,34 @@ def test_every_call_ends_with_a_documented_code() -> None:
             await wire.create(statement)
         ids = [await wire.register(STATEMENTS[2]), await wire.register(STATEMENTS[3])]
         await wire.push("s", TABLE)
+        door = await Door(wire).begin()
+        credentials = Credentials((await door.issue("owner", "operator"))[1], (await door.issue("reader"))[1])
+        owner = credentials.all_roles
         for method in METHODS:
-            empty = [message_factory.GetMessageClass(method.input_type)()]
-            code, _ = await call(wire, method, empty)
+            code, _ = await call(wire, method, [b""], owner)
             seen.setdefault(method.full_name, set()).add(code)
         for number in BUDGET.rounds():
-            stages = [await begin(wire, stream, number) for stream in "sr"]
+            stages = [await begin(wire, stream, number, owner) for stream in "sr"]
             fuzz = Fuzz(random.Random(number), ids, stages)
             for _ in range(25):
-                method = fuzz.draw.choice(METHODS)
-                requests = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]
-                code, said = await call(wire, method, requests)
+                method, credential = fuzz.draw.choice(METHODS), credentials.drawn(fuzz.draw)
+                messages = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]
+                requests = [torn(fuzz.draw, message.SerializeToString()) for message in messages]
+                code, said = await call(wire, method, requests, credential)
                 assert code in DOCUMENTED or CLIENTS_OWN in said, (number, method.full_name, code, said)
                 seen[method.full_name].add(code)
                 BUDGET.count()
+            await leave(wire, fuzz.draw.choice(METHODS), owner)
             for stage in stages:
-                await wire.staging.AbortStage(staging_pb2.AbortStageRequest(stage=stage))
+                await wire.staging.AbortStage(staging_pb2.AbortStageRequest(stage=stage), metadata=owner)
         assert wire.service.host.state == "serving"
+        assert await wire.service._calls.under_way.finished(20)
 
     run(script, Settings(port=0, memory_mib=64))
-    assert len(METHODS) >= 17
+    assert {method.full_name for method in METHODS} >= {path[1:].replace("/", ".") for path in own_methods()}
     assert not [(n, c) for n, c in seen.items() if len(c) < 2 and not n.endswith(ONE_CODE)], seen
+
+
+def own_methods() -> list[str]:
+    """The paths of all methods of the contract."""
+    return [path for path in methods().values() if path.startswith("/psoup.")]
