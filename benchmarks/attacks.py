@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 import numpy as np
@@ -26,8 +27,10 @@ import pyarrow as pa
 
 from benchmarks.half_messages import Stalled
 from psoup_client import Client, PSoupError, Query
+from psoup_client.token import token_metadata
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import staging_pb2 as staging
 
 MOST_SECONDS = 60.0
@@ -56,7 +59,7 @@ def main() -> int:
     with Client(address, timeout=MOST_SECONDS) as client:
         make = attack.prepare(client)
         steps = [make() for _ in range(attack.threads)]
-        threads = [threading.Thread(target=_repeat, args=(step, stop, said), daemon=True) for step in steps]
+        threads = [threading.Thread(target=repeat, args=(step, stop, said), daemon=True) for step in steps]
         print("ready", flush=True)
         for thread in threads:
             thread.start()
@@ -72,7 +75,8 @@ def _until_closed(stop: threading.Event) -> None:
     stop.set()
 
 
-def _repeat(step: Step, stop: threading.Event, said: Counter[str]) -> None:
+def repeat(step: Step, stop: threading.Event, said: Counter[str]) -> None:
+    """Do the step again and again, and count how its calls end."""
     while not stop.is_set():
         try:
             step()
@@ -90,7 +94,12 @@ def _channel(client: Client) -> grpc.Channel:
 
 
 def _method(client: Client, service: str, name: str) -> Callable[..., bytes]:
-    return _channel(client).unary_unary(f"/psoup.v1.{service}/{name}")
+    return partial(_channel(client).unary_unary(f"/psoup.v1.{service}/{name}"), metadata=_credential(client))
+
+
+def _credential(client: Client) -> tuple[tuple[str, str | bytes], ...]:
+    """The metadata of every call: the token of the environment, if there is one."""
+    return token_metadata(None, client.address, encrypted=False)
 
 
 def _ipc(table: pa.Table, compression: str | None = None) -> bytes:
@@ -140,7 +149,8 @@ def _zeros_that_fit(client: Client) -> Callable[[], Step]:
 
 def _half_messages(client: Client) -> Callable[[], Step]:
     """20 streams a connection that send 15 of 16 MiB and stop."""
-    return lambda: Stalled(client.address, streams=20, declared=16 << 20, sent=15 << 20).pump
+    names = [(key, str(value)) for key, value in _credential(client)]
+    return lambda: Stalled(client.address, names, streams=20, declared=16 << 20, sent=15 << 20).pump
 
 
 def _slow_readers(client: Client) -> Callable[[], Step]:
@@ -189,7 +199,8 @@ def _stalled(client: Client, query: Query, most: int) -> Step:
         if len(held) >= most:
             time.sleep(0.01)
             return
-        call = _channel(client).unary_stream("/psoup.v1.QueryService/InvokeStream")(asked, timeout=MOST_SECONDS)
+        stream = _channel(client).unary_stream("/psoup.v1.QueryService/InvokeStream")
+        call = stream(asked, timeout=MOST_SECONDS, metadata=_credential(client))
         next(call)
         next(call)
         held.append(call)
@@ -299,13 +310,20 @@ def _backups(client: Client) -> Callable[[], Step]:
     held: list[object] = []
 
     def step() -> None:
-        call = _channel(client).unary_stream("/psoup.v1.BackupService/Backup")(b"", timeout=MOST_SECONDS)
+        stream = _channel(client).unary_stream("/psoup.v1.BackupService/Backup")
+        call = stream(b"", timeout=MOST_SECONDS, metadata=_credential(client))
         held.append(call)
         next(call)
         if len(held) > 64:
             time.sleep(0.01)
 
     return lambda: step
+
+
+def _small_calls(client: Client) -> Callable[[], Step]:
+    """The smallest calls there are, as fast as they come, on connections of their own."""
+    asked = server.GetServerInfoRequest().SerializeToString()
+    return lambda: _call(client, "ServerService", "GetServerInfo", asked)
 
 
 def _call(client: Client, service: str, name: str, asked: bytes, timeout: float = 30.0) -> Step:
@@ -330,6 +348,7 @@ ATTACKS = {
     "empty_parts": Attack(_empty_parts, threads=4),
     "churn": Attack(_churn),
     "backups": Attack(_backups),
+    "small_calls": Attack(_small_calls, threads=16),
 }
 """The attacks that `benchmarks.attacked` measures, in its order."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Sequence
 
 from benchmarks.frames import (
     ACKNOWLEDGED,
@@ -35,8 +36,10 @@ from benchmarks.frames import (
 class Stalled:
     """One connection and its unfinished calls. `pump` sends what the windows allow; it never ends a message."""
 
-    def __init__(self, address: str, streams: int, declared: int, sent: int) -> None:
-        """`sent` bytes of messages of `declared` bytes, on each of so many streams."""
+    def __init__(
+        self, address: str, names: Sequence[tuple[str, str]] = (), *, streams: int, declared: int, sent: int
+    ) -> None:
+        """`sent` bytes of messages of `declared` bytes, on each of so many streams. `names`: their metadata."""
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.settimeout(0.02)
@@ -48,7 +51,7 @@ class Stalled:
         self._heads = dict.fromkeys(numbers, message(b"", declared))
         self._socket.sendall(PREFACE + settings())
         for number in numbers:
-            self._socket.sendall(headers(number, request("IngestService/Push", address)))
+            self._socket.sendall(headers(number, request("IngestService/Push", address, *names)))
 
     def pump(self) -> None:
         """One round over the streams; waits a moment if no window is open. A connection that was closed is left."""

@@ -40,12 +40,18 @@ def service(*, durable: bool = False) -> Iterator[str]:
 
 
 @contextmanager
-def served(folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """A `psoup serve` on a directory, or in memory; stopped at the end, what it wrote stays. `settings`: PSOUP_*."""
+def served(
+    folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None, also: str = ""
+) -> Iterator[Served]:
+    """A `psoup serve` on a directory, or in memory; stopped at the end, what it wrote stays.
+
+    `settings`: PSOUP_*; `also`: another place to listen on.
+    """
     port = free_port()
+    places = ["--listen", f"127.0.0.1:{port}", "--listen", also] if also else ["--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
-        command += ["--port", str(port), *(["--data-dir", str(folder)] if durable else ["--memory"])]
+        command += [*places, *(["--data-dir", str(folder)] if durable else ["--memory"])]
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **(settings or {})})
         try:
             address = f"127.0.0.1:{port}"

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -49,11 +50,37 @@ def configure(form: str, level: str) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
         )
     )
+    handler.addFilter(_Seldom())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
     for noisy in ("asyncio", "numba", "grpc"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class _Seldom(logging.Filter):
+    """Lets few entries of gRPC through, `BURST` and then one a second: it writes a traceback for each call that is taken
+    back at the wrong moment, and a hostile client would fill the disk. `unwritten`: how many there were between.
+    """
+
+    BURST = 20.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._room, self._since, self._unwritten = self.BURST, time.monotonic(), 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("grpc"):
+            return True
+        now = time.monotonic()
+        self._room, self._since = min(self.BURST, self._room + now - self._since), now
+        if self._room < 1:
+            self._unwritten += 1
+            return False
+        self._room -= 1
+        if self._unwritten:
+            record.unwritten, self._unwritten = self._unwritten, 0
+        return True
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import BoundedSemaphore, Thread
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import make_wsgi_app
@@ -22,6 +22,9 @@ from psoup_service.metrics import Metrics
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+MOST = 64
+"""Connections at once: each has a thread, for as long as its client takes to ask."""
 
 State = Callable[[], tuple[str, str]]
 """The state of the host, and why it failed; asked on a thread of the server's."""
@@ -61,9 +64,28 @@ class Probes:
 
 
 class _Server(ThreadingWSGIServer):
-    """A thread a request, so that a slow scrape does not hold up a probe."""
+    """A thread a request, so that a slow scrape does not hold up a probe; a connection beyond `MOST` is closed."""
 
     daemon_threads = True
+    request_queue_size = 2 * MOST
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._free = BoundedSemaphore(MOST)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer on a thread, if there is one to spare."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and spare the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
 
 class _Server6(_Server):

@@ -2,14 +2,15 @@
 
 import pytest
 
-from benchmarks.attacked import attacked
+from benchmarks.attacked import Scenes, attacked
 from benchmarks.half_messages import Stalled
 from psoup_testing.serving import serving
 
 
 @pytest.mark.long
 def test_rows_of_an_attack() -> None:
-    rows = {row.name: row for row in attacked("half_messages", alone_seconds=0.4, attacked_seconds=0.4)}
+    with Scenes(alone_seconds=0.4) as scenes:
+        rows = {row.name: row for row in attacked(scenes, "half_messages", attacked_seconds=0.4)}
     for name in ("attacked.half_messages.invoke", "attacked.half_messages.push"):
         assert rows[name].sample.count > 0
         assert rows[name].peer_sample is not None

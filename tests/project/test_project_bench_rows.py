@@ -44,7 +44,7 @@ ROWS = """
     aggregate.one.count.w2^12 aggregate.one.sum.w2^12 aggregate.one.max.w2^12
     aggregate.group.10 aggregate.group.1k aggregate.group.100k
     aggregate.group.10.w2^24 aggregate.group.1k.w2^24 aggregate.group.100k.w2^24 aggregate.buckets
-    push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
+    push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.tls push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     archive.q.w1m archive.zone.w1m archive.landmark.start.w1m archive.landmark.warm.w1m
@@ -52,6 +52,7 @@ ROWS = """
     archive.q.w100m archive.zone.w100m archive.landmark.start.w100m archive.landmark.warm.w100m
     growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
     growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
+    idle.memory idle.call
     attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
     attacked.half_messages.stalls
 """

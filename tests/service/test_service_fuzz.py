@@ -1,5 +1,5 @@
-"""Every call of the contract, found in its descriptors, with empty, random, torn and nearly right messages, or without any
-before the caller leaves, and with four kinds of credentials.
+"""Every call of the contract, found in its descriptors, with empty, random, torn and nearly right messages, or with
+none before the caller leaves, and with four kinds of credentials.
 
 A call ends well or with a documented code: never UNKNOWN, never INTERNAL, and the service answers afterwards.
 """

@@ -67,3 +67,15 @@ def test_json_has_them_escaped_by_itself(capsys: pytest.CaptureFixture[str], mon
     assert len(text.splitlines()) == 1
     assert json.loads(text)["producer"] == NASTY
     assert "\x1b" not in text
+
+
+def test_entries_of_grpc_are_seldom_and_those_of_the_service_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """A flood of calls that are taken back wrote a traceback each."""
+    log.configure("json", "info")
+    for _ in range(1_000):
+        logging.getLogger("grpc._cython.cygrpc").error("failed")
+        logging.getLogger("psoup_service.test").error("seen")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert sum(line["event"] == "seen" for line in lines) == 1_000
+    few = [line for line in lines if line["event"] == "failed"]
+    assert 20 <= len(few) < 200

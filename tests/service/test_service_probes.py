@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
+import threading
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from psoup_service.metrics import FIGURES, Metrics
-from psoup_service.probes import Probes
+from psoup_service.probes import MOST, Probes
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
+from psoup_testing.raw import connected
 
 
 def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
@@ -50,6 +54,26 @@ def test_it_listens_on_ipv6() -> None:
     probes = Probes(Metrics(), lambda: ("serving", ""), "::1", 0)
     try:
         assert _get(probes.port, "/readyz", "[::1]") == (200, "serving\n")
+    finally:
+        probes.close()
+
+
+def test_connections_that_ask_nothing_take_so_many_threads_and_no_more() -> None:
+    probes = Probes(Metrics(), lambda: ("serving", ""), "127.0.0.1", 0)
+    try:
+        with ExitStack() as held:
+            silent = [held.enter_context(connected(f"127.0.0.1:{probes.port}")) for _ in range(MOST + 20)]
+            closed, waited = 0, threading.Event()
+            for _ in range(100):
+                closed = len(select.select(silent, [], [], 0)[0])
+                if closed == 20 or waited.wait(0.05):
+                    break
+            assert closed == 20
+            assert sum("process_request_thread" in thread.name for thread in threading.enumerate()) <= MOST
+        for thread in threading.enumerate():
+            if "process_request_thread" in thread.name:
+                thread.join(10)
+        assert _get(probes.port, "/readyz") == (200, "serving\n")
     finally:
         probes.close()
 

@@ -1,0 +1,62 @@
+"""What was found in an attack once and has no better place: tests/README.md lists findings and their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from psoup_client import Client
+from psoup_proto.v1 import attach_pb2 as attach
+from psoup_proto.v1 import cover_pb2 as cover
+from psoup_service.settings import Settings
+from psoup_service.wire.limits import Limits
+from psoup_storage import DurableStore
+from psoup_testing.half import half_sent
+from psoup_testing.serving import serving
+
+DIRECTORIES = ("..", ".", "", "nothing", "a/b", "/etc", ".hidden", "a\0b", "x" * 5_000)
+
+
+def test_refusals_tell_nothing_of_where_the_data_lie(tmp_path: Path) -> None:
+    """F18: an error had the path of the data directory, whose owner and layout are of no concern to a client."""
+    with (
+        serving(store=DurableStore(tmp_path / "secret-place", reserve_bytes=0)) as there,
+        Client(there.address) as client,
+    ):
+        client.create_stream("CREATE STREAM s (x BIGINT, at TIMESTAMP) TIMESTAMP BY at RETENTION 1 DAY ARCHIVE 10 DAYS")
+        query = client.register("SELECT x FROM s").id
+        stubs, said = client.connection, []
+        for name in DIRECTORIES:
+            said.append(refusal(stubs.attach.Attach, attach.AttachRequest(stream="s", job="j", directory=name)))
+            asked = cover.CoverRequest(stream="s", directory=name, query_id=query)
+            said.append(refusal(stubs.cover.Cover, asked))
+    assert all(said)
+    assert not [text for text in said if "secret-place" in text or str(tmp_path) in text]
+
+
+def refusal(method: Callable[..., Any], request: Any) -> str:
+    with pytest.raises(grpc.RpcError) as caught:
+        method(request, timeout=20)
+    return str(caught.value.details())
+
+
+class Short(Settings):
+    """Calls last a fifth of a second, whatever their clients say."""
+
+    def limits(self) -> Limits:
+        return replace(super().limits(), longest_deadline_s=0.2)
+
+
+def test_a_deadline_of_days_is_cut_to_the_longest() -> None:
+    """F28: a call that waits for what never happens held its place for as long as its client liked."""
+    days = (("grpc-timeout", "864000S"),)
+    with (
+        serving(Short(port=0, receive_s=3_600)) as there,
+        half_sent(there.address, "ServerService/GetServerInfo", calls=1, size=1_000, names=days) as half,
+    ):
+        assert half.wait_ended(1, 8)
