@@ -59,8 +59,8 @@ def configure(form: str, level: str) -> None:
 
 
 class _Seldom(logging.Filter):
-    """Lets few entries of gRPC through, `BURST` and then one a second: it writes a traceback for each call that is taken
-    back at the wrong moment, and a hostile client would fill the disk. `unwritten`: how many there were between.
+    """Lets few entries of gRPC through, `BURST` and then one a second: it writes a traceback for each call that is
+    taken back at the wrong moment, and a hostile client would fill the disk. `unwritten`: how many came between.
     """
 
     BURST = 20.0
