@@ -105,11 +105,12 @@ def list_queries(
     return page
 
 
-def bill(snapshot: Snapshot) -> dict[str, int]:
-    """Counts, and bytes of tuples and results, over all streams as published. O(chunks)."""
+def bill(snapshot: Snapshot, tenant: str | None = None) -> dict[str, int]:
+    """Counts, and bytes of tuples and results, over all streams as published, or those of a tenant. O(chunks)."""
+    views = [view for view in snapshot.by_id.values() if tenant in (None, view.tenant)]
     total = {
-        "streams": len(snapshot.by_id),
-        "queries": snapshot.count,
+        "streams": len(views),
+        "queries": snapshot.count if tenant is None else sum(view.queries for view in views),
         "clauses": len(snapshot.clauses),
         "tuples": 0,
         "archived_tuples": 0,
@@ -118,7 +119,7 @@ def bill(snapshot: Snapshot) -> dict[str, int]:
         "tuples_bytes": 0,
         "results_bytes": 0,
     }
-    for view in snapshot.by_id.values():
+    for view in views:
         total["tuples"] += view.next_id - view.first_id
         total["archived_tuples"] += view.hot_id - view.first_id
         total["archive_bytes"] += view.archived * ENTRY_BYTES

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,8 +23,7 @@ from psoup.admission import Admission
 from psoup.answer.describe import bill
 from psoup.clock import Clock
 from psoup.engine.engine import Engine
-from psoup.errors import Internal, InvalidInput, Unavailable
-from psoup.events.access import AccessToken
+from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import (
     admin_pb2_grpc,
@@ -49,6 +48,7 @@ from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import Listener, is_loopback
+from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool, cores
@@ -174,8 +174,9 @@ class Service:
     def _make_gate(self, clock: Clock) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
         known = certificate_table(self.settings.certificate_roles)
-        closed = bool(known) or self._lets_nobody_in()
-        return Gate(self._tokens, clock.now, audit, closed=closed, certificates=known)
+        closed = bool(known) or self._lets_nobody_in() or self._store.guarded
+        stand = self._standing = Standing(self.host, self._store.guarded)
+        return Gate(stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants)
 
     def _make_backend(self, started: int) -> Backend:
         return Backend(
@@ -328,14 +329,6 @@ class Service:
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         self._health.set(("", *self._services), status)
 
-    def _tokens(self) -> Mapping[str, AccessToken]:
-        """The access tokens that stand."""
-        if self.host.state != "starting":
-            return self.host.snapshot().tokens
-        if self._store.guarded:
-            raise Unavailable("the service is starting; try again in a moment", reason="STARTING")
-        return {}
-
     def _lets_nobody_in(self) -> bool:
         """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
         return not self.settings.tls_client_ca and any(place.outside for place in self._places())
@@ -345,7 +338,7 @@ class Service:
         return self.settings.listeners() if web is None else (*self.settings.listeners(), web)
 
     def _check_somebody_may_come(self) -> None:
-        if self._lets_nobody_in() and not self._tokens():
+        if self._lets_nobody_in() and not self._standing.tokens():
             raise InvalidInput(
                 "other machines reach this service, and nobody could come in: there is no access token yet; make the"
                 f" first one before the start with psoup admin init --data-dir {self.settings.data_dir}, or give"

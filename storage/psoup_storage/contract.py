@@ -48,7 +48,7 @@ class Store(Protocol):
 
     @property
     def guarded(self) -> bool:
-        """Whether it had access tokens when it was opened: what a service must know before it has read all events."""
+        """Whether it had access tokens when it was opened, or ever before: nobody comes in without one from then on."""
         ...
 
     @property

@@ -40,7 +40,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
             owner = client.issue_token("ann", ["owner", "operator"], first=True).secret
         with Client(service.address, options=ClientOptions(token=owner)) as client:
             reader = client.issue_token("bob", ["reader"])
-            client.create_stream("CREATE STREAM secret_of_ann (x BIGINT)")
+            client.create_stream("CREATE STREAM of_ann (secret_of_ann BIGINT)")
             client.push("before", [{"x": 4711}])
             client.register("SELECT x FROM before WHERE x = 123456789", key="mine").invoke()
         for token in (reader.secret, "psoup_wrong"):
@@ -55,7 +55,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
     assert told == [
         ("", "IssueToken", "OK", "ann"),
         ("ann", "IssueToken", "OK", "bob"),
-        ("ann", "CreateStream", "OK", "statement"),
+        ("ann", "CreateStream", "OK", "of_ann"),
         ("ann", "Register", "OK", "mine"),
         ("bob", "DropStream", "PERMISSION_DENIED", ""),
         ("", "GetStream", "UNAUTHENTICATED", ""),

@@ -24,7 +24,7 @@ def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: P
         tls_cert=str(service),
         tls_key=str(key),
         tls_client_ca=str(authority.ca),
-        certificate_roles=("owner.example.org=owner+operator", "reader.example.org = reader"),
+        certificate_roles=("owner.example.org=owner+operator", "reader.example.org = reader", "a.org=reader@acme"),
     )
 
     def client(address: str, host: str, common: str = "", token: str = "") -> Client:
@@ -46,6 +46,12 @@ def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: P
                 reader.create_stream("CREATE STREAM t (x BIGINT)")
         with client(secured, "reader.example.org", token=token) as judged, pytest.raises(AccessDenied, match="'op'"):
             judged.ask("SELECT x FROM s")
+        with client(secured, "a.org") as theirs, client(secured, "owner.example.org", token=token) as operator:
+            with pytest.raises(AccessDenied, match="no such tenant") as denied:
+                theirs.streams()
+            assert denied.value.reason == "UNKNOWN_TENANT"
+            operator.create_tenant("acme")
+            assert (theirs.streams(), theirs.tenant().name) == ([], "acme")
         for host, common in ("other.example.org", "owner.example.org"), ("sub.reader.example.org", ""):
             with client(secured, host, common) as stranger, pytest.raises(AccessDenied) as denied:
                 stranger.streams()
@@ -53,10 +59,11 @@ def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: P
 
 
 def test_names_and_roles_are_read() -> None:
-    table = certificate_table(["spiffe://a/b?x=1=reader+producer", " c.org = owner "])
-    assert {name: principal.roles for name, principal in table.items()} == {
-        "spiffe://a/b?x=1": ("reader", "producer"),
-        "c.org": ("owner",),
+    table = certificate_table(["spiffe://a/b?x=1=reader+producer", " c.org = owner ", "x@y.org=reader @ acme"])
+    assert {name: (principal.roles, principal.tenant) for name, principal in table.items()} == {
+        "spiffe://a/b?x=1": (("reader", "producer"), "default"),
+        "c.org": (("owner",), "default"),
+        "x@y.org": (("reader",), "acme"),
     }
 
 
@@ -66,6 +73,7 @@ def test_names_and_roles_are_read() -> None:
         ("a.org", "NAME=ROLE"),
         ("=reader", "NAME=ROLE"),
         ("a.org=king", "roles are reader"),
+        ("a.org=reader@", "NAME=ROLE@TENANT"),
         ("a.org=reader,a.org=owner", "twice"),
         ("a.org=reader", "tls_client_ca"),
     ],

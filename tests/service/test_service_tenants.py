@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
+import apsw
 import grpc
+import pyarrow as pa
 import pytest
 
+from psoup.events.access import TokenIssued
 from psoup.events.tenants import GENEROUS
 from psoup_proto.v1 import admin_pb2 as admin
+from psoup_proto.v1 import attach_pb2 as attach
+from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import server_pb2 as server
+from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.gate.issuing import issued
+from psoup_storage import DurableStore
+from psoup_storage.durable.issuing import issue_offline
+from psoup_storage.durable.sqlite.seals import register
 from psoup_testing.door import Door, behind
-from psoup_testing.wire import refused
+from psoup_testing.wire import Wire, ipc, refused, run
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MISSING, DENIED = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED
 
 
@@ -89,5 +103,59 @@ def test_tenants_are_a_matter_of_the_services_operator(method: str) -> None:
         request = getattr(admin, f"{method}Request")()
         problem = await refused(getattr(door.admin, method)(request, metadata=operator), DENIED)
         assert "about all tenants" in problem.message
+
+    behind(script)
+
+
+def test_a_directory_that_lost_its_tokens_lets_nobody_in(tmp_path: Path) -> None:
+    """The mark outlives the rows of the tokens, also in a directory of before there was the mark."""
+
+    async def script(wire: Wire) -> None:
+        await refused(wire.streams.ListStreams(streams.ListStreamsRequest()), grpc.StatusCode.UNAUTHENTICATED)
+
+    issue_offline(tmp_path / "new", issued("op", ["operator"])[1])
+    shutil.copytree(FIXTURES / "format-12" / "data", tmp_path / "old")
+    DurableStore(tmp_path / "old").close()
+    for path in (tmp_path / "new", tmp_path / "old"):
+        connection = apsw.Connection(str(path / "psoup.db"))
+        register(connection)
+        connection.execute("DELETE FROM log WHERE kind = 'token'")
+        connection.close()
+        store = DurableStore(path)
+        assert (store.guarded, any(isinstance(event, TokenIssued) for event in store.read())) == (True, False)
+        run(script, store=store)
+
+
+def test_jobs_of_a_tenant_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    async def script(wire: Wire) -> None:
+        door = await Door(wire).begin()
+        await door.admin.CreateTenant(admin.CreateTenantRequest(name="acme"), metadata=door.operator)
+        for tenant, place in (("default", "incoming"), ("acme", "incoming/acme")):
+            _, metadata = await door.issue("operator", "owner", tenant=tenant)
+            create = streams.CreateStreamRequest(statement="CREATE STREAM s (x BIGINT)")
+            await wire.streams.CreateStream(create, metadata=metadata)
+            began = await wire.attach.BeginAttach(attach.BeginAttachRequest(stream="s", job="j"), metadata=metadata)
+            assert Path(began.folder) == (tmp_path / "data" / place).resolve()
+
+    run(script, store=DurableStore(tmp_path / "data"))
+
+
+def test_a_tenant_is_told_what_it_has_and_the_bill_is_the_operators() -> None:
+    async def script(door: Door) -> None:
+        await door.admin.CreateTenant(admin.CreateTenantRequest(name="acme"), metadata=door.operator)
+        sizes = dict[str, dict[str, int]]()
+        for tenant, count in (("default", 100), ("acme", 1)):
+            _, metadata = await door.issue("owner", tenant=tenant)
+            create = streams.CreateStreamRequest(statement="CREATE STREAM s (x BIGINT)")
+            await door.wire.streams.CreateStream(create, metadata=metadata)
+            push = ingest.PushRequest(stream="s", arrow_ipc=ipc(pa.table({"x": range(count)})))
+            pushed = await door.wire.ingest.Push(push, metadata=metadata)
+            asked = server.GetServerInfoRequest(min_sequence=pushed.sequence)
+            sizes[tenant] = dict((await door.wire.server.GetServerInfo(asked, metadata=metadata)).memory)
+            bill = server.GetServerInfoRequest(with_bill=True)
+            assert not (await door.wire.server.GetServerInfo(bill, metadata=metadata)).bill
+        assert sizes["acme"] == {"archive_bytes": 0, "results_bytes": 0, "tuples_bytes": 17}
+        assert sizes["default"]["tuples_bytes"] == 1_700
+        assert (await door.wire.server.GetServerInfo(bill, metadata=door.operator)).bill
 
     behind(script)

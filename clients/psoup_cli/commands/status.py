@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, connect
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import MemoryBill
 from psoup_client.wording import counted
@@ -57,6 +57,9 @@ def status(
 
 def _bill(bill: MemoryBill, as_json: bool) -> None:
     """Print the bill structure by structure, the sum, and the budget."""
+    if not bill.items:
+        message("Nothing is told: the bill is of all tenants, and for the service's operator alone.")
+        return
     if as_json:
         for item in bill.items:
             print_json({**dataclasses.asdict(item), "each": round(item.each, 2)})

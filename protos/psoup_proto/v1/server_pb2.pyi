@@ -29,7 +29,9 @@ class GetServerInfoRequest(_message.Message):
     WITH_BILL_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     with_bill: _builtins.bool
-    """Also the bill: what every structure takes, counted now. It looks at all results: some milliseconds and more."""
+    """Also the bill: what every structure takes, counted now. It looks at all results: some milliseconds and more. For the
+    service's operator alone, as it is of all tenants; the bill of others is empty.
+    """
     min_sequence: _builtins.int
     """Wait, within the deadline, until this event is applied: read your own writes. 0: do not wait."""
     def __init__(
@@ -257,9 +259,9 @@ class GetServerInfoResponse(_message.Message):
     memory_budget: _builtins.int
     """Bytes that tuples, queries and results may take together."""
     watchers: _builtins.int
-    """Clients that watch."""
+    """Clients that watch; 0 for a tenant other than "default"."""
     calls: _builtins.int
-    """Other calls under way, this one among them."""
+    """Other calls under way, this one among them; 0 for a tenant other than "default"."""
     web_address: _builtins.str
     """The address of the page, as the service sees it: "http://127.0.0.1:7434". Empty: there is none."""
     @_builtins.property
@@ -276,7 +278,7 @@ class GetServerInfoResponse(_message.Message):
 
     @_builtins.property
     def memory(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Bytes by structure, as the engine counts them."""
+        """Bytes by structure, as the engine counts them; of a tenant other than "default" those of its own streams."""
 
     @_builtins.property
     def bill(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryItem]:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ CHANGES = frozenset(
 REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 """Outcomes that are told of every call."""
 
+_NAME_OF_STREAM = r'(?P<name>"[^"\n]{1,200}"|\w{1,200})'
+_OF_STREAM = re.compile(
+    rf"\s*(CREATE|ALTER|DROP)\s+STREAM\s+(IF\s+(NOT\s+)?EXISTS\s+)?{_NAME_OF_STREAM}", re.IGNORECASE
+)
 _A_SECOND, _AT_ONCE = 1.0, 200.0
 """Refusals that are written: some 20 MB a day at most, so that no stranger fills the disk."""
 _LOOK_US = 1_000_000
@@ -148,10 +153,12 @@ class Audit:
 
 
 def object_of(request: Any) -> str:
-    """What a request is about: a name or an ID; of a statement a fingerprint, as it may hold values."""
+    """What a request is about: a name or an ID; of another statement a fingerprint, as it may hold values."""
     for field in ("name", "token_id", "stream", "query_id", "key", "job", "directory"):
         value = getattr(request, field, "")
         if isinstance(value, str) and value:
             return value
     statement = getattr(request, "statement", "")
+    if isinstance(statement, str) and (named := _OF_STREAM.match(statement)) is not None:
+        return named["name"].strip('"')
     return f"statement {hash_of(statement.encode())[:16]}" if isinstance(statement, str) and statement else ""

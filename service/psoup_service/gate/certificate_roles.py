@@ -1,15 +1,17 @@
 """Who a client's certificate stands for: a table from names in it to roles.
 
-    certificate_roles = ["spiffe://corp/meters=producer", "dash.example.org=reader+registrar"]
+    certificate_roles = ["spiffe://corp/meters=producer", "dash.example.org=reader+registrar@acme"]
 
 A name is one that the certificate's authority has signed as its subject's alternative name: a URI, or a name of DNS.
-URIs are looked up first, as they name programs, while those of DNS name machines.
+URIs are looked up first, as they name programs, while those of DNS name machines. After an @ stands the tenant;
+without one it is `default`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.principal import Principal
 from psoup_service.gate.roles import ROLES
 
@@ -19,14 +21,15 @@ def certificate_table(entries: Sequence[str]) -> Mapping[str, Principal]:
     table = dict[str, Principal]()
     for entry in entries:
         name, equals, roles = (part.strip() for part in entry.rpartition("="))
+        roles, at, tenant = (part.strip() for part in roles.partition("@"))
         chosen = tuple(role.strip() for role in roles.split("+"))
         wrong = next((role for role in chosen if role not in ROLES), None)
-        if not (name and equals) or wrong is not None:
+        if not (name and equals) or wrong is not None or (at and not tenant):
             raise ValueError(
-                f"{entry!r} is not NAME=ROLE or NAME=ROLE+ROLE; names are those of a certificate (a URI, or of DNS),"
-                f" roles are {', '.join(ROLES)}"
+                f"{entry!r} is not NAME=ROLE, NAME=ROLE+ROLE or NAME=ROLE@TENANT; names are those of a certificate (a"
+                f" URI, or of DNS), roles are {', '.join(ROLES)}"
             )
         if name in table:
             raise ValueError(f"{name!r} is there twice; write its roles in one entry, with + between them")
-        table[name] = Principal(name, chosen)
+        table[name] = Principal(name, chosen, tenant or DEFAULT_TENANT)
     return table

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Protocol
 
 from psoup.errors import PermissionDenied, PSoupError, Unauthenticated
 from psoup.events.access import AccessToken
+from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.audit import Audit
 from psoup_service.gate.principal import EVERYBODY, STRANGER, Principal
 from psoup_service.gate.roles import ANYBODY, OF_THE_SERVICE, may
@@ -64,7 +65,7 @@ class Caller(Protocol):
 class Gate:
     """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
     if there is no token yet. `now`: the clock's time in microseconds. `audit`: where changes and refusals are told.
-    `certificates`: who a certificate stands for, by its names.
+    `certificates`: who a certificate stands for, by its names; `tenants`: those that there are.
     """
 
     def __init__(
@@ -75,9 +76,10 @@ class Gate:
         *,
         closed: bool,
         certificates: Mapping[str, Principal] = MappingProxyType({}),
+        tenants: Callable[[], Container[str]] = lambda: (DEFAULT_TENANT,),
     ) -> None:
         self.audit, self._certificates = audit, certificates
-        self._tokens, self._now, self._closed = tokens, now, closed
+        self._tokens, self._now, self._closed, self._tenants = tokens, now, closed, tenants
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """How to end each call under way that a token let in."""
 
@@ -150,7 +152,7 @@ class Gate:
         if not authorization:
             for name in caller.certificate_names() if self._certificates else ():
                 if name in self._certificates:
-                    return self._certificates[name]
+                    return self._certified(self._certificates[name])
             raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
         text = authorization.removeprefix(SCHEME)
         token_id = id_of(text)
@@ -160,6 +162,16 @@ class Gate:
         if token.expired(self._now()):
             raise _expired(token)
         return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
+
+    def _certified(self, principal: Principal) -> Principal:
+        """Who a certificate stands for; raises Unauthenticated if its tenant is not there."""
+        if not principal.serves and principal.tenant not in self._tenants():
+            raise Unauthenticated(
+                f"{principal.name!r} is of tenant {principal.tenant!r} by certificate_roles, and there is no such"
+                " tenant; the service's operator creates it (psoup tenant create)",
+                reason="UNKNOWN_TENANT",
+            )
+        return principal
 
 
 _NO_DIGEST = bytes(32)

@@ -36,7 +36,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         tenant = self._backend.tenant(caller)
         acknowledgement = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
         view = (await self._backend.visible(acknowledgement.sequence)).stream(request.stream, tenant)
-        folder = await on(self._backend.threads.jobs, self._backend.durable().incoming)
+        folder = await on(self._backend.threads.jobs, self._backend.durable().incoming, tenant)
         return attach_pb2.BeginAttachResponse(
             folder=str(folder),
             stream_id=self._backend.ids.stream(view.stream_id),
@@ -65,7 +65,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             raise Unavailable(f"job {request.job!r} is being attached by another call; ask again", reason="ATTACHING")
         self._under_way.add(key)
         try:
-            directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
+            directory = await on(self._backend.threads.jobs, store.incoming, tenant) / request.directory
             extent = (await on(self._backend.threads.jobs, read_manifest, directory)).extent
             await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant, batch))
             next_query = self._backend.host.next_query

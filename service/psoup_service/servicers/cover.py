@@ -38,7 +38,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
                 field="query_ids",
             )
         store, tenant, limits = self._backend.durable(), self._backend.tenant(caller), self._backend.limits
-        folder = await on(self._backend.threads.jobs, store.incoming)
+        folder = await on(self._backend.threads.jobs, store.incoming, tenant)
 
         def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
             wanted = [self._selections(snapshot, request, name, tenant) for name in request.query_ids]
@@ -67,10 +67,11 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         """Take a directory in."""
         check_name(request.directory, "BeginCover")
         store, snapshot = self._backend.durable(), self._backend.host.snapshot()
-        records = self._selections(snapshot, request, request.query_id, self._backend.tenant(caller))
+        tenant = self._backend.tenant(caller)
+        records = self._selections(snapshot, request, request.query_id, tenant)
         view = snapshot.by_id[records[0].stream_id]
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
-        directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
+        directory = await on(self._backend.threads.jobs, store.incoming, tenant) / request.directory
 
         def work() -> TakenCover:
             """Remove the covers of queries that are gone, and take the new one in."""

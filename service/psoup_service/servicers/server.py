@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer.bill import Item, memory_bill
@@ -11,6 +12,8 @@ from psoup.expressions import supplied
 from psoup.expressions.supplied import Supplied
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_service.gate.principal import Principal
+from psoup_service.gate.roles import OPERATOR
 from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
@@ -62,16 +65,13 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         self, request: server_pb2.GetServerInfoRequest, caller: Caller
     ) -> server_pb2.GetServerInfoResponse:
         """Counters, on the loop unless there are many chunks to add up; the bill on a reader thread."""
-        backend = self._backend
+        backend, principal = self._backend, caller.principal
         host = backend.host
         if request.min_sequence:
             await backend.reflecting(request.min_sequence)
-        structures = {} if host.state == "starting" else await backend.made(_parts(host.snapshot()), bill)
-        memory = {name: count for name, count in structures.items() if name.endswith("_bytes")}
-        counters = host.counters()
-        memory.update({name: count for name, count in counters.items() if name.endswith("_bytes")})
         items: list[server_pb2.MemoryItem] = []
-        if request.with_bill and host.state != "starting":
+        operates = principal.serves and OPERATOR in principal.roles
+        if request.with_bill and operates and host.state != "starting":
             items = [
                 server_pb2.MemoryItem(
                     structure=item.structure,
@@ -92,14 +92,24 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             sequence=host.applied,
             limits=self._limits,
             features=FEATURES,
-            memory=memory,
+            memory=await self._memory(principal),
             bill=items,
             functions=[_function(each) for each in supplied.installed()],
-            watchers=self._under_way.watching,
-            calls=self._under_way.open - self._under_way.watching,
+            watchers=self._under_way.watching if principal.serves else 0,
+            calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
             web_address=self._web_address(),
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
+
+    async def _memory(self, principal: Principal) -> dict[str, int]:
+        """Bytes by structure: of a tenant his own, of the one that runs the service those of all."""
+        host = self._backend.host
+        structures: dict[str, int] = {}
+        if host.state != "starting":
+            make = partial(bill, tenant=None if principal.serves else principal.tenant)
+            structures = await self._backend.made(_parts(host.snapshot()), make)
+        counters = host.counters() if principal.serves else {}
+        return {name: count for name, count in {**structures, **counters}.items() if name.endswith("_bytes")}
 
 
 def _parts(snapshot: Snapshot) -> int:

@@ -25,10 +25,8 @@ from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
-from psoup.events.access import TokenRevoked
 from psoup.events.events import Attached, Event, Pushed, StreamDropped
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
-from psoup.model import StreamSpec
+from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
@@ -37,7 +35,7 @@ from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.access import TOKENS, forget_revoked
+from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
@@ -48,8 +46,8 @@ from psoup_storage.durable.log.forgetting import (
     forget_stream,
     forget_the_dead,
 )
+from psoup_storage.durable.log.latest import keep_latest
 from psoup_storage.durable.log.rows import LogRow
-from psoup_storage.durable.log.tenants import forget_earlier
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
@@ -109,7 +107,7 @@ class DurableStore:
                 opened.callback(self._database.close)
                 self._notes = Notes(self._directory.path)
                 self.incarnation = self._database.meta("incarnation")
-                self.guarded = any(self._database.query(TOKENS))
+                self.guarded = guarded(self._database)
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
                 at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)
                 self._chunks = ChunkFolder(at, ColumnCache(cache_bytes), Covers(at), sidecars)
@@ -188,11 +186,7 @@ class DurableStore:
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             files += [file for stream in dropped for file in forget_stream(connection, stream)]
-            for event in events:
-                if isinstance(event, TokenRevoked):
-                    forget_revoked(connection, event)
-                elif isinstance(event, TenantCreated | TenantAltered | TenantDropped):
-                    forget_earlier(connection, event)
+            keep_latest(connection, events)
         for stream in dropped:
             self._chunks.sidecars.forget(stream)
         self._last = last
@@ -289,10 +283,16 @@ class DurableStore:
         finally:
             self._restoring.close()
 
-    def incoming(self) -> Path:
-        """The folder in which jobs write history; made if it is missing. It may be a link to shared storage."""
+    def incoming(self, tenant: str = DEFAULT_TENANT) -> Path:
+        """The folder in which jobs of a tenant write; made if it is missing. It may be a link to shared storage.
+
+        That of the tenant `default` holds those of all others, by their names.
+        """
         folder = self.path / INCOMING
         folder.mkdir(mode=0o700, exist_ok=True)
+        if tenant != DEFAULT_TENANT:
+            folder = folder / tenant
+            folder.mkdir(mode=0o700, exist_ok=True)
         return folder.resolve()
 
     def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, known: int = NO_QUERY) -> Adopted:

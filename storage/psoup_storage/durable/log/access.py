@@ -6,15 +6,21 @@ left are the tokens that stand, and one revocation.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import apsw
 
+from psoup.errors import ResourceExhausted
 from psoup.events.access import AccessToken, TokenIssued, TokenRevoked
 from psoup_storage.durable.log.rows import LogRow, new_row
+from psoup_storage.durable.sqlite.database import Database
 
-TOKENS = "SELECT 1 FROM log WHERE kind = 'token' LIMIT 1"
+_TOKENS = "SELECT 1 FROM log WHERE kind = 'token' LIMIT 1"
 """Whether there is a token."""
+_MARKED = "SELECT 1 FROM meta WHERE name = 'guarded'"
+"""Whether there ever was a token: from then on nobody comes in without one, whatever is lost."""
+_MARK = "INSERT OR IGNORE INTO meta (name, value) VALUES ('guarded', '1')"
 _REVOKED = "DELETE FROM log WHERE kind = 'token' AND body ->> 'id' = ?"
 _EARLIER = "DELETE FROM log WHERE kind = 'revoke' AND sequence < ?"
 
@@ -50,3 +56,19 @@ def forget_revoked(connection: apsw.Connection, event: TokenRevoked) -> None:
     """Forget a token that an event revokes, and earlier revocations. O(tokens)."""
     connection.execute(_REVOKED, (event.token_id,))
     connection.execute(_EARLIER, (event.sequence,))
+
+
+def note_issued(connection: apsw.Connection) -> None:
+    """Mark that there is a token: in the transaction of its event."""
+    connection.execute(_MARK)
+
+
+def guarded(database: Database) -> bool:
+    """Whether there are tokens, or ever were; a directory of before there was the mark gets it, if it has room."""
+    if any(database.query(_MARKED)):
+        return True
+    tokens = any(database.query(_TOKENS))
+    if tokens:
+        with suppress(ResourceExhausted), database.transaction() as connection:
+            note_issued(connection)
+    return tokens

@@ -1,6 +1,6 @@
 """The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
 
-    meta   format, incarnation, created          one row each, with a checksum: see `seals`
+    meta   format, incarnation, created, guarded one row each, with a checksum: see `seals`
     log    the events, by sequence               see `codec`, `log`, `forgetting`
     slices of events that are large              see `log`
     chunks the stored chunks                     see `chunks`

@@ -1,0 +1,36 @@
+"""The tokens and tenants that stand, as the gate asks for them: also while the service starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from psoup.errors import Unavailable
+from psoup.events.access import AccessToken
+from psoup.events.tenants import Tenant
+from psoup.published.snapshot import Snapshot
+from psoup_service.host.host import Host
+
+
+class Standing:
+    """What the host has published. `guarded`: whether nobody may come in before that is known."""
+
+    def __init__(self, host: Host[Snapshot], guarded: bool) -> None:
+        self._host, self._guarded = host, guarded
+
+    def tokens(self) -> Mapping[str, AccessToken]:
+        """The access tokens by their IDs. Raises Unavailable while a guarded service starts."""
+        if self._host.state != "starting":
+            return self._host.snapshot().tokens
+        if self._guarded:
+            raise _starting()
+        return {}
+
+    def tenants(self) -> Mapping[str, Tenant]:
+        """The tenants by their names. Raises Unavailable while the service starts."""
+        if self._host.state == "starting":
+            raise _starting()
+        return self._host.snapshot().tenants
+
+
+def _starting() -> Unavailable:
+    return Unavailable("the service is starting; try again in a moment", reason="STARTING")
