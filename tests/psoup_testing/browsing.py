@@ -51,12 +51,17 @@ HOLD = """(() => {
 
 
 def keep(page: Page, key: str) -> None:
-    """Keep a query by its key, from the console."""
+    """Keep a query by its key, from the console, until its answer is there."""
+    begin_to_keep(page, key)
+    page.get_by_text("recharged just now").wait_for()
+
+
+def begin_to_keep(page: Page, key: str) -> None:
+    """Ask for a query to be kept."""
     page.get_by_role("link", name="Console").click()
     page.get_by_label("ID or key of a query").fill(key)
     page.get_by_role("button", name="Open").click()
     page.get_by_role("button", name="Keep on this device").click()
-    page.get_by_text("recharged just now").wait_for()
 
 
 def installed(page: Page) -> None:

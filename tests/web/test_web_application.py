@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from psoup_client import Client
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.browser import SKIPPED, Opened, Site, browser, executable, opened
-from psoup_testing.browsing import BREAK_ROWS, CLEAR_ROWS, HOLD, installed, keep, look, mine, recharged
+from psoup_testing.browsing import BREAK_ROWS, CLEAR_ROWS, HOLD, begin_to_keep, installed, keep, look, mine, recharged
 
 pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
 
@@ -358,6 +358,19 @@ def test_a_reply_that_comes_late_changes_nothing(tab: Opened, site: Site) -> Non
     page.evaluate("(window.held = false, window.release())")
     expect(page.get_by_role("status")).to_contain_text("both ways")
     assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 2
+
+
+def test_a_recharge_that_is_asked_for_meanwhile_follows(tab: Opened) -> None:
+    page = tab.page
+    page.add_init_script(HOLD)
+    page.reload()
+    page.evaluate("window.held = true")
+    begin_to_keep(page, "ticks")
+    page.wait_for_function("() => window.release !== undefined")
+    begin_to_keep(page, "week")
+    expect(page.get_by_role("status")).to_contain_text("this one follows")
+    page.evaluate("(window.held = false, window.release())")
+    expect(page.locator("table.rows tbody tr")).to_have_count(8)
 
 
 def test_nothing_keeps_people_out(chromium: Browser, site: Site) -> None:

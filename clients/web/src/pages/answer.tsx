@@ -48,7 +48,7 @@ export function Answer({ id: named }: { id: string }) {
         ) : (
           <>
             <Live entry={entry} />
-            <button type="button" class="main" disabled={recharging.value} onClick={() => rechargeAndSay([entry.number])}>
+            <button type="button" class="main" disabled={recharging.value > 0} onClick={() => rechargeAndSay([entry.number])}>
               Recharge
             </button>
           </>

@@ -19,8 +19,8 @@ export function Mine() {
     <>
       <Head title="My queries">
         {all.length > 0 && (
-          <button type="button" class="main" onClick={run} disabled={recharging.value}>
-            {recharging.value ? "Recharging…" : "Recharge"}
+          <button type="button" class="main" onClick={run} disabled={recharging.value > 0}>
+            {recharging.value > 0 ? "Recharging…" : "Recharge"}
           </button>
         )}
       </Head>

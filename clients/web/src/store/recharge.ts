@@ -11,27 +11,32 @@ import { call, CallError, words } from "../api/call";
 import { bodyOf } from "../sync/body";
 import { apply, type Applied, type Entry, entries, type Last, note } from "./store";
 
-/** What a recharge did. `other`: another tab was at it. */
-export type Recharged = { sent: number; received: number; full: number; came: number; gone: number; failed: number; other: boolean };
+/** What a recharge did. */
+export type Recharged = { sent: number; received: number; full: number; came: number; gone: number; failed: number };
 
 const WANTS = 200;
 const BYTES = 1024 * 1024;
 
-/** A recharge is under way in this tab. */
-export const recharging = signal(false);
+/** How many recharges of this tab are under way, or wait for their turn. */
+export const recharging = signal(0);
 
-/** Bring the copies of some entries up to date, or of all. Throws CallError if the service cannot be reached. */
-export async function recharge(only?: readonly number[]): Promise<Recharged> {
-  const work = async (lock: Lock | null): Promise<Recharged> => (lock === null ? { ...NOTHING, other: true } : round(only));
-  recharging.value = true;
+/** Bring the copies of some entries up to date, or of all. If a recharge is under way, here or in another tab, `waits` is
+ * told, and this one follows. Throws CallError if the service cannot be reached. */
+export async function recharge(only: readonly number[] | undefined, waits: () => void): Promise<Recharged> {
+  recharging.value++;
   try {
-    return "locks" in navigator ? await navigator.locks.request("psoup recharge", { ifAvailable: true }, work) : await round(only);
+    if (!("locks" in navigator)) return await round(only);
+    const name = "psoup recharge";
+    const told = await navigator.locks.request(name, { ifAvailable: true }, (lock) => (lock === null ? null : round(only)));
+    if (told !== null) return told;
+    waits();
+    return await navigator.locks.request(name, () => round(only));
   } finally {
-    recharging.value = false;
+    recharging.value--;
   }
 }
 
-const NOTHING: Recharged = { sent: 0, received: 0, full: 0, came: 0, gone: 0, failed: 0, other: false };
+const NOTHING: Recharged = { sent: 0, received: 0, full: 0, came: 0, gone: 0, failed: 0 };
 
 async function round(only?: readonly number[]): Promise<Recharged> {
   const all = await entries();

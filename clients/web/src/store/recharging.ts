@@ -3,17 +3,11 @@ import { said } from "../state";
 import { CallError, words } from "../api/call";
 import { bytes, counted } from "../format";
 import { recharge, type Recharged } from "./recharge";
-import { onChange } from "./store";
 
 /** Recharge some entries, or all, and say what came. Says why, if it fails; never throws. `quiet`: say only failures. */
 export async function rechargeAndSay(only?: readonly number[], quiet = false): Promise<Recharged | null> {
   try {
-    let told = await recharge(only);
-    if (told.other) {
-      said.value = "Another tab is recharging.";
-      await changed();
-      told = await recharge(only);
-    }
+    const told = await recharge(only, () => (said.value = "A recharge is under way: this one follows."));
     if (told.failed > 0) said.value = `${counted(told.failed, "query", "queries")} could not be recharged.`;
     else if (!quiet) said.value = toldWords(told);
     return told;
@@ -29,17 +23,4 @@ function toldWords(told: Recharged): string {
   if (told.came === 0 && told.gone === 0) return `Nothing new; ${took}.`;
   const rows = `${counted(told.came, "row")} came, ${counted(told.gone, "row")} left`;
   return `${rows}; ${took}${told.full > told.received ? `, a full answer about ${bytes(told.full)}` : ""}.`;
-}
-
-/** The next change of the store by another tab, or two seconds. */
-function changed(): Promise<void> {
-  return new Promise((resolve) => {
-    const end = onChange(done);
-    const timer = setTimeout(done, 2_000);
-    function done(): void {
-      clearTimeout(timer);
-      end();
-      resolve();
-    }
-  });
 }
