@@ -8,7 +8,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
@@ -19,6 +20,7 @@ import pyarrow.csv
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +32,9 @@ SAMPLE = 1_000
 
 _GAP = "   "
 """Between columns, as in the part of a table that Rich prints."""
+
+_AGAIN_SECONDS = 2.0
+"""Seconds after which a table that is watched is shown again."""
 
 _TRAILING = re.compile(r" +$", re.MULTILINE)
 
@@ -226,3 +231,20 @@ def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(description, total=None)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str]) -> None:
+    """Show a table every two seconds, until Ctrl-C. The first line names the columns; `right`: those of numbers."""
+    with Live(console=console(), auto_refresh=False, screen=False) as live:
+        while True:
+            lines = table()
+            widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+            aligned = [
+                "  ".join(
+                    cell.rjust(width) if name in right else cell.ljust(width)
+                    for name, cell, width in zip(lines[0], line, widths, strict=True)
+                )
+                for line in lines
+            ]
+            live.update(Text("\n".join(aligned), no_wrap=True, overflow="ellipsis"), refresh=True)
+            time.sleep(_AGAIN_SECONDS)

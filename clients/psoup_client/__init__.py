@@ -15,7 +15,7 @@ from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSide, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
-from psoup_client.calls.tenants import Quotas, Tenant
+from psoup_client.calls.tenants import Quotas, Tenant, TenantUsage
 from psoup_client.calls.tokens import AccessToken, IssuedToken
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
@@ -115,6 +115,7 @@ __all__ = [
     "IssuedToken",
     "Quotas",
     "Tenant",
+    "TenantUsage",
     "Unavailable",
     "DeadlineExceeded",
     "Cancelled",

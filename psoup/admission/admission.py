@@ -93,7 +93,7 @@ class Admission:
         self._tags = KnownTags()
         self._tokens = KnownTokens()
         self._known = KnownTenants()
-        self._judge = Judge(self._known, self._tenants, self._streams)
+        self.judge = Judge(self._known, self._tenants, self._streams)
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
@@ -103,7 +103,7 @@ class Admission:
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Find keys, labels and bytes in what the writer of these events has published; before, they are kept here."""
         self._tags.share(snapshot)
-        self._judge.share(snapshot)
+        self.judge.share(snapshot)
 
     @property
     def sequence(self) -> int:
@@ -177,7 +177,7 @@ class Admission:
         try:
             prepared = self._decide(command, now, binding)
             if prepared.event is not None:
-                self._judge.check(prepared.event)
+                self.judge.check(prepared.event)
                 ready(prepared.event)
         except PSoupError:
             raise
@@ -185,7 +185,7 @@ class Admission:
             raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
         if prepared.event is not None:
             self._adopt(prepared.event)
-            self._judge.note(prepared.event)
+            self.judge.note(prepared.event)
         return prepared
 
     def replay(self, event: Event) -> None:

@@ -42,6 +42,18 @@ class Judge:
         """Take bytes of tuples from `published`; before, they are not judged."""
         self._published = published
 
+    def queries(self, tenant: str) -> int:
+        """Queries that stand. From any thread, as the next ones."""
+        return self._of(tenant).use.queries
+
+    def query_bytes(self, tenant: str) -> int:
+        """Bytes that they are charged."""
+        return self._of(tenant).use.query_bytes
+
+    def producers(self, tenant: str) -> int:
+        """Producers that are remembered."""
+        return self._of(tenant).use.producers
+
     def check(self, event: Event) -> None:
         """Raise ResourceExhausted, reason QUOTA, for what is more than the event's tenant may have. Changes nothing
         but sums that are remembered.

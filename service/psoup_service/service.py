@@ -47,7 +47,8 @@ from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
-from psoup_service.gate.listeners import Listener, is_loopback
+from psoup_service.gate.listeners import Listener, is_loopback, nobody_may_come
+from psoup_service.gate.meters import Meters
 from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
@@ -71,6 +72,7 @@ from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.statements import StatementServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.servicers.sync import SyncServicer
+from psoup_service.servicers.usage import tell_usage
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
@@ -134,12 +136,12 @@ class Service:
         self._metrics = Metrics(self._figures)
         self._threads = Threads()
         self._decoders = Decoders()
+        self.gate = self._make_gate(clock)
+        self._answering = self._make_answering()
         self._backend = self._make_backend(clock.now())
         self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
         self._health = HealthServicer()
-        self.gate = self._make_gate(clock)
-        self._answering = Answering(Calls(self._limits, self._metrics, self.gate), self._limits, self._weights)
         self._services: list[str] = []
         self._methods: dict[str, WebMethod] = {}
         self.gateway: Gateway | None = None
@@ -157,6 +159,7 @@ class Service:
         engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time)
         admission.share_published(engine.snapshot)
         self._weights = Weights(lambda: engine.snapshot().tenants)
+        self._judge = admission.judge
         return Host(
             engine,
             admission,
@@ -178,6 +181,13 @@ class Service:
         stand = self._standing = Standing(self.host, self._store.guarded)
         return Gate(stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants)
 
+    def _make_answering(self) -> Answering:
+        meters = Meters(self._weights.tenants, self.host.times)
+        calls = Calls(self._limits, self._metrics, self.gate, meters)
+        answering = Answering(calls, self._limits, self._weights)
+        tell_usage(meters, self.host, self._judge, answering.receiving.held)
+        return answering
+
     def _make_backend(self, started: int) -> Backend:
         return Backend(
             self.host,
@@ -188,6 +198,7 @@ class Service:
             started,
             self._threads,
             Decoding(self._limits, self._decoders, self.host.reserve, PATIENCE_S),
+            self._answering.calls.meters,
         )
 
     @property
@@ -339,12 +350,7 @@ class Service:
 
     def _check_somebody_may_come(self) -> None:
         if self._lets_nobody_in() and not self._standing.tokens():
-            raise InvalidInput(
-                "other machines reach this service, and nobody could come in: there is no access token yet; make the"
-                f" first one before the start with psoup admin init --data-dir {self.settings.data_dir}, or give"
-                " --tls-client-ca, who signs the certificates of clients",
-                reason="NO_TOKEN",
-            )
+            raise nobody_may_come(self.settings.data_dir)
 
     async def _watch_host(self) -> None:
         """Set the health to NOT_SERVING if the host fails."""
@@ -364,11 +370,8 @@ class Service:
         await on(self._threads.life, self.host.close)
         if self._functions is not None:
             await on(self._threads.life, self._functions.close)
-        self.gate.audit.close()
-        self._decoders.close()
-        self._pool.close()
-        self._helpers.close()
-        self._threads.close()
+        for part in (self.gate.audit, self._decoders, self._pool, self._helpers, self._threads):
+            part.close()
 
 
 @asynccontextmanager

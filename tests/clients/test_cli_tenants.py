@@ -79,6 +79,11 @@ def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.Monkey
             assert psoup("tenant", "show", "default").code == 4
             assert psoup("tenant", "list").code == 1
             assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)").code == 0
+            (used,) = psoup("tenant", "usage", "--json").rows
+            assert (used["name"], used["used"]["streams"], used["limits"]["queries"]) == ("acme", 1, 200_000)
+            assert psoup("tenant", "usage", "default").code == 4
+        usage = {row["quota"]: row for row in csv.DictReader(psoup("tenant", "usage", "acme").out.splitlines())}
+        assert (usage["streams"]["used"], usage["streams"]["limit"]) == ("1", "1000")
         assert psoup("stream", "list").out.strip() == ""
         ran = psoup("tenant", "drop", "acme", "--yes")
         assert (ran.code, "1 streams and 1 access tokens" in ran.err) == (5, True)

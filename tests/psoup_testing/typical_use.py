@@ -47,6 +47,7 @@ from psoup_client import (
     StreamInfo,
     Synced,
     Tenant,
+    TenantUsage,
     Why,
     WhyStep,
 )
@@ -65,6 +66,8 @@ def let_in(client: Client) -> None:
         assert made in tenants
         more: Tenant = mine.alter_tenant("acme", queries=300_000)
         quotas: Quotas = mine.tenant("acme").quotas
+        usage: TenantUsage = mine.tenant_usage("acme")
+        assert usage.used["queries"] == 0
         assert quotas == more.quotas
         theirs: IssuedToken = mine.issue_token("them", ["owner"], tenant="acme")
         assert mine.revoke_token(theirs.token.id) not in mine.tokens(tenant="acme")

@@ -81,7 +81,7 @@ class Things:
 
     def value(self, field: FieldDescriptor, method: MethodDescriptor) -> Any:
         """What a field of a request says; None to leave it out."""
-        about_tenants = method.name.endswith("Tenant")
+        about_tenants = "Tenant" in method.name
         known = {
             "name": self.tenant if about_tenants else self.stream,
             "statement": self.statement(method.name),

@@ -38,7 +38,7 @@ def test_the_table_has_a_row_for_every_method_that_is_served_and_no_other() -> N
     assert [name for name, roles in ALLOWED.items() if ANYBODY in roles] == ["Health/Check"]
     assert not may([*ROLES, ANYBODY], "StreamService/NotInTheTable")
     for_all = {name for name, roles in ALLOWED.items() if name.startswith("Admin") and roles != {OPERATOR}}
-    assert for_all == {"AdminService/GetTenant"}
+    assert for_all == {"AdminService/GetTenant", "AdminService/TenantUsage"}
     assert all(ALLOWED[name] == {OPERATOR} for name in OF_THE_SERVICE)
 
 

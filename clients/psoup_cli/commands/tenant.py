@@ -9,11 +9,13 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Yes, confirmed, connect, message
-from psoup_cli.output import print_json, print_list
+from psoup_cli.output import live_table, print_json, print_list
 from psoup_cli.quotas import NONE, QUOTAS, with_quotas
-from psoup_client import Tenant
+from psoup_client import Tenant, TenantUsage
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+_USED = ("used", "limit", "part")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tenant.", show_default=False)]
 
@@ -110,6 +112,35 @@ def show(
     print_list(["quota", "limit", "of what"], rows, facts)
 
 
+@app.command("usage", short_help="Show what a tenant uses of its quotas.")
+def usage(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The tenant; else your own.", show_default=False)] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup tenant usage acme
+      psoup tenant usage --watch
+
+    Show what a tenant uses of each quota now: your own, as its owner, or any, as the service's operator. Rates are
+    about those of the last seconds.
+    """
+    with connect(address) as client:
+        if watch and not as_json:
+            live_table(lambda: _usage_table(client.tenant_usage(name)), _USED)
+            return
+        told = client.tenant_usage(name)
+    if as_json:
+        print_json({"name": told.name, "used": told.used, "limits": dataclasses.asdict(told.quotas)})
+        return
+    names, *rows = _usage_table(told)
+    limits = dataclasses.asdict(told.quotas)
+    facts = [{"tenant": told.name, "quota": row[0], "used": told.used[row[0]], "limit": limits[row[0]]} for row in rows]
+    print_list(names, rows, facts, [column in _USED for column in names])
+
+
 @app.command("drop", short_help="Forget a tenant that has nothing.")
 def drop(name: Name, yes: Yes = False, address: Address = None) -> None:
     """\b
@@ -132,3 +163,18 @@ def _facts(tenant: Tenant) -> dict[str, object]:
 def _limit(tenant: Tenant, quota: str) -> str:
     value: float = getattr(tenant.quotas, quota)
     return f"{value:,}".removesuffix(".0") if value else NONE
+
+
+def _usage_table(told: TenantUsage) -> list[tuple[str, ...]]:
+    """Give the lines of the table, the names of its columns first."""
+    lines: list[tuple[str, ...]] = [("quota", *_USED, "of what")]
+    for quota, about in QUOTAS.items():
+        if quota in told.used:
+            used, limit = told.used[quota], getattr(told.quotas, quota)
+            part = f"{used / limit:.0%}" if limit else ""
+            lines.append((quota, _number(used), _number(limit) if limit else NONE, part, about))
+    return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:,.3g}" if abs(value) < 100 and value != int(value) else f"{value:,.0f}"

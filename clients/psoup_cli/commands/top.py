@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.live import Live
-from rich.text import Text
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
-from psoup_cli.output import console, print_json, print_list
+from psoup_cli.output import live_table, print_json, print_list
 from psoup_client import QueryCost
 from psoup_client.costs import CostOrder
 
 _SQL_CHARS = 60
-_AGAIN_SECONDS = 2.0
 
 
 def top(
@@ -50,7 +45,7 @@ def top(
             return client.top_queries(by, stream=stream, labels=labels, limit=limit)
 
         if watch and not as_json:
-            _watch(ask)
+            live_table(lambda: _table(ask()), _FIGURES)
             return
         costs = ask()
     if as_json:
@@ -93,17 +88,3 @@ def facts(cost: QueryCost) -> dict[str, object]:
     tags = {"key": cost.query.key, "labels": cost.query.labels}
     known = {"query_id": cost.query.query_id, **tags, "stream": cost.query.stream, "sql": cost.query.sql}
     return {**known, **figures, "selectivity": cost.selectivity}
-
-
-def _watch(ask: Callable[[], list[QueryCost]]) -> None:
-    with Live(console=console(), auto_refresh=False, screen=False) as live:
-        while True:
-            table = _table(ask())
-            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-            right = [name in _FIGURES for name in table[0]]
-            lines = [
-                "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True))
-                for line in table
-            ]
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
-            time.sleep(_AGAIN_SECONDS)

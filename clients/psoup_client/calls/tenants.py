@@ -59,9 +59,20 @@ class Tenant(Facts):
         return cls(tenant.name, quotas, from_proto(tenant.create_time) if tenant.HasField("create_time") else None)
 
 
+@dataclass(frozen=True, slots=True)
+class TenantUsage(Facts):
+    """What a tenant uses of its quotas now. `used`: by the names of `Quotas`; of rates about the amount a second over
+    the last seconds. What limits one answer at a time is not in it.
+    """
+
+    name: str
+    used: dict[str, float]
+    quotas: Quotas
+
+
 @checking_arguments
 class TenantCalls(Session):
-    """Calls about tenants; all need the role operator in the tenant `default`, but for `tenant`."""
+    """Calls about tenants; all need the role operator in the tenant `default`, but for `tenant` and `tenant_usage`."""
 
     def create_tenant(self, name: str, **quotas: float) -> Tenant:
         """Create a tenant with some quotas, by the names of `Quotas`, and the service's defaults for the others.
@@ -95,6 +106,15 @@ class TenantCalls(Session):
         """Describe a tenant: this client's own, or another, for the service's operator; raises NotFound."""
         request = admin_pb2.GetTenantRequest(name=name)
         return Tenant.of(self.connection.call(self.connection.admin.GetTenant, request).tenant)
+
+    def tenant_usage(self, name: str = "") -> TenantUsage:
+        """Tell what a tenant uses of each quota: this client's own, for its owner, or any, for the service's operator.
+
+        Raises NotFound, PermissionDenied.
+        """
+        reply = self.connection.call(self.connection.admin.TenantUsage, admin_pb2.TenantUsageRequest(name=name))
+        used = {field.name: value for field, value in reply.used.ListFields()}
+        return TenantUsage(reply.tenant.name, used, Tenant.of(reply.tenant).quotas)
 
     def tenants(self) -> list[Tenant]:
         """List all tenants by their names."""

@@ -701,6 +701,60 @@ class GetTenantResponse(_message.Message):
 Global___GetTenantResponse: _TypeAlias = GetTenantResponse  # noqa: Y015
 
 @_typing.final
+class TenantUsageRequest(_message.Message):
+    """Of TenantUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Which; empty: the caller's own."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TenantUsageRequest: _TypeAlias = TenantUsageRequest  # noqa: Y015
+
+@_typing.final
+class TenantUsageResponse(_message.Message):
+    """Of TenantUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tenant(self) -> Global___Tenant:
+        """The tenant, with its quotas."""
+
+    @_builtins.property
+    def used(self) -> Global___Quotas:
+        """What it uses, quota by quota. Of what goes on the amount a second over the last seconds, about. Not set: a quota that
+        is about one answer at a time, and weight.
+        """
+
+    def __init__(
+        self,
+        *,
+        tenant: Global___Tenant | None = ...,
+        used: Global___Quotas | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tenant", b"tenant", "used", b"used"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tenant", b"tenant", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TenantUsageResponse: _TypeAlias = TenantUsageResponse  # noqa: Y015
+
+@_typing.final
 class ListTenantsRequest(_message.Message):
     """Of ListTenants."""
 

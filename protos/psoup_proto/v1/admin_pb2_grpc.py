@@ -78,6 +78,11 @@ class AdminServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.FromString,
                 _registered_method=True)
+        self.TenantUsage = channel.unary_unary(
+                '/psoup.v1.AdminService/TenantUsage',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.TenantUsageRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.TenantUsageResponse.FromString,
+                _registered_method=True)
         self.ListTenants = channel.unary_unary(
                 '/psoup.v1.AdminService/ListTenants',
                 request_serializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.SerializeToString,
@@ -148,6 +153,13 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TenantUsage(self, request, context):
+        """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTenants(self, request, context):
         """All tenants, by their names.
         """
@@ -192,6 +204,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetTenant,
                     request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.SerializeToString,
+            ),
+            'TenantUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.TenantUsage,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.TenantUsageRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.TenantUsageResponse.SerializeToString,
             ),
             'ListTenants': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTenants,
@@ -397,6 +414,33 @@ class AdminService(object):
             '/psoup.v1.AdminService/GetTenant',
             psoup__proto_dot_v1_dot_admin__pb2.GetTenantRequest.SerializeToString,
             psoup__proto_dot_v1_dot_admin__pb2.GetTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TenantUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/TenantUsage',
+            psoup__proto_dot_v1_dot_admin__pb2.TenantUsageRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.TenantUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

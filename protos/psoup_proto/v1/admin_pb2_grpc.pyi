@@ -60,6 +60,8 @@ class AdminServiceStub:
     """A tenant goes. FAILED_PRECONDITION, reason TENANT_IN_USE, while it has a stream or a token; "default" stays."""
     GetTenant: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetTenantRequest, _admin_pb2.GetTenantResponse]
     """A tenant: the caller's own, or another by its name, for the service's operator."""
+    TenantUsage: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TenantUsageRequest, _admin_pb2.TenantUsageResponse]
+    """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator."""
     ListTenants: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTenantsRequest, _admin_pb2.ListTenantsResponse]
     """All tenants, by their names."""
 
@@ -95,6 +97,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """A tenant goes. FAILED_PRECONDITION, reason TENANT_IN_USE, while it has a stream or a token; "default" stays."""
     GetTenant: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetTenantRequest, _admin_pb2.GetTenantResponse]  # type: ignore[assignment]
     """A tenant: the caller's own, or another by its name, for the service's operator."""
+    TenantUsage: _aio.UnaryUnaryMultiCallable[_admin_pb2.TenantUsageRequest, _admin_pb2.TenantUsageResponse]  # type: ignore[assignment]
+    """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator."""
     ListTenants: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTenantsRequest, _admin_pb2.ListTenantsResponse]  # type: ignore[assignment]
     """All tenants, by their names."""
 
@@ -169,6 +173,14 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetTenantResponse, _abc.Awaitable[_admin_pb2.GetTenantResponse]]:
         """A tenant: the caller's own, or another by its name, for the service's operator."""
+
+    @_abc_1.abstractmethod
+    def TenantUsage(
+        self,
+        request: _admin_pb2.TenantUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.TenantUsageResponse, _abc.Awaitable[_admin_pb2.TenantUsageResponse]]:
+        """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator."""
 
     @_abc_1.abstractmethod
     def ListTenants(

@@ -12,6 +12,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+from psoup.errors import InvalidInput
+
 TLS = "https://"
 UNIX = "unix:"
 
@@ -93,3 +95,13 @@ def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
     if certificate and not any(place.tls for place in listeners):
         return "nothing listens with TLS, and tls_cert is given; write https://ADDRESS:PORT in listen"
     return ""
+
+
+def nobody_may_come(data_dir: str) -> InvalidInput:
+    """The error for a service that other machines reach, and into which there is no way."""
+    return InvalidInput(
+        "other machines reach this service, and nobody could come in: there is no access token yet; make the first one"
+        f" before the start with psoup admin init --data-dir {data_dir}, or give --tls-client-ca, who signs the"
+        " certificates of clients",
+        reason="NO_TOKEN",
+    )

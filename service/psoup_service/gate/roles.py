@@ -79,6 +79,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "AdminService/AlterTenant": _OPERATES,
     "AdminService/DropTenant": _OPERATES,
     "AdminService/GetTenant": _ALL,
+    "AdminService/TenantUsage": _OWNS | _OPERATES,
     "AdminService/ListTenants": _OPERATES,
     "Health/Check": _ALL | {ANYBODY},
     "Health/Watch": _ALL,

@@ -97,6 +97,9 @@ class Host(Generic[SnapshotT]):
         store.share(self._sequencer.pause)
         self._allowance = allowance or Allowance()
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of)
+        self.times = {"prepare_share": self._sequencer.times, "join_share": (self._room.times,)}
+        """What tenants had of the processor, by the quota that limits it."""
+        self.times["read_share"] = (self._readers.times,)
 
     # Life -----------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,13 @@ class Pins:
         """Bytes of chunks that only slow readers still hold."""
         return self._bytes
 
+    def held_by(self, tenant: str) -> int:
+        """Bytes that slow readers of one tenant hold alone. O(chunks held)."""
+        views = self._snapshot().by_id
+        with self._lock:
+            gone = [(key[0], held.size) for key, held in self._held.items() if held.gone]
+        return sum(size for stream_id, size in gone if stream_id in views and views[stream_id].tenant == tenant)
+
     @property
     def streams(self) -> int:
         """Streams under way."""

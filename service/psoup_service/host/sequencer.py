@@ -30,7 +30,7 @@ from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows
 from psoup_service.host.committer import CommitGroup, Committer, Pause
-from psoup_service.host.fair_turns import Weight, equal
+from psoup_service.host.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
 from psoup_service.host.pins import Pins
@@ -92,6 +92,11 @@ class Sequencer(StageThread):
     def events(self) -> int:
         """The number of events that were logged."""
         return self._committer.events
+
+    @property
+    def times(self) -> tuple[TenantTimes, ...]:
+        """What tenants had of this thread, and of the binder's."""
+        return self._line.times, self.binder.times
 
     def start(self) -> None:
         """Start the threads; a store without a disk needs no committer."""

@@ -20,6 +20,7 @@ from psoup.model import SECOND
 from psoup_proto.v1 import admin_pb2, admin_pb2_grpc
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.issuing import issued
+from psoup_service.gate.meters import RATES
 from psoup_service.gate.principal import EVERYBODY
 from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend
@@ -116,6 +117,14 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         name = self._tenant(request.name, caller)
         snapshot = await self._backend.reflecting(request.min_sequence)
         return admin_pb2.GetTenantResponse(tenant=_shown(snapshot.tenant(name)))
+
+    async def TenantUsage(self, request: admin_pb2.TenantUsageRequest, caller: Caller) -> admin_pb2.TenantUsageResponse:
+        """What a tenant uses now."""
+        name = self._tenant(request.name, caller)
+        tenant = self._backend.host.snapshot().tenant(name)
+        used = self._backend.meters.used(name)
+        exact: dict[str, Any] = {quota: value if quota in RATES else int(value) for quota, value in used.items()}
+        return admin_pb2.TenantUsageResponse(tenant=_shown(tenant), used=admin_pb2.Quotas(**exact))
 
     async def ListTenants(self, request: admin_pb2.ListTenantsRequest, caller: Caller) -> admin_pb2.ListTenantsResponse:
         """A page of the tenants, by their names."""

@@ -12,6 +12,7 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.published.snapshot import Snapshot
+from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
 from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
@@ -62,6 +63,7 @@ class Backend:
     started: int
     threads: Threads
     decoding: Decoding
+    meters: Meters
 
     def tenant(self, caller: Caller) -> str:
         """The tenant of a call: that of its credential, and of nothing else."""

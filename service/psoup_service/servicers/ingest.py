@@ -190,6 +190,11 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         tenant = self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, caller, digest=bool(sender.producer))
+        try:
+            self._backend.meters.push(tenant, decoded.table.nbytes)
+        except PSoupError:
+            decoded.place.release()
+            raise
         push = commands.Push(
             sender.stream,
             decoded.table,

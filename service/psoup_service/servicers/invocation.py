@@ -189,10 +189,17 @@ def most_bytes(asked: int, limits: Limits) -> int:
     return min(asked or _DEFAULT_BYTES, limits.answer_bytes)
 
 
+def check_pinned(backend: Backend, tenant: str) -> None:
+    """Raise ResourceExhausted if the open answers of a tenant keep all that they may."""
+    kept = lambda: backend.host.pins.held_by(tenant)  # noqa: E731
+    backend.meters.check(tenant, "pinned_bytes", kept, 1, "read the open answers to their ends")
+
+
 async def in_pieces(
     backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
 ) -> AsyncGenerator[answers.Piece]:
     """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them."""
+    check_pinned(backend, tenant)
     budget, pin = backend.host.budget(), None
     try:
         answer = await backend.host.evaluate(

@@ -37,6 +37,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self._backend = backend
         self._config = config
         self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
+        backend.meters.sources |= {"stages": self._stages.count, "staged_bytes": self._stages.held}
 
     async def BeginStage(
         self, request: staging_pb2.BeginStageRequest, caller: Caller
@@ -48,6 +49,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         if earlier.duplicate:
             return staging_pb2.BeginStageResponse(committed=_outcome(earlier))
         view = _stream(await self._backend.visible(earlier.sequence), batch.tenant, batch.stream)
+        meters, way = self._backend.meters, "commit or abort some"
+        meters.check(tenant, "stages", lambda: self._stages.others(batch), 1, way)
         idle = duration_pb2.Duration(seconds=int(self._stages.idle))
         return staging_pb2.BeginStageResponse(stage=self._stages.open(batch, view.stream_id).token, idle=idle)
 
@@ -59,6 +62,9 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self._stages.check_open(stage, request.part)
         spec = self._spec(stage)
         part = await self._decoded(spec, request, caller)
+        tenant, meters = stage.batch.tenant, self._backend.meters
+        meters.check(tenant, "staged_bytes", lambda: self._stages.held(tenant), part.nbytes, "commit or abort batches")
+        meters.push(tenant, part.table.nbytes)
         self._stages.put(stage, request.part, part)
         return staging_pb2.AddPartResponse(rows=part.table.num_rows, staged_rows=stage.rows)
 

@@ -31,7 +31,7 @@ from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.servicers.backend import Backend
-from psoup_service.servicers.invocation import instant, other_window
+from psoup_service.servicers.invocation import check_pinned, instant, other_window
 from psoup_service.wire import convert
 from psoup_service.wire.answers import END_MARK
 from psoup_service.wire.calls import Caller, ender
@@ -144,6 +144,7 @@ class TableCalls:
         backend, tenant = self._backend, self._backend.tenant(caller)
         wanted = _Wanted(request, _checked(request), tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
+        check_pinned(backend, tenant)
         now, budget, pin = backend.now(), backend.host.budget(), None
 
         def make(snapshot: Snapshot, granted: ReadBudget) -> _Pieces:

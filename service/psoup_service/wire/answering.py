@@ -54,7 +54,7 @@ class Answering:
     def __init__(self, calls: Calls, limits: Limits, weights: Weights = ONE_TENANT) -> None:
         """`weights`: of tenants, who share the room for what is being received."""
         self.calls, self.limits = calls, limits
-        self.receiving = Receiving(limits, weights)
+        self.receiving = Receiving(limits, weights, calls.meters)
         self._deadlines = Deadlines()
 
     async def one(

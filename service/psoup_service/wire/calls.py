@@ -1,7 +1,7 @@
 """The course of every call, whatever carries it: its place, its end, its error, what is measured of it.
 
-    begin ─> place among the calls ─> gate ─> the work ─> end: a reply, an error of the tree, or the deadline
-                    └──────── PSoupError ──┴── CancelledError of `ender`, defects ──┘
+    begin ─> place among the calls ─> gate ─> tenant's meters ─> the work ─> end: a reply, an error of the tree, or
+                    └──────── PSoupError ──┴────────────┴──── CancelledError of `ender`, defects ──┘   the deadline
 
 A call always ends with a documented error: INTERNAL only for a defect, which is logged. How requests are read, and how
 replies and errors are written, is of what carries calls (`psoup_service.wire.grpc_calls`).
@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
 from psoup_service.gate.credentials import Gate
+from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
 from psoup_service.metrics import Metrics
@@ -68,10 +69,10 @@ class Ended(NamedTuple):
 
 
 class Calls:
-    """Runs calls. `under_way`: they are counted. One event loop."""
+    """Runs calls. `under_way`: they are counted; `meters`: what each tenant takes. One event loop."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate) -> None:
-        self._metrics, self._gate = metrics, gate
+    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters) -> None:
+        self._metrics, self._gate, self.meters = metrics, gate, meters
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
 
@@ -89,7 +90,8 @@ class Calls:
             if name not in _ALWAYS:
                 self.under_way.check(watching)
             principal = self._gate.admit(name, caller)
-            with self._gate.under_way(principal, ender):
+            metered = NOT_METERED if name in _ALWAYS else self.meters.call(principal.tenant, name, watching=watching)
+            with metered, self._gate.under_way(principal, ender):
                 ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)

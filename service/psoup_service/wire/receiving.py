@@ -29,6 +29,7 @@ from typing import Any
 import grpc
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.gate.meters import Meters
 from psoup_service.host.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.room import Division, Room
 from psoup_service.wire.limits import Limits
@@ -163,9 +164,9 @@ class Waiting:
 class Receiving:
     """The budget, and all calls that wait for messages. For one event loop."""
 
-    def __init__(self, limits: Limits, weights: Weights = ONE_TENANT) -> None:
-        """`weights`: of tenants; half of the budget is their own, by weight."""
-        self._limits = limits
+    def __init__(self, limits: Limits, weights: Weights = ONE_TENANT, meters: Meters | None = None) -> None:
+        """`weights`: of tenants; half of the budget is their own, by weight. `meters`: of their quotas."""
+        self._limits, self._meters = limits, meters
         self._room = Room(_UNCOUNTED, limits.receive_bytes, weights, _HALVES)
         self._waits: dict[Waiting, None] = {}  # oldest first
         self._ticking = False
@@ -198,6 +199,7 @@ class Receiving:
 
     async def take(self, tenant: str, size: int, patience: float) -> None:
         """Take room for `size` bytes, waiting in line; streams that only wait make way."""
+        self._check(tenant, size)
         if self._room.try_enter(tenant, size):
             return
         self._make_way(tenant)
@@ -207,7 +209,8 @@ class Receiving:
             raise self.full() from None
 
     def try_take(self, tenant: str, size: int) -> bool:
-        """Take room if there is some; returns whether it was taken."""
+        """Take room if there is some; returns whether it was taken. Raises ResourceExhausted beyond a quota."""
+        self._check(tenant, size)
         return self._room.try_enter(tenant, size)
 
     def give_back(self, tenant: str, size: int) -> None:
@@ -224,6 +227,11 @@ class Receiving:
             limit=limit,
             retry_after_ms=100,
         )
+
+    def _check(self, tenant: str, size: int) -> None:
+        if self._meters is not None:
+            way = "send fewer requests at a time, or smaller ones, and name their sizes"
+            self._meters.check(tenant, "receive_bytes", lambda: self.held(tenant), size, way)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

@@ -1,0 +1,233 @@
+"""What each tenant takes of the service now, judged by its quotas.
+
+    call ─> gate ─> `Meters.call` ───────────────────────> the work, as a context
+                      │ too many a second, too many open      └─ pushed bytes, and processor time as the host tells it
+                      └─ a rate that is used up: RESOURCE_EXHAUSTED, quota, use, limit, and when to come again
+
+A rate is a bucket that leaks as much as the quota allows. It holds a second's worth; who comes while it is full waits
+until it is not. What work costs is often known afterwards, so a bucket may be overfull: a debt that is paid by waiting.
+A tenant without a quota is only counted. What follows from events is judged by admission (`psoup.admission.quotas`).
+
+Libraries were looked at: those for rates have them fixed when they are made, and none lets a cost be known afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from math import ceil, exp
+
+from psoup.errors import ResourceExhausted
+from psoup.events.tenants import Quotas, Tenant, over_quota
+from psoup_service.host.fair_turns import TenantTimes
+
+_SECONDS = 2.0
+"""The time over which a use per second is told."""
+
+RETRY_AFTER_MS = 250
+"""The wait that a caller is told who has too much open: nobody knows when calls end."""
+
+_PUSHES = ("pushed_bytes_per_second", "join_share")
+_REGISTERS = ("prepare_share",)
+_READS = ("read_share",)
+
+PAYS: dict[str, tuple[str, ...]] = {
+    "StreamService/CreateStream": _REGISTERS,
+    "StatementService/Ask": _READS,
+    "StatementService/AskStream": _READS,
+    "StatementService/Execute": _REGISTERS,
+    "IngestService/Push": _PUSHES,
+    "IngestService/PushStream": _PUSHES,
+    "IngestService/TupleIds": _READS,
+    "StagingService/BeginStage": _PUSHES,
+    "StagingService/AddPart": _PUSHES,
+    "StagingService/CommitStage": ("join_share",),
+    "QueryService/Register": _REGISTERS,
+    "QueryService/RegisterMany": _REGISTERS,
+    "QueryService/Check": _REGISTERS,
+    "QueryService/Explain": _READS,
+    "QueryService/Invoke": _READS,
+    "QueryService/InvokeMany": _READS,
+    "QueryService/InvokeStream": _READS,
+    "QueryService/InvokeTable": _READS,
+    "QueryService/InvokeRows": _READS,
+    "QueryService/Matches": _READS,
+    "QueryService/MatchesMany": _READS,
+    "QueryService/TopQueries": _READS,
+    "MatchingService/Match": _READS,
+    "MatchingService/MatchesBetween": _READS,
+    "MatchingService/Results": _READS,
+    "MatchingService/Why": _READS,
+    "SyncService/Sync": _READS,
+    "SyncService/Watch": _READS,
+}
+"""The rates that a call may have used up, by its name. A call that only takes away, or is cheap, is not in here."""
+
+SHARES = ("prepare_share", "join_share", "read_share")
+RATES = ("calls_per_second", "pushed_bytes_per_second", *SHARES)
+
+
+class Rate:
+    """A bucket that leaks, and about how much goes through it a second."""
+
+    __slots__ = ("_at", "_level", "_smooth")
+
+    def __init__(self, now: float) -> None:
+        self._at, self._level, self._smooth = now, 0.0, 0.0
+
+    def add(self, now: float, amount: float, limit: float) -> None:
+        """Put an amount in, of which some may have leaked since the last time already."""
+        passed, self._at = now - self._at, now
+        self._level = max(0.0, self._level + amount - passed * limit) if limit else 0.0
+        kept = exp(-passed / _SECONDS)
+        self._smooth = self._smooth * kept + amount * ((1.0 - kept) / passed if passed > 1e-6 else 1.0 / _SECONDS)
+
+    def wait(self, limit: float, amount: float) -> float:
+        """Seconds until there is room for so much; 0 if there is. As of the last `add`; there must be a limit."""
+        return max(0.0, self._level + amount - max(limit, amount)) / limit
+
+    def per_second(self, now: float) -> float:
+        """What goes through a second, about, over the last seconds."""
+        return self._smooth * exp(-(now - self._at) / _SECONDS)
+
+
+class _Meter:
+    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds that are in its rates."""
+
+    def __init__(self, now: float) -> None:
+        self.open = self.watching = 0
+        self.rates = {quota: Rate(now) for quota in RATES}
+        self.seen = dict.fromkeys(SHARES, 0.0)
+
+
+class MeteredCall:
+    """A context in which a call, or a watch, is open."""
+
+    __slots__ = ("_meter", "_watching")
+
+    def __init__(self, meter: _Meter, watching: bool) -> None:
+        self._meter, self._watching = meter, watching
+
+    def __enter__(self) -> None:
+        self._meter.open += not self._watching
+        self._meter.watching += self._watching
+
+    def __exit__(self, *_: object) -> None:
+        self._meter.open -= not self._watching
+        self._meter.watching -= self._watching
+
+
+NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
+"""That of calls that are nobody's."""
+
+
+class Meters:
+    """All tenants' meters. One event loop. `tenants`: those that there are; `times`: what they had of the processor, by
+    quota; `now`: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        tenants: Callable[[], Mapping[str, Tenant]],
+        times: Mapping[str, Iterable[TenantTimes]],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tenants, self._now = tenants, now
+        self._times = {quota: tuple(parts) for quota, parts in times.items()}
+        self._meters: dict[str, _Meter] = {}
+        self._began = now()
+        self.sources: dict[str, Callable[[str], float]] = {}
+        """What a tenant uses of other quotas, by their names, as those tell who have it."""
+
+    def call(self, name: str, call: str, *, watching: bool) -> MeteredCall:
+        """A context for a call of the tenant `name`, which is counted from its beginning to its end. Some microseconds.
+
+        Raises ResourceExhausted, reason QUOTA, for one too many, or if what it pays with is used up.
+        """
+        tenant, meter = self._tenants().get(name), self._meter(name)
+        if tenant is not None:
+            self._check_open(tenant, meter, watching)
+            for quota in ("calls_per_second", *PAYS.get(call, ())):
+                self._check_rate(tenant, meter, quota)
+        limit = 0.0 if tenant is None else tenant.quotas.calls_per_second
+        meter.rates["calls_per_second"].add(self._now(), 1, limit)
+        return MeteredCall(meter, watching)
+
+    def push(self, name: str, size: int) -> None:
+        """Charge tuples of so many bytes. Raises ResourceExhausted, reason QUOTA, if earlier ones are not paid yet, or
+        the joins of earlier ones.
+        """
+        tenant, meter = self._tenants().get(name), self._meter(name)
+        if tenant is not None:
+            for quota in _PUSHES:
+                self._check_rate(tenant, meter, quota)
+        limit = 0.0 if tenant is None else tenant.quotas.pushed_bytes_per_second
+        meter.rates["pushed_bytes_per_second"].add(self._now(), size, limit)
+
+    def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str) -> None:
+        """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now."""
+        tenant = self._tenants().get(name)
+        limit = 0 if tenant is None else getattr(tenant.quotas, quota)
+        if tenant is not None and limit and (now := used()) + more > limit:
+            raise over_quota(tenant, quota, now, more, way)
+
+    def used(self, name: str) -> dict[str, float]:
+        """What a tenant takes now, by quota. O(the tenant's streams)."""
+        meter, tenant, now = self._meter(name), self._tenants().get(name), self._now()
+        quotas = Quotas() if tenant is None else tenant.quotas
+        for quota in SHARES:
+            self._look(meter, name, quota, getattr(quotas, quota))
+        rates = {quota: rate.per_second(now) for quota, rate in meter.rates.items()}
+        told = {quota: source(name) for quota, source in self.sources.items()}
+        return {"open_calls": meter.open, "watchers": meter.watching, **rates, **told}
+
+    def _meter(self, name: str) -> _Meter:
+        meter = self._meters.get(name)
+        if meter is None:
+            meter = self._meters[name] = _Meter(self._began)
+        return meter
+
+    def _check_open(self, tenant: Tenant, meter: _Meter, watching: bool) -> None:
+        quota, there = ("watchers", meter.watching) if watching else ("open_calls", meter.open)
+        limit = getattr(tenant.quotas, quota)
+        if 0 < limit <= there:
+            raise _with_wait(over_quota(tenant, quota, there, 1, "end some of them"), RETRY_AFTER_MS)
+
+    def _check_rate(self, tenant: Tenant, meter: _Meter, quota: str) -> None:
+        limit: float = getattr(tenant.quotas, quota)
+        if not limit:
+            return
+        rate, now = meter.rates[quota], self._now()
+        if quota in SHARES:
+            self._look(meter, tenant.name, quota, limit)
+        else:
+            rate.add(now, 0, limit)
+        wait = ceil(1_000 * rate.wait(limit, quota == "calls_per_second"))
+        if wait:
+            raise _used_up(tenant, quota, rate.per_second(now), wait)
+
+    def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
+        """Put the processor time in that was used since the last look."""
+        used = sum(times.used.get(name, 0.0) for times in self._times[quota])
+        meter.rates[quota].add(self._now(), used - meter.seen[quota], limit)
+        meter.seen[quota] = used
+
+
+def _used_up(tenant: Tenant, quota: str, used: float, wait_ms: int) -> ResourceExhausted:
+    limit: float = getattr(tenant.quotas, quota)
+    return ResourceExhausted(
+        f"tenant {tenant.name!r} has used up its quota {quota}: about {used:,.3g} a second of late, and {limit:,g} are"
+        f" allowed; come again in {wait_ms:,} ms, or ask the service's operator for more (psoup tenant set"
+        f" {tenant.name} --{quota.replace('_', '-')})",
+        reason="QUOTA",
+        quota=quota,
+        tenant=tenant.name,
+        limit=f"{limit:g}",
+        used=f"{used:.3g}",
+        retry_after_ms=wait_ms,
+    )
+
+
+def _with_wait(error: ResourceExhausted, wait_ms: int) -> ResourceExhausted:
+    error.facts = {**error.facts, "retry_after_ms": str(wait_ms)}
+    return error

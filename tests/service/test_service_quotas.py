@@ -1,0 +1,160 @@
+"""Quotas that the service judges, over the wire: a refusal says which, how much is used, and when to come again.
+
+The one of `default`, as of every tenant without quotas, is never refused; what a tenant uses up is nobody else's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pyarrow as pa
+
+from psoup_proto.v1 import admin_pb2 as admin
+from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import staging_pb2 as staging
+from psoup_proto.v1 import streams_pb2 as streams
+from psoup_testing.door import Door, behind
+from psoup_testing.wire import ipc, refused
+
+FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
+ROWS = ipc(pa.table({"x": list(range(1_000))}))
+
+
+async def tenant(door: Door, name: str, **quotas: float) -> Any:
+    """A tenant with these quotas and no other, and a stream; returns what its owner brings."""
+    await door.admin.CreateTenant(admin.CreateTenantRequest(name=name), metadata=door.operator)
+    _, owner = await door.issue("owner", tenant=name)
+    create = streams.CreateStreamRequest(statement="CREATE STREAM s (x BIGINT)")
+    await door.wire.streams.CreateStream(create, metadata=owner)
+    none = dict.fromkeys((field.name for field in admin.Quotas.DESCRIPTOR.fields if field.name != "weight"), 0)
+    changes = admin.AlterTenantRequest(name=name, quotas=admin.Quotas(**{**none, **quotas}))
+    await door.admin.AlterTenant(changes, metadata=door.operator)
+    return owner
+
+
+def pushed(door: Door, owner: Any) -> Any:
+    return door.wire.ingest.Push(ingest.PushRequest(stream="s", arrow_ipc=ROWS), metadata=owner)
+
+
+def test_calls_beyond_the_quota_are_refused_and_a_neighbours_are_not() -> None:
+    async def script(door: Door) -> None:
+        loud, quiet = await tenant(door, "loud", calls_per_second=0.01), await tenant(door, "quiet")
+        refusal = await refused(_until_refused(lambda: door.list(loud)), FULL)
+        assert refusal.reason == "QUOTA"
+        assert (refusal.facts["quota"], refusal.facts["tenant"], refusal.facts["limit"]) == (
+            "calls_per_second",
+            "loud",
+            "0.01",
+        )
+        assert "come again in" in refusal.message
+        [violation] = refusal.details["QuotaFailure"].violations
+        assert violation.subject == "calls_per_second"
+        assert 1 < refusal.details["RetryInfo"].retry_delay.seconds <= 100
+        for _ in range(5):
+            await door.list(quiet)
+            await door.list(door.operator)
+
+    behind(script)
+
+
+async def _until_refused(call: Any) -> None:
+    for _ in range(3):
+        await call()
+
+
+def test_pushed_bytes_are_paid_before_the_next_push() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", pushed_bytes_per_second=1), await tenant(door, "umbra")
+        await pushed(door, owner)
+        refusal = await refused(pushed(door, owner), FULL)
+        assert (refusal.facts["quota"], refusal.facts["limit"]) == ("pushed_bytes_per_second", "1")
+        assert refusal.details["RetryInfo"].retry_delay.seconds > 1_000
+        await door.list(owner)
+        await pushed(door, other)
+
+    behind(script)
+
+
+def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", read_share=1e-6), await tenant(door, "umbra")
+
+        async def counted(who: Any) -> Any:
+            request = queries.MatchesManyRequest(stream="s", tuple_ids=[0])
+            return await door.wire.queries.MatchesMany(request, metadata=who)
+
+        for who in (owner, other):
+            await pushed(door, who)
+            await counted(who)
+        refusal = await refused(counted(owner), FULL)
+        assert refusal.facts["quota"] == "read_share"
+        await pushed(door, owner)
+        await counted(other)
+
+    behind(script)
+
+
+def test_stages_and_their_bytes_are_limited_each() -> None:
+    async def script(door: Door) -> None:
+        owner = await tenant(door, "acme", stages=1, staged_bytes=20_000)
+
+        async def begun(producer: str) -> str:
+            request = staging.BeginStageRequest(stream="s", producer=producer)
+            return (await door.wire.staging.BeginStage(request, metadata=owner)).stage
+
+        async def added(stage: str, part: str) -> Any:
+            request = staging.AddPartRequest(stage=stage, part=part, arrow_ipc=ROWS)
+            return await door.wire.staging.AddPart(request, metadata=owner)
+
+        await begun("p")
+        stage = await begun("p")
+        assert (await refused(begun("q"), FULL)).facts["quota"] == "stages"
+        await added(stage, "1")
+        refusal = await refused(added(stage, "2"), FULL)
+        assert (refusal.facts["quota"], refusal.facts["limit"]) == ("staged_bytes", "20000")
+
+    behind(script)
+
+
+def test_requests_that_are_received_count_by_what_they_name() -> None:
+    async def script(door: Door) -> None:
+        owner = await tenant(door, "acme", receive_bytes=100_000)
+        named = (*owner, ("psoup-size", "200000"))
+        refusal = await refused(pushed(door, named), FULL)
+        assert (refusal.facts["quota"], refusal.facts["needed"]) == ("receive_bytes", "200000")
+        await pushed(door, (*owner, ("psoup-size", "60000")))
+
+    behind(script)
+
+
+def test_usage_tells_what_is_used_of_every_quota_to_those_who_may_know() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", queries=10), await tenant(door, "umbra")
+        await pushed(door, owner)
+        register = queries.RegisterRequest(statement="SELECT x FROM s WHERE x > 5")
+        await door.wire.queries.Register(register, metadata=owner)
+        begin = staging.BeginStageRequest(stream="s", producer="p")
+        stage = (await door.wire.staging.BeginStage(begin, metadata=owner)).stage
+        await door.wire.staging.AddPart(staging.AddPartRequest(stage=stage, part="1", arrow_ipc=ROWS), metadata=owner)
+        _, reader = await door.issue("reader", tenant="acme")
+
+        async def usage(name: str, who: Any) -> Any:
+            return await door.admin.TenantUsage(admin.TenantUsageRequest(name=name), metadata=who)
+
+        told = await usage("", owner)
+        assert (told.tenant.name, told.tenant.quotas.queries, told.used.queries) == ("acme", 10, 1)
+        assert (told.used.streams, told.used.stages, told.used.open_calls, told.used.watchers) == (1, 1, 1, 0)
+        assert min(told.used.tuple_bytes, told.used.staged_bytes) >= 8_000
+        assert min(told.used.calls_per_second, told.used.pushed_bytes_per_second) > 0
+        assert min(told.used.prepare_share, told.used.join_share) > 0
+        quotas = {field.name for field in admin.Quotas.DESCRIPTOR.fields}
+        unknown = {name for name in quotas if not told.used.HasField(name)}
+        assert unknown == {"matches_per_second", "group_keys", "kept_bytes", "weight"}
+        assert (await usage("umbra", door.operator)).used.queries == 0
+        await refused(usage("umbra", owner), grpc.StatusCode.NOT_FOUND)
+        await refused(usage("", reader), grpc.StatusCode.PERMISSION_DENIED)
+        assert (await usage("", other)).used.tuple_bytes == 0
+
+    behind(script)
