@@ -61,6 +61,7 @@ from benchmarks import (
     tags,
     text,
     watch,
+    web,
     wire,
 )
 from benchmarks.machine import machine
@@ -88,6 +89,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "sync.join": sync_joins.rows,
     "sync.many": sync_many.rows,
     "watch": watch.rows,
+    "web": web.rows,
     "search": point.rows,
     "join": lambda run: chain(
         joins.rows(run),

@@ -104,12 +104,14 @@ class Clients:
 
 
 @contextmanager
-def watching(there: Served, query_ids: Sequence[str], *, still: bool = False) -> Iterator[Clients]:
-    """Clients that watch a query each, from when all have their first message."""
+def watching(
+    address: str, query_ids: Sequence[str], *, still: bool = False, module: str = "benchmarks.watchers"
+) -> Iterator[Clients]:
+    """Clients that watch a query each, from when all have their first message; `module`: what they are."""
     with tempfile.NamedTemporaryFile("w", suffix=".ids") as ids:
         ids.write("\n".join(query_ids))
         ids.flush()
-        command = [sys.executable, "-m", "benchmarks.watchers", there.address, ids.name, *["--still"] * still]
+        command = [sys.executable, "-m", module, address, ids.name, *["--still"] * still]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             yield Clients(process)
@@ -124,12 +126,12 @@ def _news(clients: int, live_s: float) -> Iterator[Row]:
         copy = soup.client.copy(soup.queries[0])
         polls = Sample.of([1e3 * seconds(lambda: _pushed_and_synced(soup, copy)) for _ in range(20)])
         alone = soup.live(live_s)
-        with watching(there, soup.queries) as watchers:
+        with watching(there.address, soup.queries) as watchers:
             soup.live(live_s / 4)
             watchers.taken()
             beside = soup.live(live_s)
             taken = watchers.taken()
-            with watching(there, [soup.wide()] * clients, still=True):
+            with watching(there.address, [soup.wide()] * clients, still=True):
                 soup.live(live_s)
                 watchers.taken()
                 before = resident(there.pid)
@@ -137,11 +139,11 @@ def _news(clients: int, live_s: float) -> Iterator[Row]:
                 stalled, grown = watchers.taken(), resident(there.pid) - before
     wanted = beside * live_s * clients / DOMAIN
     assert wanted < 100 or 0.8 < len(taken) / wanted < 1.2, "messages are missing"
-    peer, details, high = "a push and a sync", {"messages": len(taken)}, _share(taken, 99)
-    yield Row("watch.1k", _share(taken, 50), "ms", peer, polls, Target(value_at_most=30), details=details)
+    peer, details, high = "a push and a sync", {"messages": len(taken)}, share_of(taken, 99)
+    yield Row("watch.1k", share_of(taken, 50), "ms", peer, polls, Target(value_at_most=30), details=details)
     yield Row("watch.1k.p99", high, "ms", peer, polls, Target(value_at_most=100))
     yield Row("watch.1k.arrival", _one(beside), "tuples/s", "nobody watches", _one(alone), Target(at_least=0.9))
-    yield Row("watch.stalled", _share(stalled, 99), "ms", "nobody stands still", high, Target(at_most=2))
+    yield Row("watch.stalled", share_of(stalled, 99), "ms", "nobody stands still", high, Target(at_most=2))
     yield Row("watch.stalled.memory", _one(grown / 1e6), "MB", "none", None, Target(value_at_most=16))
 
 
@@ -183,7 +185,7 @@ def _each(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[int]:
     return [clause.sqc_id for clause in clauses if matches_in(view, clause, low, high)]
 
 
-def _share(taken: Sequence[float], share: float) -> Sample:
+def share_of(taken: Sequence[float], share: float) -> Sample:
     """A percentile of some times; a tiny run may have none."""
     return _one(float(np.percentile(taken or [1.0], share)))
 

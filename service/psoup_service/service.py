@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -47,7 +47,7 @@ from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
-from psoup_service.gate.listeners import Listener, is_loopback, nobody_may_come
+from psoup_service.gate.listeners import is_loopback, nobody_may_come
 from psoup_service.gate.meters import Meters
 from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
@@ -76,9 +76,6 @@ from psoup_service.servicers.usage import tell_usage
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
-from psoup_service.web.calls import WebCalls
-from psoup_service.web.gateway import Gateway, opened_gateway
-from psoup_service.web.methods import WebMethod, methods_of
 from psoup_service.wire.answering import Answering
 from psoup_service.wire.calls import Calls
 from psoup_service.wire.decoders import Decoders
@@ -88,6 +85,9 @@ from psoup_service.wire.receiving import touch_memory
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from psoup_service.web.gateway import Gateway
 
 _MOST_HELPERS = 4
 """The most threads that cover old data with new queries; a start has all cores for that."""
@@ -143,7 +143,7 @@ class Service:
         self._probes: Probes | None = None
         self._health = HealthServicer()
         self._services: list[str] = []
-        self._methods: dict[str, WebMethod] = {}
+        self._serving: dict[str, Any] = {}
         self.gateway: Gateway | None = None
         self._watch: asyncio.Task[None] | None = None
         self.expiry = Expiry(self.host, self._store)
@@ -230,8 +230,7 @@ class Service:
             await on(self._threads.life, self.host.start)
             self._check_somebody_may_come()
             await on(self._threads.life, self.expiry.take_over)
-            calls = WebCalls(self._answering, self._decoders, self._methods)
-            self.gateway = await opened_gateway(self.settings, calls, self.certificates, lambda: self.host.state)
+            await self._open_gateway()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
@@ -257,8 +256,6 @@ class Service:
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
             _log.warning("calls are cut off", extra={"calls": self._calls.under_way.open})
-        if self.gateway is not None:
-            self.gateway.close()
         await self._server.stop(0)
         if finished:
             await on(self._threads.life, self.expiry.leave)
@@ -275,8 +272,7 @@ class Service:
         for register, servicer in self._servicers():
             added = calls.add(register, servicer, server)
             self._services += added
-            for name in added:
-                self._methods |= methods_of(name, servicer)
+            self._serving |= dict.fromkeys(added, servicer)
         calls.add(health_pb2_grpc.add_HealthServicer_to_server, self._health, server)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflects = reflection.aio.ReflectionServicer(names)
@@ -331,6 +327,16 @@ class Service:
             ) from problem
         self.metrics_address = f"{host}:{self._probes.port}"
 
+    async def _open_gateway(self) -> None:
+        if self.settings.web_listener() is None:
+            return
+        from psoup_service.web.gateway import opened_gateway  # 4 MB and 0.06 s
+
+        state = lambda: self.host.state  # noqa: E731
+        self.gateway = await opened_gateway(
+            self.settings, self._answering, self._decoders, self._serving, self.certificates, state
+        )
+
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
@@ -342,11 +348,7 @@ class Service:
 
     def _lets_nobody_in(self) -> bool:
         """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
-        return not self.settings.tls_client_ca and any(place.outside for place in self._places())
-
-    def _places(self) -> tuple[Listener, ...]:
-        web = self.settings.web_listener()
-        return self.settings.listeners() if web is None else (*self.settings.listeners(), web)
+        return not self.settings.tls_client_ca and any(place.outside for place in self.settings.places())
 
     def _check_somebody_may_come(self) -> None:
         if self._lets_nobody_in() and not self._standing.tokens():

@@ -245,6 +245,11 @@ class Settings(BaseModel):
             return tuple(map(listener, self.listen))
         return (Listener(path=self.socket) if self.socket else port_of(self.host, self.port),)
 
+    def places(self) -> tuple[Listener, ...]:
+        """All of them: for gRPC, and for pages."""
+        web = self.web_listener()
+        return self.listeners() if web is None else (*self.listeners(), web)
+
     def engine_config(self) -> EngineConfig:
         """The settings of the engine."""
         return EngineConfig(

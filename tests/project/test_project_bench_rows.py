@@ -32,6 +32,7 @@ ROWS = """
     sync.join.bytes sync.join
     sync.many sync.many.idle50
     watch.1k watch.1k.p99 watch.1k.arrival watch.stalled watch.stalled.memory watch.detect.10k
+    web.watch web.watch.p99 web.idle.memory web.idle.push
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
@@ -80,7 +81,7 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 0 < found["recovery.first"]["value"] < found["recovery.covered"]["value"]
     tuples = recovered() * 64 / 2**20
     assert tuples < found["recovery.memory"]["peer_value"] < 2 * tuples  # and their results
-    grown = ("register.", "join.growth.queries.", "watch.stalled.memory")
+    grown = ("register.", "join.growth.queries.", "watch.stalled.memory", "web.idle.memory")
     counted = [row for row in rows if not row["name"].startswith(grown) and row["unit"] != "stalls"]
     assert [row["name"] for row in counted if row["value"] <= 0] == []
 

@@ -49,7 +49,8 @@ def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Hurr
     async def start() -> Gateway:
         answering: Answering = served.service._answering
         other = Answering(answering.calls, replace(answering.limits, **limits))
-        calls = WebCalls(other, served.service._decoders, served.service._methods)
+        assert served.service.gateway is not None
+        calls = WebCalls(other, served.service._decoders, served.service.gateway._calls._methods)
         gateway = Gateway(calls, (), lambda: "serving")
         await gateway.start(Listener("127.0.0.1", 0), None, head_s)
         return gateway

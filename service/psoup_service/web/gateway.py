@@ -13,7 +13,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
@@ -28,7 +29,10 @@ from psoup_service.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection
 from psoup_service.web.guard import CALLS, HEADERS, RequestGuard
+from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
+from psoup_service.wire.answering import Answering
+from psoup_service.wire.decoders import Decoders
 
 _SEND_BYTES = 256 * 1024
 """What the system holds for a page that does not read, about."""
@@ -127,9 +131,14 @@ class Gateway:
 
 
 async def opened_gateway(
-    settings: Settings, calls: WebCalls, certificates: Certificates | None, state: Callable[[], str]
+    settings: Settings,
+    answering: Answering,
+    decoders: Decoders,
+    serving: Mapping[str, Any],
+    certificates: Certificates | None,
+    state: Callable[[], str],
 ) -> Gateway | None:
-    """The gateway that the settings ask for; None if it is off.
+    """The gateway that the settings ask for; None if it is off. `serving`: what serves each service of the contract.
 
     One that is there by default is left out, with a word in the log, if another program has its port. Raises
     InvalidInput if the port that was asked for cannot be listened on.
@@ -137,9 +146,13 @@ async def opened_gateway(
     place = settings.web_listener()
     if place is None:
         return None
+    methods = {
+        path: method for name, servicer in serving.items() for path, method in methods_of(name, servicer).items()
+    }
+    calls = WebCalls(answering, decoders, methods)
     gateway = Gateway(calls, (*settings.web_hosts, settings.host), state)
     try:
-        await gateway.start(place, certificates, calls.answering.limits.handshake_s)
+        await gateway.start(place, certificates, answering.limits.handshake_s)
     except InvalidInput as problem:
         if settings.web_port is not None:
             raise
