@@ -2,7 +2,7 @@
 
     located ─> rows ─> keys ─> pairs, as positions ─> the bytes, if they are few
                          │                              ├ columns that are the keys: from these
-                         └──────────────────────────────┴ the others: from the chunks, by code
+                         └──────────────────────────────┴ the others: from the chunks, by row, or by code
 
 The steps are those of `psoup.kernels.located`, `paired` and `coded`. For some thousand rows the calls of one after the
 other, each from Python with a dozen arrays, took as long as the work.
@@ -15,12 +15,15 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.coded import _column, _copy_keys, _nullable_at
-from psoup.kernels.gather import NUMBER, WIDE, lay_out
+from psoup.kernels.gather import NUMBER, WIDE, _gather_fixed, lay_out
 from psoup.kernels.located import write_rows
 from psoup.kernels.paired import CODE_SHIFT, _pair_by
 
 ASKED = 13
 """Numbers of a factor: see `_pair_by`."""
+_OFTEN = 2
+"""Rows of a side for each pair up to which a column is read in the order of the rows: at random takes twice the time
+where nothing is in the cache."""
 
 
 @njit(cache=True, nogil=True)
@@ -34,6 +37,14 @@ def _codes(rows, stops, positions, count):
         start = stops[part]
     for i in range(count):
         positions[i] = rows[np.uint64(positions[i])]
+
+
+@njit(cache=True, nogil=True)
+def _put(column, sources, stride, rows, stops, positions, address):
+    """Write a column of 8 bytes at some positions, by way of all rows, which are read in their order."""
+    values = np.empty(rows.shape[0], np.int64)
+    _gather_fixed(WIDE, column, sources, stride, rows, stops, np.int64(values.ctypes.data))
+    _copy_keys(values, positions, address)
 
 
 @njit(cache=True, nogil=True)
@@ -95,6 +106,13 @@ def answer_located(
             at = np.int64(body.ctypes.data) + places[w, 1]
             _copy_keys(other_keys if side else keys, (right if side else left)[:pairs], at)
             known[w] = not nullable[w]
+        elif shown[w, 1] == WIDE and not nullable[w] and (other_size if side else size) <= _OFTEN * pairs:
+            at = np.int64(body.ctypes.data) + places[w, 1]
+            if side:
+                _put(shown[w, 2], other_sources, other_stride, others, other_stops, right[:pairs], at)
+            else:
+                _put(shown[w, 2], sources, stride, rows, stops, left[:pairs], at)
+            known[w] = True
     _codes(rows, stops, left, pairs)
     _codes(others, other_stops, right, pairs)
     for w in range(shown.shape[0] if ready else 0):

@@ -170,24 +170,27 @@ def pair_keys(rng: Rng) -> Arguments:
     return keys, driving, other, others, *bounds, 10_000, np.zeros(room, np.int32), np.zeros(room, np.int32)
 
 
-_COLUMNS = ((WIDE, 0), (NUMBER, -2), (DECIMAL, 0))
+_COLUMNS = ((WIDE, 0), (NUMBER, -2), (DECIMAL, 0), (WIDE, 1))
 """Kinds of columns that a located side may be asked for, and their places."""
 
 
 def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
-    """A side by what was located in its chunks, with one column of keys, which may have NULLs."""
+    """A side by what was located in its chunks, with a column of keys and another, which may have NULLs."""
     located, chunks, slot, rows = locating.write_rows(rng)
     if not len(rows):
         return _located(rng, ascending)
     keys = rng.integers(0, int(rng.choice([50, 10**6])), len(chunks) * locating.ROWS)
     keys = np.sort(keys) if ascending else keys
-    sources = np.zeros((len(chunks), 3, PARTS), np.int64)
-    for part, own in enumerate(keys.reshape(len(chunks), -1)):
-        valid = (rng.random(len(own)) < 0.8).astype(np.uint8)
-        _KEPT.extend([own, valid])
-        sources[part, 0, 0] = own.__array_interface__["data"][0]
-        sources[part, 0, 1] = valid.__array_interface__["data"][0] if rng.random() < 0.2 else 0
-    return located, chunks, slot, len(rows), sources.reshape(-1), 3 * PARTS
+    sources = np.zeros((len(chunks), 4, PARTS), np.int64)
+    columns = keys, rng.integers(-(2**63), 2**63 - 1, len(keys))
+    for part in range(len(chunks)):
+        for place, column in enumerate(columns):
+            own = column.reshape(len(chunks), -1)[part]
+            valid = (rng.random(len(own)) < 0.8).astype(np.uint8)
+            _KEPT.extend([own, valid])
+            sources[part, place, 0] = own.__array_interface__["data"][0]
+            sources[part, place, 1] = valid.__array_interface__["data"][0] if rng.random() < 0.2 else 0
+    return located, chunks, slot, len(rows), sources.reshape(-1), 4 * PARTS
 
 
 def answer_located(rng: Rng) -> Arguments:
@@ -196,7 +199,9 @@ def answer_located(rng: Rng) -> Arguments:
     sides = [own for _ in range(2) for own in _located(rng, bool(rng.random() < 0.9))]
     fitting = [-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1]
     asked = np.array([WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting])
-    shown = np.array([(own % 2, *_COLUMNS[int(rng.integers(0, 3))]) for own in range(int(rng.integers(1, 5)))])
+    shown = np.array(
+        [(own % 2, *_COLUMNS[int(rng.integers(0, len(_COLUMNS)))]) for own in range(int(rng.integers(1, 5)))]
+    )
     room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
     header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
     most = 2**20, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
