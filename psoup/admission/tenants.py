@@ -30,6 +30,7 @@ from psoup.events.tenants import (
     no_tenant,
 )
 from psoup.model import DEFAULT_TENANT
+from psoup.wording import counted
 
 MOST_TENANTS = 1_000
 """Tenants that there may be."""
@@ -144,8 +145,8 @@ def _check_empty(name: str, tokens: Iterable[AccessToken], streams: int) -> None
     issued = sum(token.tenant == name for token in tokens)
     if streams or issued:
         raise FailedPrecondition(
-            f"tenant {name!r} has {streams:,} streams and {issued:,} access tokens; drop its streams and revoke its"
-            " tokens first",
+            f"tenant {name!r} has {counted(streams, 'stream')} and {counted(issued, 'access token')}; drop its streams"
+            " and revoke its tokens first",
             reason="TENANT_IN_USE",
             tenant=name,
             streams=streams,

@@ -168,7 +168,7 @@ def over_quota(tenant: Tenant, quota: str, used: int | float, needed: int | floa
     return ResourceExhausted(
         f"tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs {needed:,}"
         f" more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
-        f" --{quota.replace('_', '-')})",
+        f" --{quota.replace('_', '-')} N)",
         reason="QUOTA",
         quota=quota,
         tenant=tenant.name,

@@ -86,7 +86,7 @@ def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.Monkey
         assert (usage["streams"]["used"], usage["streams"]["limit"]) == ("1", "1000")
         assert psoup("stream", "list").out.strip() == ""
         ran = psoup("tenant", "drop", "acme", "--yes")
-        assert (ran.code, "1 streams and 1 access tokens" in ran.err) == (5, True)
+        assert (ran.code, "1 stream and 1 access token" in ran.err) == (5, True)
         assert psoup("tenant", "drop", "acme").code == 1
         assert psoup("tenant", "drop", "rival", "--yes").code == 4
         assert psoup("token", "list", "--tenant", "rival").code == 4

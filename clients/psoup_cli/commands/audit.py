@@ -16,7 +16,7 @@ from psoup_client.wording import counted
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 _MOST = 1_000
-_COLUMNS = ("time", "principal", "token", "peer", "call", "object", "outcome")
+_COLUMNS = ("time", "tenant", "principal", "token", "peer", "call", "object", "outcome")
 
 Place = Annotated[
     Path, typer.Argument(metavar="PATH", help="A data directory, or the audit log itself.", show_default=False)
