@@ -18,8 +18,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+import psoup_service.web
 from psoup_client import Client
 from psoup_service.settings import Settings
+from psoup_service.web.pages import Site as SitePages
 from psoup_storage import DurableStore
 from psoup_testing.browsing import ENTRY
 from psoup_testing.serving import Serving
@@ -64,6 +66,22 @@ class Site:
         self.stop()
         self.folder = folder
         self.start()
+
+    @contextmanager
+    def newer(self, folder: Path, old: str, new: str) -> Iterator[None]:
+        """Serve another version of the page, in which a text is another one, while the block runs."""
+        assert self._serving is not None and self._serving.service.gateway is not None
+        built = folder / "static"
+        shutil.copytree(Path(psoup_service.web.__file__).parent / "static", built)
+        index, worker = built / "index.html", built / "sw.js"
+        index.write_text(index.read_text().replace(old, new))
+        worker.write_text(worker.read_text().replace("/index.html`,revision:`", "/index.html`,revision:`newer"))
+        gateway = self._serving.service.gateway
+        before, gateway._site = gateway._site, SitePages(built)
+        try:
+            yield
+        finally:
+            gateway._site = before
 
     @contextmanager
     def client(self) -> Iterator[Client]:

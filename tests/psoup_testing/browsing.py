@@ -5,6 +5,12 @@ from __future__ import annotations
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from psoup_client import Client
+
+MARKUP = '<img src=x onerror="document.title=1">'
+BACKWARDS = "‮desrever"
+STREAM = "CREATE STREAM sales (at TIMESTAMP NOT NULL, shop TEXT, amount DECIMAL(10, 2), pieces BIGINT) TIMESTAMP BY at"
+
 ENTRY = """name => new Promise((resolve, reject) => {
   const opening = indexedDB.open("psoup");
   opening.onerror = () => reject(opening.error);
@@ -94,3 +100,14 @@ def look(page: Page, name: str, found: dict[str, list[str]]) -> None:
     found[name] = [f"{of['id']}: {of['nodes'][0]['html'][:200]}" for of in told]
     if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
         found[name].append("it is wider than the screen")
+
+
+def sale(day: int) -> dict[str, object]:
+    """A row of the sales, with a text that is dangerous somewhere in each week."""
+    shop = {0: MARKUP, 1: BACKWARDS, 2: "=1+1"}.get(day % 7, f"shop {day}")
+    return {"at": f"2024-03-{day + 1:02}T12:00:00Z", "shop": shop, "amount": f"{day}.50", "pieces": day - 3}
+
+
+def push(soup: Client, *numbers: int) -> None:
+    """Push some ticks."""
+    soup.push("ticks", [{"n": n, "note": f"late {n}"} for n in numbers])

@@ -5,68 +5,30 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from psoup_client import Client
 from psoup_storage.durable.tools.backup import restore
-from psoup_testing.browser import SKIPPED, Opened, Site, browser, executable, opened
-from psoup_testing.browsing import BREAK_ROWS, CLEAR_ROWS, HOLD, begin_to_keep, installed, keep, look, mine, recharged
+from psoup_testing.browser import SKIPPED, Opened, Site, executable, opened
+from psoup_testing.browsing import (
+    BACKWARDS,
+    BREAK_ROWS,
+    CLEAR_ROWS,
+    HOLD,
+    MARKUP,
+    begin_to_keep,
+    installed,
+    keep,
+    look,
+    mine,
+    push,
+    recharged,
+    sale,
+)
 
 pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
-
-MARKUP = '<img src=x onerror="document.title=1">'
-BACKWARDS = "‮desrever"
-STREAM = "CREATE STREAM sales (at TIMESTAMP NOT NULL, shop TEXT, amount DECIMAL(10, 2), pieces BIGINT) TIMESTAMP BY at"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    site = Site(tmp_path_factory.mktemp("site") / "data")
-    with site.client() as soup:
-        soup.create_stream(STREAM)
-        soup.create_stream("CREATE STREAM ticks (n BIGINT, note TEXT)")
-        soup.push("sales", [sale(day) for day in range(28)])
-        soup.register("SELECT at, shop, amount, pieces FROM sales BEGIN (NOW - 7 DAYS)", key="week")
-        soup.register("SELECT n, note FROM ticks BEGIN (START)", key="ticks")
-        soup.push("ticks", [{"n": n, "note": f"note {n}"} for n in range(10_000)])
-    yield site
-    site.stop()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as chromium:
-        yield chromium
-
-
-@pytest.fixture
-def tab(chromium: Browser, site: Site) -> Iterator[Opened]:
-    site.start()
-    with opened(chromium, site) as tab:
-        yield tab
-        assert tab.problems == []
-
-
-@pytest.fixture
-def phone(chromium: Browser, site: Site) -> Iterator[Opened]:
-    """A tab whose page may be installed."""
-    site.start()
-    with opened(chromium, site, installs=True) as tab:
-        yield tab
-        assert tab.problems == []
-
-
-def sale(day: int) -> dict[str, object]:
-    shop = {0: MARKUP, 1: BACKWARDS, 2: "=1+1"}.get(day % 7, f"shop {day}")
-    return {"at": f"2024-03-{day + 1:02}T12:00:00Z", "shop": shop, "amount": f"{day}.50", "pieces": day - 3}
-
-
-def push(soup: Client, *numbers: int) -> None:
-    soup.push("ticks", [{"n": n, "note": f"late {n}"} for n in numbers])
 
 
 def test_a_wrong_query_is_mended_and_registered(tab: Opened, site: Site) -> None:
@@ -371,6 +333,43 @@ def test_a_recharge_that_is_asked_for_meanwhile_follows(tab: Opened) -> None:
     expect(page.get_by_role("status")).to_contain_text("this one follows")
     page.evaluate("(window.held = false, window.release())")
     expect(page.locator("table.rows tbody tr")).to_have_count(8)
+
+
+def test_who_has_a_token_signs_in_and_out(chromium: Browser, tmp_path: Path) -> None:
+    site = Site(tmp_path / "guarded")
+    try:
+        with site.client() as soup:
+            secret = soup.issue_token("ann", ["owner", "operator", "registrar", "reader"], first=True).secret
+        with opened(chromium, site) as tab:
+            page = tab.page
+            page.get_by_role("link", name="Console").click()
+            page.get_by_label("Access token").fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_label("Access token").fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_text("No queries stand.")).to_be_visible()
+            page.reload()
+            expect(page.get_by_text("No queries stand.")).to_be_visible()
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_label("Access token")).to_be_visible()
+            assert tab.problems == []
+    finally:
+        site.stop()
+
+
+def test_a_new_version_is_offered_and_not_forced(phone: Opened, site: Site, tmp_path: Path) -> None:
+    page = phone.page
+    installed(page)
+    with site.newer(tmp_path, "needs JavaScript", "needs JavaScript of tomorrow"):
+        page.reload()
+        offer = page.get_by_role("button", name="Use it")
+        expect(offer).to_be_visible()
+        assert "tomorrow" not in page.content()
+        with page.expect_navigation():
+            offer.click()
+        page.get_by_role("heading", level=1).wait_for()
+        assert "tomorrow" in page.content()
+        expect(offer).to_have_count(0)
 
 
 def test_nothing_keeps_people_out(chromium: Browser, site: Site) -> None:

@@ -69,7 +69,7 @@ export function begin(): void {
   effect(() => {
     if (said.value === "") return;
     const text = said.value;
-    setTimeout(() => said.value === text && (said.value = ""), 8_000);
+    setTimeout(() => said.value === text && (said.value = ""), 6_000);
   });
   void reload();
 }

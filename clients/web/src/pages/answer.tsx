@@ -187,7 +187,7 @@ function AskedWords({ asked, window }: { asked: Asked | null; window: Window }) 
   return (
     <>
       <span class={final ? "badge good" : "badge"}>
-        {final ? "Final" : "As of"} {now === undefined ? "the beginning" : `${instant(microsOf(now))} UTC`}
+        {final ? "Final, NOW" : "As of"} {now === undefined ? "the beginning" : `${instant(microsOf(now))} UTC`}
       </span>{" "}
       {isOwn(window) ? "not kept on this device" : textOf(window)}
       {truncated ? ". It begins before what is kept" : ""}

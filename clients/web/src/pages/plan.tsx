@@ -34,8 +34,8 @@ export function Plan({ id }: { id: string }) {
 
 function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
   const inputs = (node.inputs ?? []).flatMap((id) => nodes.find((other) => (other.id ?? 0) === id) ?? []);
-  const figures = Object.entries(node.figures ?? {});
-  const facts = Object.entries(node.facts ?? {});
+  const figures = byName(node.figures ?? {});
+  const facts = byName(node.facts ?? {});
   return (
     <li>
       <article class="node" data-operator={node.operator}>
@@ -79,6 +79,11 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
 function rest(node: PlanNodeJson): string {
   const [first = "", ...others] = (node.text ?? "").split(" ");
   return first.toLowerCase() === node.operator ? others.join(" ") : (node.text ?? "");
+}
+
+/** Names and values in one order, whatever order the service sends them in. */
+function byName<T>(of: Record<string, T>): [string, T][] {
+  return Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
 function plain(name: string): string {
