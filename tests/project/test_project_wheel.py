@@ -41,6 +41,7 @@ def test_it_holds_what_is_not_code(wheel: zipfile.ZipFile) -> None:
     assert "psoup_cli/data/flights.parquet" in names
     assert "psoup_spark/log4j2.properties" in names
     assert "psoup_proto/v1/queries.proto" in names
+    assert {"index.html", "sw.js"} <= {name.removeprefix("psoup_service/web/static/") for name in names}
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 
 

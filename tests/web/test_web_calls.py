@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pool
 
 from psoup_service.gate.listeners import Listener
 from psoup_service.gate.roles import ALLOWED as ROLES_OF
+from psoup_service.web import connections
 from psoup_service.web.bodies import MOST_BYTES, MOST_DEPTH, MOST_VALUES
 from psoup_service.web.calls import WebCalls
 from psoup_service.web.gateway import Gateway
@@ -207,6 +208,34 @@ def test_slow_and_long_heads_and_silence_are_cut(served: Serving) -> None:
     with hurried(served) as page, page.raw() as opened:
         opened.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 32_768)
         assert status_of(opened.recv(65_536)) == 400
+
+
+def test_connections_that_are_too_many_are_cut_and_others_go_on(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    with hurried(served) as page, ExitStack() as stack:
+        opened = [stack.enter_context(page.raw()) for _ in range(3)]
+        for each in opened:
+            each.sendall(head(length=2) + b"{}")
+            assert status_of(each.recv(65_536)) == 200
+        with page.raw() as more:
+            assert ended(more)
+        opened[0].close()
+        wait_until(served, lambda: page.gateway.connections < 3)
+        assert page.call(INFO)["state"] == "serving", "there is room again"
+
+
+def test_what_a_body_takes_is_given_back(served: Serving, page: Page) -> None:
+    """Bodies of more than 64 KiB are charged while they come and are handled, whatever becomes of them."""
+    receiving = served.service._answering.receiving
+    long = json.dumps({"statement": "SELECT n FROM s WHERE n IN (" + "1, " * 30_000 + "1)"})
+    assert refused(page, "QueryService/Check", long)[0] == 400
+    assert refused(page, "QueryService/Check", long[:-1]) == (400, "NOT_PROTOBUF")
+    with page.raw() as opened:
+        opened.sendall(head(length=len(long)) + long[:1_000].encode())
+        wait_until(served, lambda: receiving.bytes >= len(long))
+    wait_until(served, lambda: receiving.bytes == 0)
 
 
 def test_what_is_not_http_is_refused(page: Page) -> None:
