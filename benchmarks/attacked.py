@@ -2,7 +2,8 @@
 
     service, durable, 1 GiB   <──  tenant `default`: the neighbour, paced: batches of 100 tuples, and invocations of one
                                    of 100 queries
-                              <──  tenant `attacker`: a process of its own, politely behind in processor time
+                              <──  tenant `attacker`, with quotas: a process of its own, politely behind in
+                                   processor time
 
     attacked.NAME.invoke   99th percentile of the neighbour's invocations; peer: the same without an attack
     attacked.NAME.push     99th percentile of its pushes
@@ -54,6 +55,15 @@ PUSHES = 10.0
 INVOCATIONS = 20.0
 """A second, of the neighbour."""
 
+QUOTAS = {
+    "calls_per_second": 500.0,
+    "pushed_bytes_per_second": 64e6,
+    "prepare_share": 0.25,
+    "join_share": 0.25,
+    "read_share": 0.25,
+}
+"""Of the attacker, once it has made what its attack needs."""
+
 STREAM = "neighbour"
 ATTACKER = "attacker"
 KINDS = ("invoke", "push", "memory", "stalls")
@@ -73,6 +83,7 @@ def attacked(scenes: Scenes, name: str, attacked_seconds: float) -> Iterator[Row
     scene = scenes.next()
     stalls = scene.stalls()
     with _attacking(name, scene.address, scene.token) as said:
+        scene.limit(QUOTAS)
         under = scene.neighbour.live(attacked_seconds)
         stalls = scene.stalls() - stalls
     scene.neighbour.check()
@@ -127,9 +138,10 @@ class Scene:
         self.address = there.address
         with Client(there.address) as client:
             operator = client.issue_token("operator", ["operator", "owner"], first=True).secret
-        with Client(there.address, options=ClientOptions(token=operator)) as client:
-            client.create_tenant(ATTACKER)
-            self.token = client.issue_token(ATTACKER, ["owner"], tenant=ATTACKER).secret
+        self._operator = held.enter_context(Client(there.address, options=ClientOptions(token=operator)))
+        self._operator.create_tenant(ATTACKER)
+        self.token = self._operator.issue_token(ATTACKER, ["owner"], tenant=ATTACKER).secret
+        self.limit(dict.fromkeys(QUOTAS, 0.0))
         self.neighbour = Neighbour(there, operator)
         self.alone = Life()
         self.tidied = False
@@ -139,6 +151,10 @@ class Scene:
         self.alone.add(self.neighbour.live(seconds))
         self.tidied = False
 
+    def limit(self, quotas: dict[str, float]) -> None:
+        """Give the attacker these quotas; 0: none."""
+        self._operator.alter_tenant(ATTACKER, **quotas)
+
     def stalls(self) -> float:
         """How often the service's event loop was held, by its own counter."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=5) as reply:
@@ -147,6 +163,7 @@ class Scene:
 
     def tidy(self) -> None:
         """Drop what the attacker has made: the next attack finds the service as this one did."""
+        self.limit(dict.fromkeys(QUOTAS, 0.0))
         with Client(self.address, timeout=60, options=ClientOptions(token=self.token)) as client:
             for stream in client.streams():
                 client.drop(stream.name, cascade=True)
