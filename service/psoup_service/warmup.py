@@ -44,6 +44,7 @@ _JOINED = (
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND r.a <= x.a AND s.a < 3",
 )
 _HALVED = "SELECT r.a, s.t FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < 9 AND s.a > 2"
+_TOGETHER = "SELECT r.a, s.b FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < ? AND s.a > ?"
 _KEPT = "SELECT r.a FROM warm AS r, warm AS s WHERE r.t = s.t AND r.a < 9 AND s.a > 2"
 _SHOWN = (
     "SELECT reverse(c), lpad(c, 9, 'x'), regexp_replace(c, '[0-9]', ''), epoch(t - t), sign(b), a % 5 FROM warm",
@@ -111,7 +112,8 @@ def _run_everything() -> int:
     soup.maintain()
     queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
     rows += sum(soup.invoke(query).to_table().num_rows for query in queries)
-    rows += soup.invoke_table([*block, *tops]).to_table().num_rows
+    joins = soup.register_many(_TOGETHER, [(5 + n, n) for n in range(16)])
+    rows += sum([soup.invoke_table(some).to_table().num_rows for some in ([*block, *tops], joins)])
     rows += sum(soup.invoke(soup.register(statement)).to_table().num_rows for statement in _JOINED + _SHOWN)
     soup.register(_KEPT, keep_pairs=True)
     soup.maintain()
