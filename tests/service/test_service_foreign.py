@@ -105,7 +105,7 @@ class Things:
         return known.get(field.name, vars(self).get(field.name) if field.name != "key" else None)
 
     def requests(self, method: MethodDescriptor) -> Iterator[tuple[str, Message]]:
-        """The requests of a method, each with what it goes by: the ID of a query, its key, or labels."""
+        """The requests of a method, each with what it goes by: the ID of a query, its number, its key, or labels."""
         make = GetMessageClass(method.input_type)
         fields = method.input_type.fields_by_name
         plain = {name: value for name, field in fields.items() if (value := self.value(field, method)) is not None}
@@ -118,6 +118,11 @@ class Things:
             yield "key", make(**without, keys=[self.key])
         if "key_prefix" in fields:
             yield "key", make(**without, key_prefix=self.key)
+        if "numbers" in fields:
+            prefix, dash, number = self.query_id.rpartition("-")
+            yield "number", make(**without, numbers=[int(number)], query_id_prefix=prefix + dash)
+            some = queries.QueryRange(query_id_prefix=prefix + dash, first=int(number), count=1)
+            yield "range", make(**without, ranges=[some])
         if labelled:
             yield "label", make(**without, labels={"user": self.label})
 

@@ -19,14 +19,16 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.gate.issuing import issued
+from psoup_service.gate.tokens import _checksum
 from psoup_storage import DurableStore
 from psoup_storage.durable.issuing import issue_offline
 from psoup_storage.durable.sqlite.seals import register
-from psoup_testing.door import Door, behind
+from psoup_testing.door import Door, behind, with_token
 from psoup_testing.wire import Wire, ipc, refused, run
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MISSING, DENIED = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED
+UNKNOWN = grpc.StatusCode.UNAUTHENTICATED
 
 
 async def told(door: Door, name: str, metadata: Any) -> Any:
@@ -157,5 +159,35 @@ def test_a_tenant_is_told_what_it_has_and_the_bill_is_the_operators() -> None:
         assert sizes["acme"] == {"archive_bytes": 0, "results_bytes": 0, "tuples_bytes": 17}
         assert sizes["default"]["tuples_bytes"] == 1_700
         assert (await door.wire.server.GetServerInfo(bill, metadata=door.operator)).bill
+
+    behind(script)
+
+
+def test_tokens_of_two_tenants_are_not_put_together() -> None:
+    """Also where the checksum is right: each sign changed, and the ID of one with the secret of the other."""
+
+    def text(metadata: Any) -> str:
+        return str(metadata[0][1]).removeprefix("Bearer ")
+
+    def summed(body: str) -> str:
+        return body + _checksum(body)
+
+    async def script(door: Door) -> None:
+        both = list[str]()
+        for name in ("acme", "rival"):
+            await door.admin.CreateTenant(admin.CreateTenantRequest(name=name), metadata=door.operator)
+            both.append(text((await door.issue("reader", tenant=name))[1]))
+        one, other = both
+        signs = "psoup_", one[6:16], one[16:-4], other[6:16], other[16:-4]
+        start, own, secret, theirs, their_secret = signs
+        assert summed(start + own + secret) == one, "this is how a token is made"
+        forged = {summed(start + own + their_secret), summed(start + theirs + secret)}
+        for place in range(6, len(one) - 4):
+            forged.add(summed(one[:place] + ("A" if one[place] != "A" else "B") + one[place + 1 : -4]))
+        for token in forged:
+            assert (await refused(door.list(with_token(token)), UNKNOWN)).reason == "TOKEN_INVALID"
+        assert len(forged) == 2 + 53
+        for token in both:
+            assert (await door.list(with_token(token))).streams == []
 
     behind(script)
