@@ -224,6 +224,8 @@ def test_connections_that_are_too_many_are_cut_and_others_go_on(
         opened[0].close()
         wait_until(served, lambda: page.gateway.connections < 3)
         assert page.call(INFO)["state"] == "serving", "there is room again"
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: (8, 8))
+    assert connections.most_connections() == 2, "the rest of the files are for the data"
 
 
 def test_what_a_body_takes_is_given_back(served: Serving, page: Page) -> None:

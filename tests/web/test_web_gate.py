@@ -76,6 +76,18 @@ def test_roles_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None
     assert reader.call(LIST)["queries"]
 
 
+def test_quotas_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, _ = guarded
+    client.create_tenant("loud", calls_per_second=0.01)
+    page = bearer(service, client.issue_token("l", ["reader"], tenant="loud").secret)
+    answers = [page.post(LIST, "{}") for _ in range(3)]
+    assert answers[-1].status == 429
+    told = answers[-1].json
+    assert (told["code"], told["metadata"]["quota"]) == ("RESOURCE_EXHAUSTED", "calls_per_second")
+    assert told["retryAfterMs"] > 1_000
+    assert "queries" not in answers[0].json, "nothing of another tenant is shown"
+
+
 def test_the_audit_log_names_pages(guarded: tuple[Serving, Client, Path]) -> None:
     service, client, log = guarded
     page = bearer(service, client.issue_token("eve", ["registrar"]).secret)

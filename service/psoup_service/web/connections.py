@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import Iterator
@@ -31,6 +32,9 @@ IDLE_S = 75
 MOST_CONNECTIONS = 4_096
 """Connections at once; a browser opens up to six for a page."""
 
+_SHARE = 4
+"""At most this part of the files that the process may have open are connections of pages: the data needs files, too."""
+
 _VANISHED_MS = 60_000
 """After this time without a sign a page that was sent something is gone."""
 
@@ -42,20 +46,21 @@ _quiet.propagate = False
 class PageConnection(H11Protocol):
     """One connection. `peer`: its name; `names`: those in the client's certificate; `lost`: it has ended."""
 
-    def __init__(self, config: Config, state: ServerState, head_s: float) -> None:
+    def __init__(self, config: Config, state: ServerState, head_s: float, most: int) -> None:
+        """`most`: connections at once, over all."""
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.logger, self.access_log = _quiet, False
         self.peer, self.address = "http:", ""
         self.names: tuple[str, ...] = ()
         self.lost = False
-        self._head_s = head_s
+        self._head_s, self._most = head_s, most
         self._timer: asyncio.TimerHandle | None = None
         self._call: asyncio.Task[Any] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > self._most:
             transport.abort()
             return
         self.address, port = self.client or ("", 0)
@@ -106,6 +111,12 @@ class PageConnection(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def most_connections() -> int:
+    """How many connections of pages there may be."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // _SHARE)
 
 
 def connection_of(scope: Scope) -> PageConnection:

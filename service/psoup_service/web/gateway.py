@@ -27,7 +27,7 @@ from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
-from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection
+from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
 from psoup_service.web.guard import CALLS, HEADERS, RequestGuard
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
@@ -65,13 +65,13 @@ class Gateway:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        opened = _opened(place)
+        opened, most = _opened(place), most_connections()
         secured: ssl.SSLContext | None = None
         if place.tls:
             assert certificates is not None, "settings without a certificate have no listener with TLS"
             secured = certificates.context()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: PageConnection(config, self._connections, head_s),
+            lambda: PageConnection(config, self._connections, head_s, most),
             sock=opened,
             ssl=secured,
             ssl_handshake_timeout=head_s if secured else None,
