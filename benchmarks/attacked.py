@@ -143,6 +143,7 @@ class Scene:
         self.token = self._operator.issue_token(ATTACKER, ["owner"], tenant=ATTACKER).secret
         self.limit(dict.fromkeys(QUOTAS, 0.0))
         self.neighbour = Neighbour(there, operator)
+        held.callback(self.neighbour.close)
         self.alone = Life()
         self.tidied = False
 
@@ -220,6 +221,10 @@ class Neighbour:
         if life.problems:
             raise life.problems[0]
         return life
+
+    def close(self) -> None:
+        """Close its connection."""
+        self._client.close()
 
     def check(self) -> None:
         """Compare an answer with the pushed tuples."""
