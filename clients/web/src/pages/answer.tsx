@@ -120,11 +120,11 @@ function Steps({ now, window, beside, reach }: { now: number | null; window: Win
   };
   return (
     <div class="tools steps">
-      <button type="button" onClick={() => step(-1)}>
-        ‹ A day back
+      <button type="button" aria-label="A day back" onClick={() => step(-1)}>
+        ‹ Day
       </button>
-      <button type="button" onClick={() => step(1)} disabled={window.now === null}>
-        A day on ›
+      <button type="button" aria-label="A day on" onClick={() => step(1)} disabled={window.now === null}>
+        Day ›
       </button>
       <button type="button" onClick={() => place({ now: "", begin: "", end: "" })} disabled={isOwn(window)}>
         As registered

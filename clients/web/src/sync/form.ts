@@ -1,12 +1,11 @@
 /** How the rows of a copy are read: its columns with their kinds, which of them are hidden, and how rows age. */
-import { fromBinary } from "@bufbuild/protobuf";
 import { Field as ArrowField } from "apache-arrow/fb/field";
 import { Decimal } from "apache-arrow/fb/decimal";
 import { Message } from "apache-arrow/fb/message";
 import { Schema } from "apache-arrow/fb/schema";
 import { Type } from "apache-arrow/fb/type";
 import { ByteBuffer } from "flatbuffers";
-import { type CopyForm, CopyFormSchema } from "../contract/psoup_proto/v1/sync_pb";
+import type { CopyForm } from "../contract/psoup_proto/v1/sync_pb";
 
 export type Kind = "boolean" | "bigint" | "double" | "decimal" | "text" | "timestamp" | "date";
 export type Field = { name: string; kind: Kind; scale: number };
@@ -42,11 +41,6 @@ export function readForm(form: CopyForm): Form {
   const read = { fields, whole, idColumns, keys, ages, byClock, width: form.width === undefined ? null : Number(form.width) };
   if (hidden(read) + keys.length > fields.length) throw new Error(`${fields.length} columns, and more of them hidden`);
   return read;
-}
-
-/** The form in the bytes of a CopyForm. */
-export function formOfBytes(bytes: Uint8Array): Form {
-  return readForm(fromBinary(CopyFormSchema, bytes));
 }
 
 /** How many columns come before those of the answer: tuple IDs, and `_time`, but of joins whose rows do not age. */
