@@ -8,7 +8,7 @@ time, from the snapshot that the answer holds. Cost: the result, plus the window
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -52,24 +52,31 @@ class Answer:
     def __init__(
         self,
         record: QueryRecord,
-        completeness: Completeness,
+        completeness: Completeness | Callable[[], Completeness],
         reading: Reading,
         streams: Sequence[int],
         ranges: Ranges = (),
         plan: Node | None = None,
     ) -> None:
-        """`streams`: the ID of the stream of each source; `ranges`: of a join, the tuples that it was made of.
+        """`completeness`: it, or what makes it when it is asked for. `streams`: the ID of the stream of each source.
 
-        `plan`: another one than the query's, over the same source.
+        `ranges`: of a join, the tuples that it was made of. `plan`: another one than the query's, over the same source.
         """
         self.record = record
-        self.completeness = completeness
+        self._told = completeness
         self.budget = reading.budget
         self._plan = plan or record.query.plan
         self._select = self._plan.schema
         self._reading = reading
         self._streams = streams
         self.ranges = ranges
+
+    @property
+    def completeness(self) -> Completeness:
+        """What the answer does and does not contain."""
+        if not isinstance(self._told, Completeness):
+            self._told = self._told()
+        return self._told
 
     def lean(self) -> Answer:
         """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
@@ -317,16 +324,19 @@ def join_answer(
         for part in seen:
             refuse_truncation(part.view.spec.name, part.range)
     config, budget = snapshot.config, budget or ReadBudget()
-    budget.window = sum([part.range.high - part.range.low for part in seen])
+    made_of = [(part.range.low, part.range.high) for part in seen]
+    budget.window = sum([high - low for low, high in made_of])
     budget.check()
-    wanted = [(*side, part.range.low, part.range.high) for side, part in zip(sides, seen, strict=True)]
+    wanted = [(*side, *ends) for side, ends in zip(sides, made_of, strict=True)]
     found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
-    errors = sum([errors_of(matches) for matches in found])
-    told = Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
     limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys, pairs)
     reading = Reading(found, seen[0].now, config.texts, budget, *limits)
-    made_of = [(part.range.low, part.range.high) for part in seen]
+
+    def told() -> Completeness:
+        errors = sum([errors_of(matches) for matches in found])
+        return Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
+
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)
 
 
