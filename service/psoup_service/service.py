@@ -333,9 +333,7 @@ class Service:
         from psoup_service.web.gateway import opened_gateway  # 4 MB and 0.06 s
 
         state = lambda: self.host.state  # noqa: E731
-        self.gateway = await opened_gateway(
-            self.settings, self._answering, self._decoders, self._serving, self.certificates, state
-        )
+        self.gateway = await opened_gateway(self.settings, self._answering, self._serving, self.certificates, state)
 
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())

@@ -51,7 +51,7 @@ def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Hurr
         answering: Answering = served.service._answering
         other = Answering(answering.calls, replace(answering.limits, **limits))
         assert served.service.gateway is not None
-        calls = WebCalls(other, served.service._decoders, served.service.gateway._calls._methods)
+        calls = WebCalls(other, served.service.gateway._calls._methods)
         gateway = Gateway(calls, (), lambda: "serving")
         await gateway.start(Listener("127.0.0.1", 0), None, head_s)
         return gateway

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -143,10 +143,17 @@ class WebCaller:
 
 
 class WebCalls:
-    """The calls as an ASGI application. `methods`: by their paths below /api/."""
+    """The calls as an ASGI application. `methods`: by their paths below /api/.
 
-    def __init__(self, answering: Answering, decoders: Decoders, methods: Mapping[str, WebMethod]) -> None:
-        self.answering, self.decoders, self._methods = answering, decoders, methods
+    JSON is read and written on threads of its own: it takes ten times as long as Arrow, for which pushes would wait.
+    """
+
+    def __init__(self, answering: Answering, methods: Mapping[str, WebMethod]) -> None:
+        self.answering, self.decoders, self._methods = answering, Decoders(), methods
+
+    def close(self) -> None:
+        """End the threads; idempotent."""
+        self.decoders.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one call."""
@@ -163,8 +170,8 @@ class WebCalls:
                     ended = await self.answering.many(method.asked, caller, method.behaviour)
                     await self._ended(method, caller, connection, ended, scope)
                 else:
-                    ended = await self.answering.one(method.asked, caller, method.behaviour, None)
-                    response = await self._reply(method, caller, ended)
+                    ended = await self.answering.one(method.asked, caller, self._written(method), None)
+                    response = _reply(method, ended)
                     async with asyncio.timeout(self.answering.limits.stream_idle_s):
                         await response(scope, receive, send)
         except TimeoutError:  # the page does not read its reply
@@ -180,11 +187,13 @@ class WebCalls:
             return jsoned(message)
         return await self.decoders.run(sender, size, lambda: jsoned(message))
 
-    async def _reply(self, method: WebMethod, caller: WebCaller, ended: Ended) -> Response:
-        if ended.error is None:
-            body = await self.encoded(ended.reply, caller.peer())
-            return Response(body, media_type="application/json", headers=_NO_STORE)
-        return _failed(method, ended)
+    def _written(self, method: WebMethod) -> Callable[[Message, WebCaller], Awaitable[bytes]]:
+        """What serves a call with one reply, as JSON: to write it is part of the call, and under its limits."""
+
+        async def serve(request: Message, caller: WebCaller) -> bytes:
+            return await self.encoded(await method.behaviour(request, caller), caller.peer())
+
+        return serve
 
     async def _ended(
         self, method: WebMethod, caller: WebCaller, connection: PageConnection, ended: Ended, scope: Scope
@@ -221,6 +230,12 @@ def defect(problem: Exception) -> Response:
     """The response to a request that a defect ends, which is logged."""
     _log.error("a defect ended a request", exc_info=problem)
     return refused(Internal(f"the gateway failed by a defect ({type(problem).__name__})"))
+
+
+def _reply(method: WebMethod, ended: Ended) -> Response:
+    if ended.error is None:
+        return Response(ended.reply, media_type="application/json", headers=_NO_STORE)
+    return _failed(method, ended)
 
 
 def _told(method: WebMethod, ended: Ended) -> dict[str, Any]:

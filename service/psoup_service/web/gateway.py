@@ -32,7 +32,6 @@ from psoup_service.web.guard import CALLS, HEADERS, RequestGuard
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
 from psoup_service.wire.answering import Answering
-from psoup_service.wire.decoders import Decoders
 
 _SEND_BYTES = 256 * 1024
 """What the system holds for a page that does not read, about."""
@@ -99,6 +98,7 @@ class Gateway:
         for connection in list(self._connections.connections):
             connection.transport.abort()
         self._server = None
+        self._calls.close()
 
     def _app(self) -> ASGIApp:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +133,6 @@ class Gateway:
 async def opened_gateway(
     settings: Settings,
     answering: Answering,
-    decoders: Decoders,
     serving: Mapping[str, Any],
     certificates: Certificates | None,
     state: Callable[[], str],
@@ -149,7 +148,7 @@ async def opened_gateway(
     methods = {
         path: method for name, servicer in serving.items() for path, method in methods_of(name, servicer).items()
     }
-    calls = WebCalls(answering, decoders, methods)
+    calls = WebCalls(answering, methods)
     gateway = Gateway(calls, (*settings.web_hosts, settings.host), state)
     try:
         await gateway.start(place, certificates, answering.limits.handshake_s)
