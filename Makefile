@@ -117,6 +117,7 @@ STATIC := service/psoup_service/web/static
 web: $(STAMP) ## Build the web application of clients/web into the service, which serves it.
 	@clients/web/build.sh
 	@rm -rf $(STATIC) && cp -r build/web/out/static $(STATIC)
+	@$(BIN)/python clients/web/digest.py > clients/web/built.sha256
 
 web-check: $(STAMP) ## Test the web application, and fail if the committed build is not what its sources give.
 	@clients/web/build.sh

@@ -1,0 +1,28 @@
+"""Prints a digest of what the built web application is made of: its sources, and the messages of the contract in it.
+
+`make web` keeps it in clients/web/built.sha256, so that a test without Node notices a build that is not fresh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parent
+MESSAGES = [WEB.parents[1] / f"protos/psoup_proto/v1/{name}_pb2.py" for name in ("queries", "sync", "types")]
+"""Those that come as bytes. Comments of the contract are not in them, and change no build."""
+
+
+def digest() -> str:
+    """The digest, in hexadecimal."""
+    single = [WEB / name for name in ("index.html", "package-lock.json", "tsconfig.json", "vite.config.ts")]
+    below = [path for folder in ("src", "public") for path in (WEB / folder).rglob("*") if path.is_file()]
+    told = hashlib.sha256()
+    for path in sorted([*single, *below, *MESSAGES]):
+        told.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return told.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest() + "\n")
