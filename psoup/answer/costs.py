@@ -46,7 +46,7 @@ _VAIN_FROM, _VAIN_SHARE = 10_000, 0.001
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """Costs of one query; see the module. `share`: 0 to 1, of all queries of the service."""
+    """Costs of one query; see the module. `share`: 0 to 1, of all queries of the tenant."""
 
     query_id: int
     tuples: int
@@ -88,7 +88,7 @@ class _Stream:
         self.counts: SlotCosts = view.index.costs.read(self.owners)
 
     def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
-        """The costs of one query of a clause; `total`: units of all streams."""
+        """The costs of one query of a clause; `total`: units of all streams of its tenant."""
         slot, users, counts = clause.slot, len(clause.members), self.counts
         covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
         sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
@@ -141,11 +141,12 @@ _DIVIDED = ("cpu", "bytes")
 
 
 def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
-    """The costs of one query; NotFound if it does not stand. O(slots of all streams)."""
+    """The costs of one query; NotFound if it does not stand. O(slots of the tenant's streams)."""
     sides = snapshot.sides_of(snapshot.query(query_id, tenant))
     streams = {side.stream_id: _Stream(snapshot, snapshot.by_id[side.stream_id]) for side in sides}
     total = sum(float(stream.counts.units.sum()) for stream in streams.values())
-    total += sum(float(v.index.costs.read().units.sum()) for i, v in snapshot.by_id.items() if i not in streams)
+    others = (v for i, v in snapshot.by_id.items() if i not in streams and v.tenant == tenant)
+    total += sum(float(view.index.costs.read().units.sum()) for view in others)
     return _together([(streams[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides], query_id, total)
 
 
@@ -161,13 +162,13 @@ def top_queries(
 ) -> list[QueryCost]:
     """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
 
-    `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. O(slots of all streams); by `matched` or
-    `bytes` O(columns of all results) too. With `labels`, of the queries that have all of them.
+    `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. O(slots of the tenant's streams); by
+    `matched` or `bytes` O(columns of their results) too. With `labels`, of the queries that have all of them.
     """
     if by not in ORDERS:
         raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
     wanted = None if stream is None else snapshot.stream(stream, tenant).stream_id
-    streams = [_Stream(snapshot, view) for view in snapshot.by_id.values()]
+    streams = [_Stream(snapshot, view) for view in snapshot.by_id.values() if view.tenant == tenant]
     total = sum(float(entry.counts.units.sum()) for entry in streams)
     best: list[_Costly] = []
     chosen = None
@@ -204,12 +205,13 @@ def _joins(
     values = {stream_id: entry.by(by) for stream_id, entry in by_id.items()}
     figures, parts = defaultdict[int, float](float), defaultdict[int, list[tuple[_Stream, ClauseRecord]]](list)
     for side, record in snapshot.queries.items(FIRST_SIDE):
+        if record.tenant != tenant:
+            continue
         clause = snapshot.clause(record.sqc_id)
         known = values[record.stream_id]
         value = float(known[clause.slot]) if clause.slot < len(known) else 0.0
-        if record.tenant == tenant:
-            figures[query_of(side)] += value / len(clause.members) if by in _DIVIDED else value
-            parts[query_of(side)].append((by_id[record.stream_id], clause))
+        figures[query_of(side)] += value / len(clause.members) if by in _DIVIDED else value
+        parts[query_of(side)].append((by_id[record.stream_id], clause))
     for query_id, of_query in parts.items():
         if wanted is None or any(stream.view.stream_id == wanted for stream, _ in of_query):
             yield figures[query_id], query_id, of_query

@@ -16,6 +16,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.tally import Tallied
 from psoup.errors import InvalidInput
+from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
 
 CREATE = "CREATE STREAM s (a BIGINT, b BIGINT)"
@@ -50,6 +51,22 @@ def filled(maintained: bool = True) -> tuple[LocalPSoup, dict[str, int]]:
 
 def costs_of(soup: LocalPSoup, by: str = "cpu", limit: int = 20) -> list[QueryCost]:
     return top_queries(soup.engine.snapshot(), tenant="default", by=by, limit=limit)
+
+
+def test_what_others_do_is_in_no_share() -> None:
+    soup, queries = filled()
+    before = costs_of(soup)
+    assert sum(cost.share for cost in before) == pytest.approx(1)
+    soup.submit(CreateStream(CREATE, "other"))
+    for where in ("a < 60 AND b < -1 AND b > -9", "b >= 0"):
+        soup.submit(Register(f"SELECT b FROM s WHERE {where}", tenant="other"))
+    soup.submit(Push("s", table(0, 3_000), tenant="other"))
+    soup.maintain()
+    assert costs_of(soup) == before
+    alone = query_cost(soup.engine.snapshot(), queries["all"], tenant="default")
+    assert alone in before
+    theirs = top_queries(soup.engine.snapshot(), tenant="other")
+    assert sum(cost.share for cost in theirs) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("maintained", [False, True])

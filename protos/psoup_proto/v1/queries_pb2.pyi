@@ -2163,7 +2163,7 @@ class QueryCost(_message.Message):
     matched: _builtins.int
     """Tuples that matched, in memory or gone since; older tuples to which the query was applied are among them."""
     cpu_share: _builtins.float
-    """Share of the work of joining new tuples, 0 to 1: an estimate from what was looked at, and how."""
+    """Share of the tenant's work of joining new tuples, 0 to 1: an estimate from what was looked at, and how."""
     bytes: _builtins.int
     """Bytes of its results, and its part of index and catalog, which is an estimate."""
     matched_new: _builtins.int
