@@ -159,8 +159,8 @@ def test_refused_and_repeated_commands_give_their_room_back() -> None:
 
 ACME, UMBRA = (Tenant(name, Quotas(weight=weight)) for name, weight in (("acme", 1.0), ("umbra", 3.0)))
 TENANTS = {tenant.name: tenant for tenant in (FIRST_TENANT, ACME, UMBRA)}
-DIVISION = Division(own=0.5, contended=0.25)
-"""Of 1,000 bytes 100 are acme's own, 300 umbra's; 500 are shared, beside others 250."""
+DIVISION = Division(own=0.1, contended=0.8)
+"""Of 1,000 bytes 20 are acme's own, 60 umbra's. Who is alone has 900 more; acme and umbra have 200 and 600 of 800."""
 
 
 def divided() -> Room:
@@ -172,26 +172,33 @@ def test_a_tenant_that_takes_all_it_can_leaves_what_is_others_own() -> None:
     taken = 0
     while room.try_enter("acme", 10):
         taken += 10
-    assert taken == room.held("acme") == 600, "its own, and all that is shared"
-    assert room.try_enter("umbra", 300)
+    assert taken == room.held("acme") == 920, "its own, and all that is shared"
+    assert room.try_enter("umbra", 60)
     assert not room.try_enter("umbra", 10)
     assert not room.try_enter("acme", 10)
 
 
-def test_beside_others_each_takes_less_of_what_is_shared() -> None:
+def test_beside_others_each_has_a_part_by_weight() -> None:
     room = divided()
     assert room.try_enter("umbra", 10)
-    taken = 0
-    while room.try_enter("acme", 10):
-        taken += 10
-    assert taken == 350
+    for tenant, most in (("acme", 200), ("umbra", 600)):
+        while room.try_enter(tenant, 10):
+            assert room.held(tenant) <= most
+        assert room.held(tenant) == most
+
+
+def test_one_command_of_a_tenant_enters_whatever_its_part_is() -> None:
+    room = divided()
+    assert room.try_enter("umbra", 300)
+    assert room.try_enter("acme", 500)
+    assert not room.try_enter("acme", 1)
 
 
 def test_who_had_more_waits_at_the_door_until_those_who_had_less_are_in() -> None:
     async def scenario() -> None:
         room, order = divided(), list[str]()
-        await room.enter("acme", 100, 0)
-        await room.enter("umbra", 550, 0)
+        await room.enter("acme", 200, 0)
+        await room.enter("umbra", 600, 0)
         room.charge("acme", 0.3)
 
         async def wait(tenant: str) -> None:
@@ -199,16 +206,36 @@ def test_who_had_more_waits_at_the_door_until_those_who_had_less_are_in() -> Non
             order.append(tenant)
             room.charge(tenant, 0.06)
 
-        waiting = [asyncio.ensure_future(wait(tenant)) for tenant in ("acme", "acme", "umbra", "umbra", "umbra")]
+        waiting = [asyncio.ensure_future(wait(tenant)) for tenant in ("acme", "umbra", "umbra", "acme", "umbra")]
         await asyncio.to_thread(int)
         with pytest.raises(ResourceExhausted):
             await room.enter("acme", 1, 0)
-        for _ in range(5):
-            room.leave("umbra", 1, 110)
+        room.leave("acme", 1, 100)
+        await asyncio.to_thread(int)
+        assert order == [], "umbra is before acme, and has all of its part"
+        for _ in range(3):
+            room.leave("umbra", 1, 100)
             await asyncio.to_thread(int)
+        assert order == ["umbra", "umbra", "umbra", "acme"]
         room.leave("acme", 1, 100)
         await asyncio.gather(*waiting)
-        assert order == ["umbra", "umbra", "umbra", "acme", "acme"]
+
+    asyncio.run(scenario())
+
+
+def test_who_had_more_does_not_pass_one_that_waits_though_there_is_room() -> None:
+    async def scenario() -> None:
+        room = divided()
+        assert room.try_enter("umbra", 600)
+        room.charge("acme", 0.3)
+        assert room.try_enter("acme", 10), "nobody waits yet"
+        waiting = asyncio.ensure_future(room.enter("umbra", 100, PATIENCE))
+        await asyncio.to_thread(int)
+        assert not room.try_enter("acme", 10)
+        assert room.try_enter("default", 10), "which had nothing so far"
+        room.leave("umbra", 1, 500)
+        await waiting
+        assert room.try_enter("acme", 10)
 
     asyncio.run(scenario())
 
@@ -235,6 +262,6 @@ def test_what_is_taken_is_given_back_to_the_byte_and_nobody_waits_beside_free_ro
         await asyncio.gather(*(command() for _ in range(300)))
         assert (room.commands, room.bytes) == (0, 0)
         assert all(room.held(tenant) == 0 for tenant in TENANTS)
-        assert room.try_enter("acme", 600)
+        assert room.try_enter("acme", 900)
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@
 Past a limit a caller is refused, or waits in line up to its patience: a tenant's first caller enters first, so the
 order of calls is the order of commands. A command larger than all the bytes enters when it is alone.
 
-    [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all of it, beside others a part  ]
+    [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all, beside others its part by weight ]
 
 A part of the room is divided among the tenants by weight, and nobody else's. Who waits enters in turns (`fair_turns`):
 the joins of a tenant's tuples and queries are charged to it, and a tenant that had more than one that waits, waits too.
@@ -56,6 +56,7 @@ class _Tenant:
 
     own_commands: int = 0
     own_bytes: int = 0
+    weight: float = 1.0
     shares: object = None
     """The tenants among which that was divided."""
     commands: int = 0
@@ -97,8 +98,8 @@ class TakenRoom:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a room is divided. `own`: the part that is the tenants' own; `contended`: the part of the whole that they
-    share when more than one is there. A tenant that is alone has all that is not others' own.
+    """How a room is divided. `own`: the part that is the tenants' own; `contended`: the part of the whole that all
+    divide who are there, when more than one is. A tenant that is alone has all that is not others' own.
     """
 
     own: float = 1 / 16
@@ -232,7 +233,7 @@ class Room:
             pending, limit = self._limits
             part = self._division.own * self._weights.share(tenant)
             there.own_commands, there.own_bytes = ceil(pending * part), int(limit * part)
-            there.shares = self._weights.tenants()
+            there.weight, there.shares = self._weights.of(tenant), self._weights.tenants()
         return there
 
     def _forget(self, tenant: str, there: _Tenant, *, last: bool = False) -> None:
@@ -288,18 +289,22 @@ class Room:
         pending, limit = self._limits
         if self._bytes == 0 and self._commands < pending:
             return True
-        own, contended = self._division.own, self._division.contended
-        alone = len(self._tenants) == 1
-        commands = _beyond(there.own_commands, there.commands, 1)
-        if commands:
-            most = pending - ceil(pending * own) if alone else ceil(pending * contended)
-            if self._shared_commands + commands > most:
-                return False
+        # Never what is others' own.
+        more = _beyond(there.own_commands, there.commands, 1)
+        if more and self._shared_commands + more > pending - ceil(pending * self._division.own):
+            return False
         more = _beyond(there.own_bytes, there.bytes, size)
-        if more:
-            most = limit - int(limit * own) if alone else int(limit * contended)
-            return self._shared_bytes + more <= most
-        return True
+        if more and self._shared_bytes + more > limit - int(limit * self._division.own):
+            return False
+        if len(self._tenants) == 1 or not there.commands + there.bytes:
+            return True
+        part = self._division.contended * there.weight / self._sum_of_weights()
+        return there.commands < max(there.own_commands, ceil(pending * part)) and there.bytes + size <= max(
+            there.own_bytes, limit * part
+        )
+
+    def _sum_of_weights(self) -> float:
+        return sum(there.weight for there in self._tenants.values())
 
     def _take(self, there: _Tenant, commands: int, size: int) -> None:
         self._shared_commands += _beyond(there.own_commands, there.commands, commands)
