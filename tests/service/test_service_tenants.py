@@ -45,6 +45,9 @@ def test_a_tenant_is_made_shown_changed_and_dropped() -> None:
         altered = (await door.admin.AlterTenant(changes, metadata=door.operator)).tenant
         assert (altered.quotas.queries, altered.quotas.join_share, altered.quotas.weight) == (0, 0.5, 1)
         assert altered == await told(door, "acme", door.operator)
+        _, reader = await door.issue("reader")
+        assert (await told(door, "", reader)).name == "default"
+        assert (await refused(told(door, "acme", reader), MISSING)).reason == "UNKNOWN_TENANT", "he is no operator"
         listed = await door.admin.ListTenants(admin.ListTenantsRequest(page_size=1), metadata=door.operator)
         rest = admin.ListTenantsRequest(page_size=1, page_token=listed.next_page_token)
         names = [

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from psoup.errors import NotFound
 from psoup.model import DEFAULT_TENANT
-from psoup_service.gate.roles import ANYBODY, ROLES
+from psoup_service.gate.roles import ANYBODY, OPERATOR, ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class Principal:
     def serves(self) -> bool:
         """Whether he is of the tenant that runs the service: an operator of it is the service's."""
         return self.tenant == DEFAULT_TENANT
+
+    @property
+    def operates(self) -> bool:
+        """Whether he is the service's operator, who knows of all tenants."""
+        return self.serves and OPERATOR in self.roles
 
     def check_stream(self, stream: str) -> None:
         """Raise NotFound for a stream that is none of his, in the words for one that is not there. O(patterns)."""

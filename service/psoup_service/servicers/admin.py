@@ -58,7 +58,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     async def ListTokens(self, request: admin_pb2.ListTokensRequest, caller: Caller) -> admin_pb2.ListTokensResponse:
         """A page of the tokens, by when they were issued."""
-        tenant = self._tenant(request.tenant, caller) if request.tenant or not caller.principal.serves else ""
+        tenant = self._tenant(request.tenant, caller) if request.tenant or not caller.principal.operates else ""
         size = page_size(request.page_size, _PAGE, _PAGE)
         state = read_page_token("tokens", request.page_token, time=int, last=str)
         after = (state["time"], state["last"]) if state else (-1, "")
@@ -81,7 +81,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         """Revoke a token, and end the calls that came in by it."""
         if not _ID.fullmatch(request.token_id):
             raise InvalidInput("token_id is not that of a token; psoup token list shows them", field="token_id")
-        tenant = "" if caller.principal.serves else caller.principal.tenant
+        tenant = "" if caller.principal.operates else caller.principal.tenant
         acknowledgement, _ = await self._backend.change(RevokeToken(request.token_id, tenant))
         self._gate.look()
         assert isinstance(acknowledgement, TokenAcknowledgement)
@@ -142,7 +142,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         own = self._backend.tenant(caller)
         if not name or name == own:
             return own
-        if not caller.principal.serves:
+        if not caller.principal.operates:
             raise no_tenant(name)
         return name
 

@@ -13,7 +13,6 @@ from psoup.expressions.supplied import Supplied
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.gate.principal import Principal
-from psoup_service.gate.roles import OPERATOR
 from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
@@ -70,8 +69,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         if request.min_sequence:
             await backend.reflecting(request.min_sequence)
         items: list[server_pb2.MemoryItem] = []
-        operates = principal.serves and OPERATOR in principal.roles
-        if request.with_bill and operates and host.state != "starting":
+        if request.with_bill and principal.operates and host.state != "starting":
             items = [
                 server_pb2.MemoryItem(
                     structure=item.structure,
