@@ -166,7 +166,7 @@ class Binding:
             if command.request_id or command.keyed:
                 self.digest()
             yield
-        keyed = isinstance(command, RegisterMany) and command.keyed
+        keyed = command.keyed if isinstance(command, RegisterMany) else bool(command.tag.key)
         if self._beside and not keyed and self._tenant.requests.knows(command.request_id):
             return  # it will be answered as before
         if isinstance(command, Register):

@@ -13,6 +13,7 @@ import pytest
 from psoup_client import Client
 from psoup_proto.v1 import attach_pb2 as attach
 from psoup_proto.v1 import cover_pb2 as cover
+from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings
 from psoup_service.wire.limits import Limits
 from psoup_storage import DurableStore
@@ -60,3 +61,15 @@ def test_a_deadline_of_days_is_cut_to_the_longest() -> None:
         half_sent(there.address, "ServerService/GetServerInfo", calls=1, size=1_000, names=days) as half,
     ):
         assert half.wait_ended(1, 8)
+
+
+def test_a_key_is_looked_at_whatever_request_id_comes_with_it() -> None:
+    """A long statement with a key that is held, and a request ID that is known, was a defect: the fuzz found it."""
+    terms = " OR ".join(f"x = {number}" for number in range(1_000))
+    with serving() as there, Client(there.address) as client:
+        client.create_stream("CREATE STREAM s (x BIGINT)")
+        register = client.connection.queries.Register
+        keyed = queries.RegisterRequest(statement=f"SELECT x FROM s WHERE {terms}", key="k", request_id="r")
+        register(queries.RegisterRequest(statement="SELECT x FROM s", request_id="r"))
+        first = register(keyed, timeout=20).query.query_id
+        assert register(keyed, timeout=20).query.query_id == first
