@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from benchmarks.attacks import ATTACKS, repeat
 from benchmarks.processes import resident
 from psoup_client import Client
@@ -17,12 +19,13 @@ from psoup_testing.raw import ONCE, Victim
 from psoup_testing.zygote import Zygote
 
 FEW = ("amplified_block", "zeros_that_fit", "churn")
-"""Attacks of `make test`: each is there in a moment. `make soak` has all."""
+"""Attacks of `make test-long`: each is there in a moment. `make soak` has all."""
 
 SECONDS = 0.2 if SCALE < ALL_PLACES else 5.0
 MEMORY_MIB, LIMIT_MIB = 256, 1_024
 
 
+@pytest.mark.long
 def test_a_service_of_a_gigabyte_survives_each_attack_and_a_restart(tmp_path: Path) -> None:
     environ = {"PSOUP_TEST_MEMORY_MIB": str(LIMIT_MIB), "PSOUP_MEMORY_MIB": str(MEMORY_MIB)}
     with Zygote(**environ) as zygote:

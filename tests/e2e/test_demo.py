@@ -244,6 +244,7 @@ def test_ctrl_c_in_the_middle_is_clean() -> None:
     assert nobody_serves_at(address_in(output))
 
 
+@pytest.mark.long
 def test_the_service_of_the_demo_ends_with_its_parent() -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "psoup_cli.flights.child", "0", ":memory:"],

@@ -77,7 +77,9 @@ def check_alike(many: LocalPSoup, single: LocalPSoup, standing: list[int]) -> No
     single.check()
     states = many.admission.state(), single.admission.state()
     tuples = [state.pop("reserved")[0] for state in states]  # type: ignore[index]  # as columns, queries are charged less
+    use = [state.pop("use")["default"] for state in states]  # type: ignore[index]
     assert tuples[0] == tuples[1]
+    assert (use[0][0], use[0][2]) == (use[1][0], use[1][2])
     assert states[0] == states[1]
     one, two = (list_queries(soup.engine.snapshot(), tenant="default") for soup in (many, single))
     assert [(r.query_id, r.query, r.sqc_id) for r in one] == [(r.query_id, r.query, r.sqc_id) for r in two]

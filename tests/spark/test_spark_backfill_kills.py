@@ -26,7 +26,7 @@ from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 from psoup_testing.zygote import Zygote
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 POINTS = ("begun", "writing", "whole", "attached")
 
 
@@ -92,7 +92,6 @@ def test_a_worker_that_is_killed_is_replaced(spark: Any, durable: Client, monkey
     check(durable, query, "worker")
 
 
-@pytest.mark.long
 def test_runs_of_one_name_do_not_disturb_each_other(
     spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +144,6 @@ def survive(spark: Any, zygote: Zygote, data: str, address: str, stream: str, po
     assert zygote.ready() == address
 
 
-@pytest.mark.long
 def test_a_service_that_is_killed_is_waited_for(spark: Any, tmp_path: Path) -> None:
     from psoup_testing.spark_kills import backfill
 

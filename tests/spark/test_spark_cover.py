@@ -20,7 +20,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 ROWS = 1_000
 STATEMENTS = {
     "SELECT n FROM past WHERE n % 7 = 3": lambda n: n % 7 == 3,

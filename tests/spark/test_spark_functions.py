@@ -15,7 +15,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 ROWS = 600
 MODULE = """
 import pyarrow.compute as pc
@@ -29,7 +29,6 @@ SQL = "SELECT n, step(n) AS s FROM past WHERE step(n) = 3 AND n % 2 = 0"
 WANTED = [(n, 3) for n in range(300, 400, 2)]
 
 
-@pytest.mark.long
 def test_a_job_that_has_the_same_functions_evaluates_for_the_service(spark: Any, tmp_path: Path) -> None:
     from psoup_spark import backfill, cover
 

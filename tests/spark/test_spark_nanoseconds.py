@@ -18,7 +18,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 BEGIN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 EPOCH = 1_714_564_800 * 10**9
 

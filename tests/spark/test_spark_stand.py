@@ -30,7 +30,7 @@ from psoup_testing.spark import needs_java
 from psoup_testing.spark_stand import STAND_POINTS, dying_at, run_standing_driver, standing_files
 from psoup_testing.zygote import Zygote
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 ONCE = {"availableNow": True}
 COLUMNS = "(seen TIMESTAMP NOT NULL, n BIGINT, t TEXT) TIMESTAMP BY seen"
 STATEMENTS = (
@@ -97,7 +97,6 @@ def begin_anew(client: Client, ids: list[str]) -> None:
     client.create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
 
 
-@pytest.mark.long
 def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Client], tmp_path: Path) -> None:
     """Rows come up to a minute late; those that come later are left out."""
     from psoup_spark import stand

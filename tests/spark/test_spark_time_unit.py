@@ -23,7 +23,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 BEGIN = datetime(2026, 6, 30, 13, tzinfo=UTC)
 SECONDS = 1_782_824_400
 SCALES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -95,7 +95,6 @@ def test_history(spark: Any, durable: Client, tmp_path: Path) -> None:
     assert bad["_problem"] == f"at: {2**62} is not a valid TIMESTAMP"
 
 
-@pytest.mark.long
 def test_a_feed_and_a_standing_job(spark: Any, durable: Client, tmp_path: Path) -> None:
     """Files that say nothing of their types; a feed with a watermark, for which the times have to be times in Spark."""
     for stream in ("fed", "stood"):

@@ -82,6 +82,7 @@ def overwrite(chance: random.Random, file: Path) -> str:
     return f"{len(new)} bytes at {start} of {file.name}"
 
 
+@pytest.mark.long
 def test_what_is_overwritten_is_named_or_changes_nothing(directories: dict[Path, State], tmp_path: Path) -> None:
     chance, tally = random.Random(SEED), {"named": 0, "harmless": 0}
     for number in range(CASES):
