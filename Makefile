@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long soak check format protos protos-check web web-check golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long soak check format protos protos-check web web-check browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,15 @@ web: $(STAMP) ## Build the web application of clients/web into the service, whic
 web-check: $(STAMP) ## Test the web application, and fail if the committed build is not what its sources give.
 	@clients/web/build.sh
 	@diff -qr build/web/out/static $(STATIC) || { echo "$(STATIC) is not what clients/web gives: run make web" >&2; exit 1; }
+
+# Without one the tests of the page are skipped, and say so.
+browser: ## Get a browser for the tests of the page, if there is none: Debian's chromium, as root.
+	@for name in "$${PSOUP_TEST_CHROMIUM:-}" chromium google-chrome chromium-browser; do \
+	  [ -z "$$name" ] || ! command -v "$$name" > /dev/null || exit 0; \
+	done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null; then exit 0; fi; \
+	echo "make browser: there is no Chromium, and none can be installed here; the tests of the page are skipped" >&2
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \

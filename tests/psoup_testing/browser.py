@@ -26,7 +26,7 @@ from psoup_storage import DurableStore
 from psoup_testing.browsing import ENTRY
 from psoup_testing.serving import Serving
 
-SKIPPED = "no browser: install chromium, or name one in PSOUP_TEST_CHROMIUM"
+SKIPPED = "no browser: make browser gets one, or name one in PSOUP_TEST_CHROMIUM"
 WAIT_MS = 15_000
 
 

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { GetQueryResponseJson, ListQueriesResponseJson, QueryCostJson, QueryJson, TopQueriesResponseJson } from "../contract/psoup_proto/v1/queries_pb";
-import type { GetServerInfoResponseJson } from "../contract/psoup_proto/v1/server_pb";
+import type { GetServerInfoResponseJson, MemoryItemJson } from "../contract/psoup_proto/v1/server_pb";
 import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
 import { ask, words } from "../api/call";
 import { ago, bytes, instant, microsOf, number, span } from "../format";
@@ -212,7 +212,10 @@ function Service() {
   if (problem !== "") return <Problem>{problem}</Problem>;
   if (told === null) return <p class="quiet">Asking…</p>;
   const bill = told.bill ?? [];
-  const total = bill.reduce((sum, item) => sum + Number(item.bytes ?? 0), 0);
+  const own = Object.values(told.memory ?? {});
+  const total = (bill.length > 0 ? bill.map((item) => item.bytes) : own).reduce<number>((sum, taken) => sum + Number(taken ?? 0), 0);
+  const calls = Number(told.calls ?? 0); // this one is among them; none is told to a tenant beside others
+  const under: [string, string][] = [["Watching", number(Number(told.watchers ?? 0))], ["Calls under way", number(calls)]];
   return (
     <>
       <div class="card">
@@ -224,12 +227,22 @@ function Service() {
             ["Started", told.startTime === undefined ? "" : ago(microsOf(told.startTime) / 1000, tick.value)],
             ["Events", number(Number(told.sequence ?? 0))],
             ["Memory", `${bytes(total)} of ${bytes(Number(told.memoryBudget ?? 0))}`],
+            ...(calls > 0 ? under : []),
           ]}
         />
       </div>
+      {bill.length > 0 && <Bill items={bill} />}
+    </>
+  );
+}
+
+/** The bill of the service: what each structure takes. Only its operator is told. */
+function Bill({ items }: { items: MemoryItemJson[] }) {
+  return (
+    <>
       <h2>What takes memory</h2>
       <List head={["Structure", "Bytes", "Could be given back", "For", "Each"]} label="What takes memory">
-        {bill.map((item) => (
+        {items.map((item) => (
           <tr key={item.structure}>
             <th scope="row">{item.structure}</th>
             <td class="num">{bytes(Number(item.bytes ?? 0))}</td>
