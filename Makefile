@@ -72,7 +72,7 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
 
 # Five workers: the tests wait for processes and sockets half of the time. Random tests draw a third of their
 # cases, the same ones in every run; make soak draws all of them and many more.
-test: $(STAMP) $(KERNELS) ## Run the tests (six to seven minutes on two cores); ARGS goes to pytest.
+test: $(STAMP) $(KERNELS) ## Run the tests (seven to eight minutes on two cores); ARGS goes to pytest.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 5 --dist loadfile -m "not slow and not long" $(ARGS)
 
 test-long: $(STAMP) $(KERNELS) ## Run whole stories: Spark, the demo, browsers, every row of the benchmarks once (three minutes).

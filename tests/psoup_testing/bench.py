@@ -39,10 +39,17 @@ def names(rows: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row["name"] for row in rows))
 
 
+_in_a_process = processes.served
+
+
 @contextmanager
 def _served(
-    folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None
+    folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None, also: str = ""
 ) -> Iterator[processes.Served]:
+    if also:  # a listener with TLS, whose files the settings name
+        with _in_a_process(folder, durable=durable, settings=settings, also=also) as there:
+            yield there
+        return
     store = DurableStore(folder) if durable else None
     given: dict[str, Any] = {
         name.removeprefix("PSOUP_").lower(): int(value) for name, value in (settings or {}).items()
