@@ -3,8 +3,8 @@
     calls, batches, answers, stalls    counted here as they end
     FIGURES of host and snapshot       read at each scrape; nothing is counted twice
 
-Labels are names of calls and of codes: never a stream, a query or a tenant, whose number has no bound. `probes` shows
-them over HTTP.
+Labels are names of calls and of codes: never a stream or a query, whose number has no bound. `probes` shows them over
+HTTP. Tenants with quotas have rows of their own (`tenant_figures`), a hundred of them at the most.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from psoup.events.acknowledgements import PushAcknowledgement
+from psoup_service.tenant_figures import TenantFigures, Usage
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
@@ -111,6 +112,12 @@ class Metrics:
         self._ended: dict[tuple[str, str], Counter] = {}
         self._timed: dict[str, Histogram] = {}
         self._late, self._ahead = self._refused.labels("late"), self._refused.labels("ahead")
+
+    def by_tenant(self, usage: Usage) -> TenantFigures:
+        """Show what tenants use of their quotas from now on; returns what counts their refusals."""
+        figures = TenantFigures(usage)
+        self.registry.register(figures)
+        return figures
 
     def call_ended(self, method: str, code: str, seconds: float | None) -> None:
         """Count a call; `seconds` is None for a streaming call, whose length says nothing."""

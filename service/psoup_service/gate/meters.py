@@ -14,11 +14,11 @@ Libraries were looked at: those for rates have them fixed when they are made, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import ceil, exp
 
 from psoup.errors import ResourceExhausted
-from psoup.events.tenants import Quotas, Tenant, over_quota
+from psoup.events.tenants import Tenant, over_quota
 from psoup_service.host.fair_turns import TenantTimes
 
 _SECONDS = 2.0
@@ -79,16 +79,21 @@ class Rate:
         """Put an amount in, of which some may have leaked since the last time already."""
         passed, self._at = now - self._at, now
         self._level = max(0.0, self._level + amount - passed * limit) if limit else 0.0
-        kept = exp(-passed / _SECONDS)
-        self._smooth = self._smooth * kept + amount * ((1.0 - kept) / passed if passed > 1e-6 else 1.0 / _SECONDS)
+        self._smooth = _smoothed(self._smooth, passed, amount)
 
     def wait(self, limit: float, amount: float) -> float:
         """Seconds until there is room for so much; 0 if there is. As of the last `add`; there must be a limit."""
         return max(0.0, self._level + amount - max(limit, amount)) / limit
 
-    def per_second(self, now: float) -> float:
-        """What goes through a second, about, over the last seconds."""
-        return self._smooth * exp(-(now - self._at) / _SECONDS)
+    def per_second(self, now: float, more: float = 0.0) -> float:
+        """What goes through a second, about, over the last seconds; `more` since the last `add`. Changes nothing."""
+        return _smoothed(self._smooth, now - self._at, more)
+
+
+def _smoothed(smooth: float, passed: float, amount: float) -> float:
+    """A use per second after an amount that came in the time that has passed."""
+    kept = exp(-passed / _SECONDS)
+    return smooth * kept + amount * ((1.0 - kept) / passed if passed > 1e-6 else 1.0 / _SECONDS)
 
 
 class _Meter:
@@ -122,8 +127,8 @@ NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
 
 
 class Meters:
-    """All tenants' meters. One event loop. `tenants`: those that there are; `times`: what they had of the processor, by
-    quota; `now`: seconds of a clock that never goes back.
+    """All tenants' meters. One event loop, but for `used_by`. `tenants`: those that there are; `times`: what they had
+    of the processor, by quota; `now`: seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -132,19 +137,21 @@ class Meters:
         times: Mapping[str, Iterable[TenantTimes]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tenants, self._now = tenants, now
+        self.tenants, self._now = tenants, now
         self._times = {quota: tuple(parts) for quota, parts in times.items()}
         self._meters: dict[str, _Meter] = {}
         self._began = now()
         self.sources: dict[str, Callable[[str], float]] = {}
-        """What a tenant uses of other quotas, by their names, as those tell who have it."""
+        """What a tenant uses of other quotas, by their names, as those tell who have it. From any thread."""
+        self.together: Callable[[Collection[str]], Mapping[str, Mapping[str, float]]] = lambda _: {}
+        """The same of some tenants, by tenant and quota, where looking once is cheaper. From any thread."""
 
     def call(self, name: str, call: str, *, watching: bool) -> MeteredCall:
         """A context for a call of the tenant `name`, which is counted from its beginning to its end. Some microseconds.
 
         Raises ResourceExhausted, reason QUOTA, for one too many, or if what it pays with is used up.
         """
-        tenant, meter = self._tenants().get(name), self._meter(name)
+        tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:
             self._check_open(tenant, meter, watching)
             for quota in ("calls_per_second", *PAYS.get(call, ())):
@@ -157,7 +164,7 @@ class Meters:
         """Charge tuples of so many bytes. Raises ResourceExhausted, reason QUOTA, if earlier ones are not paid yet, or
         the joins of earlier ones.
         """
-        tenant, meter = self._tenants().get(name), self._meter(name)
+        tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:
             for quota in _PUSHES:
                 self._check_rate(tenant, meter, quota)
@@ -166,20 +173,32 @@ class Meters:
 
     def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str) -> None:
         """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now."""
-        tenant = self._tenants().get(name)
+        tenant = self.tenants().get(name)
         limit = 0 if tenant is None else getattr(tenant.quotas, quota)
         if tenant is not None and limit and (now := used()) + more > limit:
             raise over_quota(tenant, quota, now, more, way)
 
     def used(self, name: str) -> dict[str, float]:
-        """What a tenant takes now, by quota. O(the tenant's streams)."""
-        meter, tenant, now = self._meter(name), self._tenants().get(name), self._now()
-        quotas = Quotas() if tenant is None else tenant.quotas
-        for quota in SHARES:
-            self._look(meter, name, quota, getattr(quotas, quota))
-        rates = {quota: rate.per_second(now) for quota, rate in meter.rates.items()}
+        """What a tenant takes now, by quota. O(streams)."""
+        return self.used_by((name,))[name]
+
+    def used_by(self, names: Collection[str]) -> dict[str, dict[str, float]]:
+        """The same of some tenants, by their names. O(streams + tenants). From any thread: a rate that is changed
+        meanwhile is about right.
+        """
+        now, together = self._now(), self.together(names)
+        return {name: {**self._taken(name, now), **together.get(name, {})} for name in names}
+
+    def _taken(self, name: str, now: float) -> dict[str, float]:
+        meter = self._meters.get(name) or _Meter(self._began)
+        late = {quota: self._processor(quota, name) - meter.seen[quota] for quota in SHARES}
+        rates = {quota: rate.per_second(now, late.get(quota, 0.0)) for quota, rate in meter.rates.items()}
         told = {quota: source(name) for quota, source in self.sources.items()}
         return {"open_calls": meter.open, "watchers": meter.watching, **rates, **told}
+
+    def _processor(self, quota: str, name: str) -> float:
+        """Processor seconds that a tenant had since the start, of those that a share limits."""
+        return sum(times.used.get(name, 0.0) for times in self._times[quota])
 
     def _meter(self, name: str) -> _Meter:
         meter = self._meters.get(name)
@@ -208,7 +227,7 @@ class Meters:
 
     def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
         """Put the processor time in that was used since the last look."""
-        used = sum(times.used.get(name, 0.0) for times in self._times[quota])
+        used = self._processor(quota, name)
         meter.rates[quota].add(self._now(), used - meter.seen[quota], limit)
         meter.seen[quota] = used
 

@@ -6,10 +6,10 @@ snapshot    streams, tuples in memory and on disk    wire     requests that come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 
 from psoup.admission.quotas import Judge
-from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.snapshot import Snapshot
 from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
 
@@ -17,13 +17,17 @@ from psoup_service.host.host import Host
 def tell_usage(meters: Meters, host: Host[Snapshot], judge: Judge, receiving: Callable[[str], int]) -> None:
     """Make meters tell what is used of the quotas that they do not judge. `receiving`: bytes of requests."""
 
-    def views(tenant: str) -> Iterator[StreamView]:
-        return (view for view in host.snapshot().streams.values() if view.tenant == tenant)
+    def of_streams(tenants: Collection[str]) -> dict[str, dict[str, float]]:
+        told = {tenant: dict.fromkeys(("streams", "tuple_bytes", "archive_bytes"), 0.0) for tenant in tenants}
+        for view in host.snapshot().streams.values():
+            if (of := told.get(view.tenant)) is not None:
+                of["streams"] += 1
+                of["tuple_bytes"] += view.nbytes
+                of["archive_bytes"] += view.archived_bytes
+        return told
 
+    meters.together = of_streams
     meters.sources |= {
-        "streams": lambda tenant: sum(1 for _ in views(tenant)),
-        "tuple_bytes": lambda tenant: sum(view.nbytes for view in views(tenant)),
-        "archive_bytes": lambda tenant: sum(view.archived_bytes for view in views(tenant)),
         "queries": judge.queries,
         "query_bytes": judge.query_bytes,
         "producers": judge.producers,

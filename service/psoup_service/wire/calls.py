@@ -73,6 +73,7 @@ class Calls:
 
     def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters) -> None:
         self._metrics, self._gate, self.meters = metrics, gate, meters
+        self._by_tenant = metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
 
@@ -96,6 +97,7 @@ class Calls:
         except PSoupError as problem:
             error = _not_now(problem)
             code, ended = code_of(error).name, Ended(error=error)
+            self._by_tenant.refused(error)
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
             let_go(problem)

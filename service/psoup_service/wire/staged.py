@@ -135,16 +135,16 @@ class Stages:
         return len(self._open)
 
     def count(self, tenant: str) -> int:
-        """The open stages of a tenant. O(open stages)."""
-        return sum(stage.batch.tenant == tenant for stage in self._open.values())
+        """The open stages of a tenant. O(open stages), from any thread."""
+        return sum(stage.batch.tenant == tenant for stage in [*self._open.values()])
 
     def others(self, batch: BatchKey) -> int:
         """The same without the stage that gives way to one for `batch`."""
         return self.count(batch.tenant) - (batch.sender in self._of_sender)
 
     def held(self, tenant: str) -> int:
-        """The bytes of a tenant's stages. O(open stages)."""
-        return sum(stage.nbytes for stage in self._open.values() if stage.batch.tenant == tenant)
+        """The bytes of a tenant's stages. O(open stages), from any thread."""
+        return sum(stage.nbytes for stage in [*self._open.values()] if stage.batch.tenant == tenant)
 
     def open(self, batch: BatchKey, stream_id: int) -> StagedBatch:
         """Open a stage for `batch`; the open stage of its sender is dropped, unless its commit is under way.
