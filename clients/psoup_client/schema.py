@@ -55,7 +55,8 @@ class StreamInfo(html.Facts):
 
     `archive` and `archive_rows` are the older part of `retention` and `retention_rows`, which is on disk only; the
     `archived_tuples`, in `archived_chunks`, take `archived_bytes` there. `bytes` are of memory. `max_ahead`: how far
-    past the clock times may lie, None where that is not the stream's to say.
+    past the clock times may lie, None where that is not the stream's to say. `first_time`: of the oldest tuple kept;
+    `first_time_in_memory`: of the oldest that is not on disk only.
     """
 
     name: str
@@ -85,6 +86,8 @@ class StreamInfo(html.Facts):
     archived_chunks: int = 0
     archived_bytes: int = 0
     max_ahead: dt.timedelta | None = None
+    first_time: dt.datetime | None = None
+    first_time_in_memory: dt.datetime | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,6 +146,10 @@ class StreamInfo(html.Facts):
             archived_chunks=message.archived_chunks,
             archived_bytes=message.archived_bytes,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
+            first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
+            first_time_in_memory=(
+                from_proto(message.first_time_in_memory) if message.HasField("first_time_in_memory") else None
+            ),
         )
 
 

@@ -10,7 +10,7 @@ from psoup.events.tags import Labels
 from psoup.model import StreamSpec
 from psoup.plan.sides import is_side
 from psoup.published.records import NO_CLAUSE, QueryRecord
-from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
@@ -21,7 +21,8 @@ _CHECKED = 1_024
 class StreamDescription:
     """A stream for people. Times in microseconds; `tuples`: how many are kept, `bytes`: of those in memory.
 
-    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`.
+    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`. `first_time` is
+    of the oldest tuple kept, `first_time_in_memory` of the oldest in memory; None where there is none.
     """
 
     stream_id: int
@@ -42,6 +43,8 @@ class StreamDescription:
     archived_tuples: int
     archived_chunks: int
     archived_bytes: int
+    first_time: int | None
+    first_time_in_memory: int | None
 
 
 def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
@@ -149,4 +152,11 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
         archived_tuples=view.hot_id - view.first_id,
         archived_chunks=view.archived,
         archived_bytes=view.archived_bytes,
+        first_time=_first_time(view.chunks[0]),
+        first_time_in_memory=_first_time(view.chunks[view.archived]),
     )
+
+
+def _first_time(entry: ChunkEntry) -> int | None:
+    """The time of the first tuple of a chunk; an archived one is not read for it. None: the open chunk is empty."""
+    return entry.data.first_time if entry.data.end_id > entry.data.first_id else None

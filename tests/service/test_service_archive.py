@@ -44,6 +44,8 @@ def check(client: Any, query: str) -> None:
     assert info.archived_bytes > 0
     assert info.bytes < 6 * MIB < 17 * ROWS
     assert info.archive_rows == 5_000_000
+    edges = f"SELECT _time FROM s WHERE x IN (0, {info.archived_tuples}) BEGIN (START)"
+    assert client.execute(edges).to_arrow().column("_time").to_pylist() == [info.first_time, info.first_time_in_memory]
     found = client.query(query).invoke().to_arrow()
     assert found.column("x").to_pylist() == list(range(777, ROWS, 100_000))
 

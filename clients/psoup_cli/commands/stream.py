@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
-from psoup_cli.output import print_json, print_list, print_pairs, print_table
+from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
 from psoup_client import StreamInfo
 from psoup_client.wording import counted, verb
 
@@ -150,6 +150,7 @@ def describe(
             ("created", info.created),
             ("now", info.now),
             ("watermark", info.watermark),
+            ("oldest tuple", info.first_time),
             ("tuples", f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"),
             *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
@@ -208,7 +209,8 @@ def _archive(info: StreamInfo) -> list[tuple[str, str]]:
     if info.archive is None and info.archive_rows is None:
         return []
     chunks, size = counted(info.archived_chunks, "chunk"), counted(info.archived_bytes, "byte")
-    return [("archive", f"{info.archived_tuples:,} of the tuples, in {chunks}: {size} on disk")]
+    before = "" if info.first_time_in_memory is None else f", all before {show(info.first_time_in_memory)}"
+    return [("archive", f"{info.archived_tuples:,} of the tuples{before}, in {chunks}: {size} on disk")]
 
 
 @app.command("drop", short_help="Drop a stream and its tuples.")

@@ -54,6 +54,8 @@ class Stream(_message.Message):
     ARCHIVED_CHUNKS_FIELD_NUMBER: _builtins.int
     ARCHIVED_BYTES_FIELD_NUMBER: _builtins.int
     MAX_AHEAD_FIELD_NUMBER: _builtins.int
+    FIRST_TIME_FIELD_NUMBER: _builtins.int
+    FIRST_TIME_IN_MEMORY_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -128,6 +130,14 @@ class Stream(_message.Message):
         was created before it could be said, and has what the service allows, a day unless it says otherwise.
         """
 
+    @_builtins.property
+    def first_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the oldest retained tuple, the archive's among them. Unset: there is none."""
+
+    @_builtins.property
+    def first_time_in_memory(self) -> _timestamp_pb2.Timestamp:
+        """The time of the oldest tuple in memory: those before it are on disk only. Unset: there is none in memory."""
+
     def __init__(
         self,
         *,
@@ -158,10 +168,12 @@ class Stream(_message.Message):
         archived_chunks: _builtins.int = ...,
         archived_bytes: _builtins.int = ...,
         max_ahead: _duration_pb2.Duration | None = ...,
+        first_time: _timestamp_pb2.Timestamp | None = ...,
+        first_time_in_memory: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015

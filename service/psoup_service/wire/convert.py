@@ -130,6 +130,8 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         archived_tuples=description.archived_tuples,
         archived_chunks=description.archived_chunks,
         archived_bytes=description.archived_bytes,
+        first_time=timestamp(description.first_time),
+        first_time_in_memory=timestamp(description.first_time_in_memory),
     )
 
 
