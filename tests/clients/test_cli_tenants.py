@@ -65,9 +65,11 @@ def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.Monkey
         assert "--queries 200000" in psoup("tenant", "set", "acme").err
         (shown,) = psoup("tenant", "show", "acme", "--json").rows
         expected = dataclasses.replace(GENEROUS, queries=200_000, stages=0, tuple_bytes=2**31, weight=3.0)
-        assert {name: shown[name] for name in QUOTAS} == dataclasses.asdict(expected)
+        limits = {name: limit or None for name, limit in dataclasses.asdict(expected).items()}
+        assert {name: shown[name] for name in QUOTAS} == limits
+        assert shown["stages"] is None
         table = list(csv.DictReader(psoup("tenant", "show", "acme").out.splitlines()))
-        assert {row["quota"]: float(row["limit"]) for row in table} == dataclasses.asdict(expected)
+        assert {row["quota"]: float(row["limit"]) if row["limit"] else None for row in table} == limits
         assert [row["name"] for row in csv.DictReader(psoup("tenant", "list").out.splitlines())] == ["acme", "default"]
         ran = psoup("token", "issue", "them", "--tenant", "acme", "--role", "owner")
         (token,) = psoup("token", "list", "--tenant", "acme", "--json").rows
@@ -84,6 +86,8 @@ def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.Monkey
             assert psoup("tenant", "usage", "default").code == 4
         usage = {row["quota"]: row for row in csv.DictReader(psoup("tenant", "usage", "acme").out.splitlines())}
         assert (usage["streams"]["used"], usage["streams"]["limit"]) == ("1", "1000")
+        assert (usage["stages"]["used"], usage["stages"]["limit"]) == ("0", "")
+        assert 0 < float(usage["prepare_share"]["used"]) == float(f"{float(usage['prepare_share']['used']):.4g}")
         assert psoup("stream", "list").out.strip() == ""
         ran = psoup("tenant", "drop", "acme", "--yes")
         assert (ran.code, "1 stream and 1 access token" in ran.err) == (5, True)

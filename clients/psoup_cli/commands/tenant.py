@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from psoup_cli.common import Address, AsJson, Yes, confirmed, connect, message
 from psoup_cli.output import live_table, print_json, print_list
 from psoup_cli.quotas import NONE, QUOTAS, with_quotas
-from psoup_client import Tenant, TenantUsage
+from psoup_client import Quotas, Tenant, TenantUsage
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -132,12 +132,12 @@ def usage(
             live_table(lambda: _usage_table(client.tenant_usage(name)), _USED)
             return
         told = client.tenant_usage(name)
+    used, limits = {quota: _rounded(value) for quota, value in told.used.items()}, _limits(told.quotas)
     if as_json:
-        print_json({"name": told.name, "used": told.used, "limits": dataclasses.asdict(told.quotas)})
+        print_json({"name": told.name, "used": used, "limits": limits})
         return
     names, *rows = _usage_table(told)
-    limits = dataclasses.asdict(told.quotas)
-    facts = [{"tenant": told.name, "quota": row[0], "used": told.used[row[0]], "limit": limits[row[0]]} for row in rows]
+    facts = [{"tenant": told.name, "quota": row[0], "used": used[row[0]], "limit": limits[row[0]]} for row in rows]
     print_list(names, rows, facts, [column in _USED for column in names])
 
 
@@ -157,7 +157,17 @@ def drop(name: Name, yes: Yes = False, address: Address = None) -> None:
 
 
 def _facts(tenant: Tenant) -> dict[str, object]:
-    return {"name": tenant.name, "created": tenant.created, **dataclasses.asdict(tenant.quotas)}
+    return {"name": tenant.name, "created": tenant.created, **_limits(tenant.quotas)}
+
+
+def _limits(quotas: Quotas) -> dict[str, float | None]:
+    """Give the limit of each quota; None where there is none."""
+    return {quota: value or None for quota, value in dataclasses.asdict(quotas).items()}
+
+
+def _rounded(value: float) -> float:
+    """Give what a rate is about: four digits of it, and no fraction of a large number."""
+    return round(value) if value == int(value) or abs(value) >= 1_000 else float(f"{value:.4g}")
 
 
 def _limit(tenant: Tenant, quota: str) -> str:
