@@ -28,6 +28,7 @@ from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba read
 from psoup_testing.coverage import COVERAGE  # noqa: E402
 from psoup_testing.scheduling import rank, unit  # noqa: E402
 
+gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
 settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("psoup")
 
@@ -60,6 +61,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 50)
+    gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -75,6 +75,7 @@ def come_and_go(client: Client, named: dict[str, str], removed: dict[str, int], 
         named.clear()
 
 
+@pytest.mark.long
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance, data = random.Random(SEED), str(tmp_path / "data")
     stop, progress = threading.Event(), threading.Condition()

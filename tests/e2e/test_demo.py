@@ -204,6 +204,7 @@ def address_in(output: str) -> str:
     return found[1]
 
 
+@pytest.mark.long
 def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
     process = psoup("demo", "--serve", "--once", "--speed", "0", "--port", "0")
     output, _ = process.communicate(timeout=120)

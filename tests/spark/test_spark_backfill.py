@@ -22,7 +22,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 START = datetime(2021, 11, 7, 5, 0, tzinfo=UTC)
 """An hour before New York had 01:30 twice."""
 COLUMNS = (
@@ -79,7 +79,6 @@ def counted(found: Any) -> list[str]:
     return sorted(map(repr, plain))
 
 
-@pytest.mark.long
 def test_history_and_live_data_are_one_stream(spark: Any, durable: Client, tmp_path: Path) -> None:
     from psoup_spark.backfill import backfill
 
@@ -142,7 +141,6 @@ def test_csv_is_mapped_and_bad_rows_are_set_aside(spark: Any, durable: Client, t
     ]
 
 
-@pytest.mark.long
 def test_infinite_times_and_dates_are_set_aside(spark: Any, durable: Client, tmp_path: Path) -> None:
     from psoup_spark.backfill import backfill
 

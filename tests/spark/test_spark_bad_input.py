@@ -16,7 +16,7 @@ from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 Backfill = Callable[..., Any]
 
 

@@ -16,7 +16,7 @@ from psoup_client import Client, InvalidRequest
 from psoup_testing.serving import Serving
 from psoup_testing.spark import needs_java
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 Make = Callable[[str], str]
 START = datetime(2021, 3, 14, 6, tzinfo=UTC)
 """Six hours around the hour that New York left out that day."""
@@ -129,7 +129,6 @@ def test_a_write_is_taken_once(spark: Any, client: Client, make_stream: Make, ps
     assert client.describe(name).tuples == 6_000
 
 
-@pytest.mark.long
 def test_a_stream_is_followed_and_fed_into_another(
     spark: Any, client: Client, make_stream: Make, psoup: Any, tmp_path: Path, running: Serving
 ) -> None:

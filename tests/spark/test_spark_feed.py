@@ -28,7 +28,7 @@ from psoup_testing.serving import Serving, serving
 from psoup_testing.spark import POINTS, SCHEMA, files, needs_java, run_driver
 from psoup_testing.zygote import Zygote
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 Make = Callable[[str], str]
 ONCE = {"availableNow": True}
 
@@ -258,7 +258,6 @@ def killing(folder: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     return work
 
 
-@pytest.mark.long
 def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -> None:
     """T29. The last run, of another driver, has the service killed under it as well."""
     from psoup_spark import feed

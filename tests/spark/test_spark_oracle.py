@@ -32,7 +32,7 @@ from psoup_testing.spark_duel import Place, SparkDuel
 from psoup_testing.values import YEAR_1, Value
 from psoup_testing.windows import SECOND, WINDOW_KINDS, Window, draw_window
 
-pytestmark = needs_java
+pytestmark = [needs_java, pytest.mark.long]
 SPAN = 4 * 3_600
 """Seconds around a change of clocks that the data covers."""
 CHANGES = (
