@@ -9,8 +9,8 @@ from psoup_testing.serving import serving
 
 @pytest.mark.long
 def test_rows_of_an_attack() -> None:
-    with Scenes(alone_seconds=0.4) as scenes:
-        rows = {row.name: row for row in attacked(scenes, "half_messages", attacked_seconds=0.4)}
+    with Scenes(alone=1, turn_seconds=0.4) as scenes:
+        rows = {row.name: row for row in attacked(scenes, "half_messages", turns=1)}
     for name in ("attacked.half_messages.invoke", "attacked.half_messages.push"):
         assert rows[name].sample.count > 0
         assert rows[name].peer_sample is not None
