@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable
 
+import grpc
 import pytest
 
 from psoup_cli.commands.top import facts, row
 from psoup_cli.main import main
 from psoup_client import Client, InvalidRequest, NotFound, OutOfRange
+from psoup_proto.v1 import queries_pb2
 from psoup_testing.serving import Serving
 
 MakeStream = Callable[[str], str]
@@ -35,6 +38,16 @@ def test_the_dearest_queries_with_their_counts(client: Client, filled: tuple[str
     assert found[queries[0]].selectivity == found[queries[0]].matched / found[queries[0]].candidates
     assert 0 < sum(cost.cpu_share for cost in found.values()) <= 1.0001
     assert [cost.query.query_id for cost in client.top_queries("matched", stream=name, limit=1)] == [queries[2]]
+    paged = queries_pb2.TopQueriesRequest(order=queries_pb2.COST_ORDER_MATCHED, stream=name, limit=2)
+    first = client.connection.queries.TopQueries(paged)
+    paged.page_token = first.next_page_token
+    rest = client.connection.queries.TopQueries(paged)
+    assert [cost.query.query_id for cost in (*first.costs, *rest.costs)] == list(found) and not rest.next_page_token
+    for wrong in (b"x", base64.urlsafe_b64encode(b'["costs",{"of":"","less":NaN,"clause":1,"query":1}]')):
+        paged.page_token = wrong.decode().rstrip("=")
+        with pytest.raises(grpc.RpcError, match="page_token"):
+            client.connection.queries.TopQueries(paged)
+    assert len(client.top_queries(stream=name, limit=None)) == 3 and client.top_queries(limit=0) == []
     cost = found[queries[0]]
     assert row(cost)[0] == queries[0]
     assert facts(cost)["matched"] == 100

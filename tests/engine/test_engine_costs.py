@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.answer.bill import memory_bill
-from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
+from psoup.answer.costs import QueryCost, query_cost
+from psoup.answer.dearest import ORDERS, Place, Ranked, top_queries
 from psoup.clauses.costs import CostTally
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -50,7 +53,7 @@ def filled(maintained: bool = True) -> tuple[LocalPSoup, dict[str, int]]:
 
 
 def costs_of(soup: LocalPSoup, by: str = "cpu", limit: int = 20) -> list[QueryCost]:
-    return top_queries(soup.engine.snapshot(), tenant="default", by=by, limit=limit)
+    return [cost for _, cost in top_queries(soup.engine.snapshot(), tenant="default", by=by, limit=limit)]
 
 
 def test_what_others_do_is_in_no_share() -> None:
@@ -66,7 +69,7 @@ def test_what_others_do_is_in_no_share() -> None:
     alone = query_cost(soup.engine.snapshot(), queries["all"], tenant="default")
     assert alone in before
     theirs = top_queries(soup.engine.snapshot(), tenant="other")
-    assert sum(cost.share for cost in theirs) == pytest.approx(1)
+    assert sum(cost.share for _, cost in theirs) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("maintained", [False, True])
@@ -208,7 +211,7 @@ def test_counts_are_added_up_while_most_queries_leave() -> None:
     soup.push("s", batch)
     soup.engine.install(sums)
     soup.maintain()
-    costs = top_queries(soup.engine.snapshot(), tenant="default", by="matched")
+    costs = costs_of(soup, "matched")
     assert [cost.matched for cost in costs] == [pushed * 64, pushed * 64]
     soup.check()
 
@@ -227,3 +230,39 @@ def test_counters_are_read_while_many_clauses_join(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(counters, "tally", grown)
     assert len(costs_of(soup)) == 5
+
+
+def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
+    """Over clauses of templates, of queries alone and shared, joins and labels; most figures are equal."""
+    soup, _ = filled()
+    soup.execute("CREATE STREAM t (c BIGINT)")
+    rows = pa.table({"1": [n % 100 for n in range(150)], "2": range(150), "of": ["block"] * 150})
+    soup.register_many("SELECT b FROM s WHERE a = ? AND b > ?", rows, labels=["of"])
+    soup.register_many("SELECT a FROM s WHERE a = ? AND b > ?", [(n % 100, n) for n in range(0, 150, 7)])
+    shared = [soup.register("SELECT b FROM s WHERE a < 60", labels={"of": "twins"}) for _ in range(9)]
+    joins = [soup.register(f"SELECT s.b FROM s, t WHERE s.b = t.c AND s.a > {n}") for n in (5, 90)]
+    soup.push("s", table(350, 100))
+    soup.maintain()
+    snapshot = soup.engine.snapshot()
+
+    def pages(by: str, size: int, **asked: Any) -> list[Ranked]:
+        found, after = list[Ranked](), None
+        while page := top_queries(snapshot, tenant="default", by=by, limit=size, after=after, **asked):
+            found += page
+            after = page[-1].place
+        return found
+
+    for by in ORDERS:
+        whole = pages(by, 1_000)
+        assert len({cost.query_id for _, cost in whole}) == len(whole) == 5 + 150 + 22 + 9 + 2
+        assert [place for place, _ in whole] == sorted(place for place, _ in whole)
+        value = {"cpu": "share"}.get(by, by)
+        figures = [getattr(cost, value) for _, cost in whole]
+        assert all(one >= other or (by == "bytes" and one == other - 1) for one, other in pairwise(figures))
+        for size in (1, 7):
+            assert pages(by, size) == whole
+        assert {cost.query_id for _, cost in pages(by, 7, stream="t")} == set(joins)
+        named = pages(by, 4, labels=(("of", "twins"),))
+        assert named == [each for each in whole if each.place.query_id in shared]
+        assert len(pages(by, 60, labels=(("of", "block"),))) == 150
+    assert top_queries(snapshot, tenant="default", limit=5, after=Place(float("inf"), 2**70, 2**70)) == []

@@ -12,7 +12,8 @@ import pytest
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
-from psoup.answer.costs import ORDERS, query_cost, top_queries
+from psoup.answer.costs import query_cost
+from psoup.answer.dearest import ORDERS, top_queries
 from psoup.answer.matches import matches_in
 from psoup.clauses.quarantine import Precautions
 from psoup.config import EngineConfig
@@ -361,10 +362,11 @@ def test_a_join_costs_what_its_sides_cost() -> None:
     )
     assert cost.share == pytest.approx(sum(part.share for part in parts)) and cost.matched == 44 + 82
     for order in ORDERS:
-        top = top_queries(soup.seen, tenant=soup.tenant, by=order)
+        top = [cost for _, cost in top_queries(soup.seen, tenant=soup.tenant, by=order)]
         assert {each.query_id for each in top} == {join, plain} and top[0].query_id == join
         assert top[0] == cost
-        assert [each.query_id for each in top_queries(soup.seen, tenant=soup.tenant, by=order, stream="s")] == [join]
+        on_s = top_queries(soup.seen, tenant=soup.tenant, by=order, stream="s")
+        assert [each.place.query_id for each in on_s] == [join]
     assert other == 3
 
 

@@ -21,7 +21,7 @@ def top(
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
     label: Labels = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Show at most so many queries.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most so many queries.")] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
     as_json: AsJson = False,
     address: Address = None,

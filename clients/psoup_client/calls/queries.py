@@ -232,19 +232,23 @@ class QueryCalls(Session):
         *,
         stream: str | None = None,
         labels: Mapping[str, str] | None = None,
-        limit: int = 20,
+        limit: int | None = 20,
         wait_for: int | None = None,
     ) -> list[QueryCost]:
-        """Return the queries that cost most, 1,000 at most, by "cpu", "candidates", "matched" or "bytes".
+        """Return the queries that cost most, at most `limit` (None: all), by "cpu", "candidates", "matched" or "bytes".
 
-        With `labels`, only queries that have all of these.
+        With `labels`, only queries that have all of these. More than 1,000 come in pages, each of its own moment: a
+        query whose figure changes meanwhile may be there twice, or not at all.
         """
         check_labels(labels)
         if by not in ORDERS:
             raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
-        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "", labels=labels)
-        reply = self._read(self.connection.queries.TopQueries, request, wait_for)
-        return Listing(map(QueryCost.of, reply.costs), "query", QueryCost._facts)
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit is {limit}: give 0 or more")
+        page = PAGE if limit is None else min(limit, PAGE)
+        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=page, stream=stream or "", labels=labels)
+        pages = self._pages(self.connection.queries.TopQueries, request, "costs", wait_for)
+        return Listing(map(QueryCost.of, islice(pages, limit)), "query", QueryCost._facts)
 
 
 def _check_one(query: Query | str | None, key: str | None) -> None:

@@ -2110,14 +2110,17 @@ class TopQueriesRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     order: Global___CostOrder.ValueType
     """The order, descending."""
     limit: _builtins.int
-    """At most so many queries; 0 means 20, and more than 1,000 means 1,000."""
+    """At most so many queries on a page; 0 means 20, and more than 1,000 means 1,000."""
     stream: _builtins.str
     """Only queries on this stream. Empty: all."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before, of the same order, stream and labels; empty for the first page."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Only queries that have all of these labels. Empty: all."""
@@ -2130,10 +2133,11 @@ class TopQueriesRequest(_message.Message):
         stream: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "limit", b"limit", "min_sequence", b"min_sequence", "order", b"order", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "limit", b"limit", "min_sequence", b"min_sequence", "order", b"order", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2199,8 +2203,11 @@ class TopQueriesResponse(_message.Message):
 
     COSTS_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the list of queries reflects."""
+    next_page_token: _builtins.str
+    """For the next page; empty on the last one."""
     @_builtins.property
     def costs(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryCost]:
         """The dearest first; fewer than asked for if their statements are more than some megabytes."""
@@ -2210,10 +2217,11 @@ class TopQueriesResponse(_message.Message):
         *,
         costs: _abc.Iterable[Global___QueryCost] | None = ...,
         sequence: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "next_page_token", b"next_page_token", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -290,8 +290,9 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def TopQueries(self, request, context):
-        """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
-        started if that was later.
+        """The queries that cost most, the dearest first, page by page. Counts are since the query was registered, or since the
+        service started if that was later, and of the moment: a query whose figure changes between two pages may be on both,
+        or on none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -128,8 +128,9 @@ class QueryServiceStub:
     MatchesMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.MatchesManyRequest, _queries_pb2.MatchesManyResponse]
     """As Matches, of many tuples at once: they are looked at together."""
     TopQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.TopQueriesRequest, _queries_pb2.TopQueriesResponse]
-    """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
-    started if that was later.
+    """The queries that cost most, the dearest first, page by page. Counts are since the query was registered, or since the
+    service started if that was later, and of the moment: a query whose figure changes between two pages may be on both,
+    or on none.
     """
     WaitForSequence: _grpc.UnaryUnaryMultiCallable[_queries_pb2.WaitForSequenceRequest, _queries_pb2.WaitForSequenceResponse]
     """Replies when the event with this sequence, and so every one before it, is visible to every call.
@@ -236,8 +237,9 @@ class QueryServiceAsyncStub(QueryServiceStub):
     MatchesMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.MatchesManyRequest, _queries_pb2.MatchesManyResponse]  # type: ignore[assignment]
     """As Matches, of many tuples at once: they are looked at together."""
     TopQueries: _aio.UnaryUnaryMultiCallable[_queries_pb2.TopQueriesRequest, _queries_pb2.TopQueriesResponse]  # type: ignore[assignment]
-    """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
-    started if that was later.
+    """The queries that cost most, the dearest first, page by page. Counts are since the query was registered, or since the
+    service started if that was later, and of the moment: a query whose figure changes between two pages may be on both,
+    or on none.
     """
     WaitForSequence: _aio.UnaryUnaryMultiCallable[_queries_pb2.WaitForSequenceRequest, _queries_pb2.WaitForSequenceResponse]  # type: ignore[assignment]
     """Replies when the event with this sequence, and so every one before it, is visible to every call.
@@ -437,8 +439,9 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queries_pb2.TopQueriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.TopQueriesResponse, _abc.Awaitable[_queries_pb2.TopQueriesResponse]]:
-        """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
-        started if that was later.
+        """The queries that cost most, the dearest first, page by page. Counts are since the query was registered, or since the
+        service started if that was later, and of the moment: a query whose figure changes between two pages may be on both,
+        or on none.
         """
 
     @_abc_1.abstractmethod

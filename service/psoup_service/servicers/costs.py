@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from psoup.answer.by_tuple import matches_each
-from psoup.answer.costs import ORDERS, QueryCost, top_queries
+from psoup.answer.costs import QueryCost
+from psoup.answer.dearest import ORDERS, Place, top_queries
 from psoup.answer.tagged import keys_of
 from psoup.errors import InvalidInput
 from psoup.events.tags import tag_of
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
-from psoup_service.ids import page_size
+from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
@@ -31,22 +33,32 @@ class CostCalls:
     async def TopQueries(
         self, request: queries_pb2.TopQueriesRequest, caller: Caller
     ) -> queries_pb2.TopQueriesResponse:
-        """The queries of the highest cost."""
+        """A page of the queries, those of the highest cost first."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
             raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
         by, labels = ORDERS[max(request.order, 1) - 1], tag_of("", request.labels).labels
+        shown = json.dumps([by, request.stream, *labels])
+        after = _place(request.page_token, shown)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.TopQueriesResponse:
-            stream = request.stream or None
-            dearest = top_queries(
-                snapshot, tenant=tenant, by=by, stream=stream, limit=limit, labels=labels, budget=budget
+            ranked = top_queries(
+                snapshot,
+                tenant=tenant,
+                by=by,
+                stream=request.stream or None,
+                limit=limit + 1,
+                labels=labels,
+                after=after,
+                budget=budget,
             )
-            costs = (_message(snapshot, cost, backend) for cost in dearest)
-            return queries_pb2.TopQueriesResponse(
-                costs=fitting(costs, backend.limits.answer_bytes), sequence=snapshot.sequence
-            )
+            messages = (_message(snapshot, cost, backend) for _, cost in ranked[:limit])
+            costs, token = fitting(messages, backend.limits.answer_bytes), ""
+            if len(ranked) > len(costs):
+                figure, clause, query = ranked[len(costs) - 1].place
+                token = page_token("costs", of=shown, less=float(figure), clause=clause, query=query)
+            return queries_pb2.TopQueriesResponse(costs=costs, sequence=snapshot.sequence, next_page_token=token)
 
         await backend.reflecting(request.min_sequence)
         return await backend.host.evaluate(read, tenant=tenant)
@@ -80,6 +92,20 @@ class CostCalls:
 
         await backend.reflecting(request.min_sequence)
         return await backend.host.evaluate(read, tenant=tenant)
+
+
+def _place(token: str, shown: str) -> Place | None:
+    """The place behind which the page of a token begins; None: at the first. InvalidInput for one of another list."""
+    state = read_page_token("costs", token, of=str, less=float, clause=int, query=int)
+    if state is None:
+        return None
+    if state["of"] != shown:
+        raise InvalidInput(
+            "page_token belongs to a list in another order, of another stream, or of other labels",
+            reason="PAGE_TOKEN",
+            field="page_token",
+        )
+    return Place(state["less"], state["clause"], state["query"])
 
 
 def _message(snapshot: Snapshot, cost: QueryCost, backend: Backend) -> queries_pb2.QueryCost:
