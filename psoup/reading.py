@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from psoup import budgets
 from psoup.errors import ResourceExhausted
 
 NO_LIMIT = 2**62
@@ -68,6 +69,7 @@ class ReadBudget:
         sort_bytes: int = NO_LIMIT,
         shared: Shared | None = None,
         archive: Archive | None = None,
+        cpu_s: float = NO_LIMIT,
     ) -> None:
         self.ask = ask
         self.wait: Callable[[], None] | None = None
@@ -75,6 +77,8 @@ class ReadBudget:
         self.rows = rows
         self.sort_bytes = sort_bytes
         self.archive = archive
+        self.cpu_s = cpu_s
+        """Seconds of processor time that it may use: `ask` ends it then."""
         self.examined = 0
         """Tuples looked at so far, about: threads do not wait for each other to count."""
         self.held = 0
@@ -108,8 +112,7 @@ class ReadBudget:
                 f"this read would look at {self.examined:,} tuples, and one read may look at {self.rows:,}; narrow the"
                 " window",
                 reason="ROWS_EXAMINED",
-                used=self.examined,
-                limit=self.rows,
+                **budgets.ROWS_EXAMINED.over(self.examined, self.rows),
             )
 
     def hold(self, size: int) -> None:
@@ -119,8 +122,7 @@ class ReadBudget:
                 f"ORDER BY or DISTINCT would hold {self.held + size:,} bytes, and one read may hold"
                 f" {self.sort_bytes:,} (sort_mib); narrow the window or the WHERE clause, or add a LIMIT",
                 reason="SORT_BUDGET",
-                used=self.held + size,
-                limit=self.sort_bytes,
+                **budgets.SORT_BYTES.over(self.held + size, self.sort_bytes),
             )
         self._take(size, "ORDER BY or DISTINCT")
         self.held += size
@@ -151,8 +153,7 @@ class ReadBudget:
                 f"the groups of this answer would hold {self.grouped + size:,} bytes, and one read may hold"
                 f" {self.sort_bytes:,} (sort_mib); narrow the window or the WHERE clause, or group by coarser keys",
                 reason="GROUP_BUDGET",
-                used=self.grouped + size,
-                limit=self.sort_bytes,
+                **budgets.GROUP_BYTES.over(self.grouped + size, self.sort_bytes),
             )
         self._take(size, "GROUP BY")
         self.grouped += size
@@ -176,8 +177,7 @@ class ReadBudget:
                 f"{what} needs {size:,} bytes more, and all sorts, joins and groups together may hold"
                 f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
                 reason="SORTS_BUDGET",
-                used=self.held + self.joined + self.grouped + size,
-                limit=self._shared.limit,
+                **budgets.SHARED_BYTES.over(self.held + self.joined + self.grouped + size, self._shared.limit),
                 retry_after_ms=_RETRY_AFTER_MS,
             )
 

@@ -17,6 +17,7 @@ from operator import attrgetter
 from sortedcontainers import SortedDict
 
 from psoup.admission.spans import meeting
+from psoup.budgets import MEMORY
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag, TagColumns
@@ -108,9 +109,8 @@ class Budget:
                 f"streams may take {limit:,} bytes before they have a tuple, and take {self.streams:,}; stream"
                 f" {spec.name!r} needs {needed:,} more: drop streams, or raise memory_mib",
                 reason="STREAMS_BUDGET",
-                budget=limit,
-                used=self.streams,
                 needed=needed,
+                **MEMORY.over(self.streams, limit),
             )
 
     def adopt(self, event: Registered | RegisteredMany) -> int:
@@ -150,10 +150,9 @@ class Budget:
             f"the memory budget of {self.limit:,} bytes is used up: {self.tuples:,} by tuples, about {self.queries:,}"
             f" by queries{some}, and {wanted}; {way}raise memory_mib, drop streams or queries, or lessen a RETENTION",
             reason="MEMORY_BUDGET",
-            budget=self.limit,
-            used=used,
             needed=needed,
             would_need=used + needed,
+            **MEMORY.over(used, self.limit),
             **({"retry_after_ms": RETRY_AFTER_MS} if waits else {}),
         )
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.aggregates.state import ALL
+from psoup.budgets import GROUP_KEYS
 from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
 from psoup.kernels import group, identity
@@ -54,7 +55,7 @@ def over_keys(most: int) -> ResourceExhausted:
         f"GROUP BY, or an aggregate of DISTINCT values, has more than {most:,} keys, as many as one invocation may hold"
         " (group_keys); narrow the window or the WHERE clause, or group by fewer or coarser keys",
         reason="GROUP_BUDGET",
-        limit=most,
+        **GROUP_KEYS.over(f"{most + 1} or more", most),
     )
 
 

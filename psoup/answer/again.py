@@ -26,6 +26,7 @@ from psoup.answer.intervals import Intervals, without
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
 from psoup.answer.since import Search
 from psoup.answer.window import Ranges, Reach, WindowChoice, reaches, windows_of
+from psoup.budgets import COPIED_BYTES
 from psoup.columns import Array
 from psoup.data.windows import WindowRange, refuse_truncation
 from psoup.errors import ResourceExhausted
@@ -379,5 +380,5 @@ def _too_large(size: int) -> ResourceExhausted:
         f" have {MOST_BYTES:,}; select fewer columns or rows, or invoke the query instead",
         reason="ANSWER_TOO_LARGE",
         bytes=size,
-        limit=MOST_BYTES,
+        **COPIED_BYTES.over(size, MOST_BYTES),
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from psoup.budgets import ARCHIVE_ROWS, ARCHIVE_SECONDS
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
 from psoup.wording import counted
@@ -45,9 +46,9 @@ class ArchiveWork:
         """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if it is too much."""
         problem = self.problem(archive_rows, budget)
         if problem and self.tuples > archive_rows:
-            raise self._refusal(problem, budget=archive_rows)
+            raise self._refusal(problem, ARCHIVE_ROWS.over(self.tuples, archive_rows))
         if problem and budget.archive is not None:
-            raise self._refusal(problem, **_figures(self.expected(budget) or 0.0, budget.archive.seconds))
+            raise self._refusal(problem, _figures(self.expected(budget) or 0.0, budget.archive.seconds))
 
     def begin(self, budget: ReadBudget) -> Callable[[int], None] | None:
         """Begin to measure. The result, if there is one, is told of tuples that are done, and raises as `refuse`."""
@@ -59,11 +60,11 @@ class ArchiveWork:
         def told(count: int) -> None:
             seconds = measured(count)
             if seconds > archive.seconds:
-                raise self._refusal(_too_long(seconds, archive.seconds), **_figures(seconds, archive.seconds))
+                raise self._refusal(_too_long(seconds, archive.seconds), _figures(seconds, archive.seconds))
 
         return told
 
-    def _refusal(self, problem: str, **facts: str | int) -> ResourceExhausted:
+    def _refusal(self, problem: str, facts: dict[str, str | int]) -> ResourceExhausted:
         return ResourceExhausted(
             f"{self.tuples:,} tuples of the window are on disk, in {counted(self.chunks, 'chunk')}, and were never"
             f" evaluated for this query, and {problem}; have a job do it once with {COVER}, or narrow the window",
@@ -80,7 +81,7 @@ def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int,
         work.refuse(archive_rows, budget)
     tuples, chunks = sum(work.tuples for _, work in works), sum(work.chunks for _, work in works)
     expected = sum(work.expected(budget) or 0.0 for _, work in works)
-    facts: dict[str, str | int] = {"budget": archive_rows}
+    facts = ARCHIVE_ROWS.over(tuples, archive_rows)
     problem = f"one invocation may evaluate {archive_rows:,} (archive_rows)" if tuples > archive_rows else ""
     if not problem and budget.archive is not None and expected > budget.archive.seconds:
         problem = _too_long(expected, budget.archive.seconds)
@@ -112,4 +113,5 @@ def _too_long(expected: float, seconds: float) -> str:
 
 
 def _figures(expected: float, seconds: float) -> dict[str, str | int]:
-    return {"expected_seconds": f"{expected:.1f}", "archive_seconds": f"{seconds:g}"}
+    said = ARCHIVE_SECONDS.over(f"{expected:.1f}", f"{seconds:g}")
+    return {**said, "expected_seconds": f"{expected:.1f}", "archive_seconds": f"{seconds:g}"}

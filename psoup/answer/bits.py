@@ -23,6 +23,7 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.describe import list_queries
 from psoup.answer.matches import matches_in
 from psoup.answer.window import reach
+from psoup.budgets import RESULTS_BYTES
 from psoup.columns import Array
 from psoup.data.windows import refuse_truncation
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
@@ -120,8 +121,7 @@ class Stretch:
                 f"the results of {queries:,} queries over {self.high - self.low:,} tuples are {size:,} bytes, and one"
                 f" call may ask for {most:,}; narrow the window, or ask for fewer queries",
                 reason="RESULTS_TOO_LARGE",
-                used=size,
-                limit=most,
+                **RESULTS_BYTES.over(size, most),
             )
 
 

@@ -17,6 +17,7 @@ from psoup.answer.explain_folds import folded_of
 from psoup.answer.explain_groups import explain_groups
 from psoup.answer.explain_join import explain_join
 from psoup.answer.explain_source import SourceExplanation, explain_source
+from psoup.answer.explain_spend import Known, Spend, expected_spends, spend_lines
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
 from psoup.answer.since import Travel, travel_in
 from psoup.answer.window import reaches, windows_of
@@ -36,6 +37,8 @@ class Explanation:
     cost: QueryCost
     copies: str
     """How copies of its answer are kept up to date: new, whole or always."""
+    budgets: tuple[Spend, ...] = ()
+    """What an invocation of now would spend of its budgets, as far as that is known."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -60,30 +63,47 @@ class Explanation:
         if len(self.sources) == 1:
             source = self.source
             lines = [f"query {name} on stream {source.stream} ({source.time_domain})", *source.head_lines()]
-            return [*lines, *self._plan_lines(), *source.result_lines(name), *self.cost.lines()]
+            return [*lines, *self._plan_lines(), *source.result_lines(name), *self._cost_lines()]
         lines = [f"query {name} on streams {', '.join(source.name for source in self.sources)}"]
         for number, source in enumerate(self.sources, 1):
             lines.append(f"  source {number} {source.name} ({source.time_domain})")
             lines += [f"  {line}" for line in (*source.head_lines(), *source.result_lines(name))]
-        return [*lines, *self._plan_lines(), *self.cost.lines()]
+        return [*lines, *self._plan_lines(), *self._cost_lines()]
+
+    def _cost_lines(self) -> list[str]:
+        return [*self.cost.lines(), *spend_lines(self.budgets)]
 
     def _plan_lines(self) -> list[str]:
         return [*plan_lines(self.nodes), f"  copies   {Travel[self.copies.upper()].value}"]
 
 
-def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget: ReadBudget = UNBOUNDED) -> Explanation:
-    """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered."""
+def explain(
+    snapshot: Snapshot,
+    query_id: int,
+    *,
+    tenant: str,
+    now: int,
+    budget: ReadBudget = UNBOUNDED,
+    seconds: float | None = None,
+) -> Explanation:
+    """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered.
+
+    `seconds`: the processor time of its last answer, if the caller has measured it.
+    """
     record, config = snapshot.query(query_id, tenant), snapshot.config
     query, sides = record.query, snapshot.sides_of(record)
     views = [snapshot.by_id[side.stream_id] for side in sides]
     clauses = [snapshot.clause(side.sqc_id) for side in sides]
     seen = reaches(views, windows_of(query, None), now)
     wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
+    before = budget.examined
     folded = folded_of(wanted[0], query.plan, config.texts)  # of a join nothing is
     sources = tuple(
         explain_source(part, selection, clause, config, budget, folded)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
+
+    examined = budget.examined - before if all(source.counted and not source.outside for source in sources) else None
 
     def findings(node: Node) -> Findings:
         if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
@@ -94,11 +114,13 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
             return explain_groups(node, side, seen[0].now, snapshot, budget, known=known)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
+    nodes = plan_nodes(query.plan, findings)
     return Explanation(
         query_id=query_id,
         sql=query.text,
         sources=sources,
-        nodes=plan_nodes(query.plan, findings),
+        nodes=nodes,
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_in(query.plan, seen).name.lower(),
+        budgets=expected_spends(query.plan, nodes, sources, Known(examined, seconds), config, budget),
     )

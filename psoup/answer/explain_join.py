@@ -72,7 +72,13 @@ def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
     """The figures of a join that gave so many rows; `whole`: these are all."""
     steps = [step for step in join.figures if step.pieces]
     names = [source.alias or source.spec.name for source in node.sources]
-    figures: dict[str, float] = {"rows": rows, "candidates": join.candidates, "errors": join.errors, "whole": whole}
+    figures: dict[str, float] = {
+        "rows": rows,
+        "candidates": join.candidates,
+        "bytes": join.peak,
+        "errors": join.errors,
+        "whole": whole,
+    }
     facts = {"route": ", ".join([names[0], *(names[step.source] for step in steps)])}
     least = "" if whole else "at least "
     lines = [f"{least}{counted(rows, 'tuple')} from {counted(join.candidates, 'candidate')}"]

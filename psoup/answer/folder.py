@@ -21,6 +21,7 @@ from psoup.aggregates.numbers import Hold, over_keys
 from psoup.aggregates.recipes import Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.answer.source_rows import Reading
+from psoup.budgets import SORT_ROWS
 from psoup.columns import Array, Column
 from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
@@ -182,5 +183,5 @@ def _over_values(values: int, most: int) -> ResourceExhausted:
         " narrow the window or the WHERE clause, or take approx_quantile",
         reason="SORT_BUDGET",
         rows=values,
-        limit=most,
+        **SORT_ROWS.over(values, most),
     )

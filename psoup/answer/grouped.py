@@ -22,6 +22,7 @@ from psoup.answer.joined_rows import JoinRows
 from psoup.answer.outputs import Group, shown
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.answer.two_ends import first_of, row_of
+from psoup.budgets import GROUP_ROWS
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
@@ -253,5 +254,5 @@ def _over_rows(rows: int, most: int) -> ResourceExhausted:
         " narrow the window or the WHERE clause, or group by coarser keys",
         reason="GROUP_BUDGET",
         rows=rows,
-        limit=most,
+        **GROUP_ROWS.over(rows, most),
     )

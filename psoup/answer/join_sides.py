@@ -24,6 +24,7 @@ from psoup.answer.joined_message import SideMemory, side_memory
 from psoup.answer.located import Located, count_of
 from psoup.answer.matches import Matches
 from psoup.answer.outputs import Group, computed, gathered, shown
+from psoup.budgets import JOIN_BYTES
 from psoup.columns import Array, Column, concat_columns, empty_column, scratch_array
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
@@ -236,6 +237,5 @@ def _too_large(size: int, most: int) -> ResourceExhausted:
         f"the keys of one stream of this join take {size:,} bytes and more, and one invocation may hold {most:,}"
         " (join_mib); narrow the windows or the WHERE clause of a stream",
         reason="JOIN_BUDGET",
-        used=size,
-        limit=most,
+        **JOIN_BYTES.over(size, most),
     )

@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from psoup.budgets import ROW_BYTES
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
@@ -140,6 +141,7 @@ def _row_too_large(size: int, texts: TextLimits) -> ResourceExhausted:
     return ResourceExhausted(
         f"the SELECT list makes {size:,} bytes of text of one row, and {texts.together:,} is the most; select less",
         reason="ROW_BUDGET",
+        **ROW_BYTES.over(size, texts.together),
     )
 
 

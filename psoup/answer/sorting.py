@@ -15,6 +15,7 @@ from itertools import chain
 import numpy as np
 
 from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.budgets import SORT_ROWS
 from psoup.columns import Array, Column, concat_columns
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
@@ -25,6 +26,11 @@ _REDUCED_FROM = 262_144
 """Rows from which on it is worth while to drop those that cannot be in the answer."""
 _GROWN = 4
 """How many times as many rows as could be in the answer are held before that is done again."""
+
+
+def most_held(rows: int, limit: int | None) -> int:
+    """The most of so many rows that a sort holds of which an answer shows the first `limit`."""
+    return rows if limit is None else min(rows, max(_REDUCED_FROM, _GROWN * limit))
 
 
 class Sorting:
@@ -145,6 +151,7 @@ def over_rows(rows: int, most: int) -> ResourceExhausted:
         " narrow the window or the WHERE clause, or add a LIMIT",
         reason="SORT_BUDGET",
         rows=rows,
+        **SORT_ROWS.over(rows, most),
     )
 
 

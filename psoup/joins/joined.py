@@ -99,6 +99,11 @@ class Joined(Iterator[list[Array]]):
         return self._room.candidates
 
     @property
+    def peak(self) -> int:
+        """The most bytes that it has held at a time."""
+        return self._room.peak
+
+    @property
     def nested(self) -> bool:
         """Whether its steps were taken without routes: see `psoup.joins.nested`."""
         return isinstance(self._routes, Nested)

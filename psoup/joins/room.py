@@ -6,18 +6,20 @@ hold(8 MB)   before the bytes are made; give_back when they are not needed
 
 from __future__ import annotations
 
+from psoup.budgets import JOIN_BYTES, JOIN_PAIRS
 from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
 
 
 class Room:
-    """The room of one join. `candidates`, `held` (bytes) and `found` (tuples given out) so far."""
+    """The room of one join. `candidates`, `held` (bytes), `peak` (the most of them) and `found` (tuples given out)
+    so far."""
 
     def __init__(self, limits: JoinLimits, budget: ReadBudget) -> None:
         self.limits = limits
         self.candidates = 0
-        self.held = 0
+        self.held = self.peak = 0
         self.found = 0
         self._budget = budget
 
@@ -31,8 +33,7 @@ class Room:
                 f" and found {self.found:,} tuples; one invocation may look at {self.limits.pairs:,} (join_pairs);"
                 " narrow the windows or the WHERE clause of a stream, or add a factor or a LIMIT",
                 reason="JOIN_BUDGET",
-                used=self.candidates,
-                limit=self.limits.pairs,
+                **JOIN_PAIRS.over(self.candidates, self.limits.pairs),
                 factor=factor,
             )
 
@@ -45,12 +46,12 @@ class Room:
                 f" {self.limits.bytes:,} (join_mib); it found {self.found:,} tuples so far; narrow the windows or the"
                 " WHERE clause of a stream",
                 reason="JOIN_BUDGET",
-                used=self.held + size,
-                limit=self.limits.bytes,
+                **JOIN_BYTES.over(self.held + size, self.limits.bytes),
                 factor=what,
             )
         self._budget.hold_joined(size)
         self.held += size
+        self.peak = max(self.peak, self.held)
 
     def give_back(self, size: int) -> None:
         """Return bytes."""

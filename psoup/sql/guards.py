@@ -15,11 +15,13 @@ Statements of a log are exempt: they were accepted once, and must be accepted ag
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from psoup.budgets import STATEMENT_BYTES, STATEMENT_DEPTH, STATEMENT_WORDS
 from psoup.errors import SqlError
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText
@@ -54,12 +56,12 @@ def check_budget(text: str) -> None:
     items = sum(map(bool, words))
     points = len(words) - items + items * 2 // 3 + conversions
     if points > MOST_POINTS:
-        raise source.error(
+        problem = source.error(
             f"the statement has {points:,} words and signs, and {MOST_POINTS:,} is the most: it would take too long to"
             f" read (a constant of a list counts a third, a text that is converted {_CONVERSION})",
             hint="use IN or BETWEEN instead of OR, or make several queries of it",
-            reason="STATEMENT_BUDGET",
         )
+        raise _over(problem, STATEMENT_WORDS.over(points, MOST_POINTS))
 
 
 MAX_BYTES = 64 * 1024
@@ -93,6 +95,13 @@ def tokens_of(source: StatementText) -> list[Token]:
     return tokens
 
 
+def _over(problem: SqlError, facts: Mapping[str, str | int]) -> SqlError:
+    """The error as one of a budget, with the facts of that."""
+    problem.reason = "STATEMENT_BUDGET"
+    problem.facts |= {name: str(value) for name, value in facts.items()}
+    return problem
+
+
 def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str]]) -> Token:
     """The token of a text with what the text says."""
     text = written.get(token.start)
@@ -103,10 +112,13 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
 
 def _check_characters(source: StatementText) -> None:
     text = source.text
-    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
-        raise source.error(
-            f"the statement is longer than {MAX_BYTES:,} bytes", hint="split the query, or shorten its lists"
+    size = len(text) if len(text) > MAX_BYTES else len(text.encode(errors="replace"))
+    if size > MAX_BYTES:
+        problem = source.error(
+            f"the statement is longer than {MAX_BYTES:,} bytes: it has {size:,} or more",
+            hint="split the query, or shorten its lists",
         )
+        raise _over(problem, STATEMENT_BYTES.over(size, MAX_BYTES))
     bad = _BAD_CHARACTER.search(text)
     if bad is not None:
         what = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
@@ -131,8 +143,9 @@ def _check_tokens(source: StatementText, tokens: list[Token]) -> None:
         elif kind is TokenType.END:
             cases = max(0, cases - 1)
         if depth + cases + run > MAX_DEPTH:
-            raise source.error(
+            problem = source.error(
                 f"this nests deeper than {MAX_DEPTH} levels", token.start, hint="simplify the expression"
             )
+            raise _over(problem, STATEMENT_DEPTH.over(depth + cases + run, MAX_DEPTH))
         if depth < 0:
             raise source.error(f"{token.text!r} closes nothing", token.start)

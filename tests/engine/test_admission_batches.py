@@ -81,7 +81,14 @@ def test_the_memory_budget_is_charged_and_given_back() -> None:
     assert used == gate.pushed.batch.nbytes == 51
     with pytest.raises(ResourceExhausted, match=r"100 bytes .* 51 by tuples, .* needs 51 more") as caught:
         gate.push("s", x=[1, 2, 3])
-    assert caught.value.facts == {"budget": "100", "used": "51", "needed": "51", "would_need": "102"}
+    assert caught.value.facts == {
+        "budget": "memory_bytes",
+        "setting": "memory_mib",
+        "limit": "100",
+        "used": "51",
+        "needed": "51",
+        "would_need": "102",
+    }
     gate.push("s", x=[1, 2])
     for admission in (gate.admission, gate.shadow):
         admission.give_back(51)

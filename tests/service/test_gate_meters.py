@@ -9,7 +9,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
-from psoup_service.gate.meters import PAYS, RATES, SHARES, Meters
+from psoup_service.gate.meters import HELD_MS, PAYS, RATES, SHARES, Meters
 from psoup_service.gate.roles import ALLOWED
 from psoup_service.host.fair_turns import TenantTimes
 
@@ -98,6 +98,20 @@ def test_bytes_beyond_a_second_are_paid_by_waiting_and_pushes_alone_wait() -> No
     rig.clock += 4.0
     rig.call("IngestService/Push")
     rig.meters.push("acme", 1)
+
+
+@pytest.mark.parametrize("quota", HELD_MS)
+def test_what_others_hold_may_be_had_later_and_what_never_fits_may_not(quota: str) -> None:
+    """`receive_bytes`, `stages`, `staged_bytes` and `pinned_bytes`: of what waits in vain, no wait is told."""
+    rig = Rig(**{quota: 10})
+    rig.meters.check("acme", quota, lambda: 9, 1, "wait")
+    rig.meters.check("umbra", quota, lambda: 99, 1, "wait")
+    for held, more, own, told in ((10, 1, 0, True), (9, 2, 8, True), (9, 2, 9, False), (0, 11, 0, False)):
+        with pytest.raises(ResourceExhausted) as caught:
+            rig.meters.check("acme", quota, lambda held=held: held, more, "wait", own=own)  # type: ignore[misc]
+        facts = caught.value.facts
+        assert (facts["quota"], facts["used"], facts["needed"]) == (quota, str(held), str(more))
+        assert facts.get("retry_after_ms") == (str(HELD_MS[quota]) if told else None)
 
 
 @pytest.mark.parametrize(

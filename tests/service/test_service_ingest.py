@@ -216,7 +216,7 @@ def test_the_memory_budget_refuses_and_says_so() -> None:
         await wire.push("s", half)
         refusal = await refused(wire.push("s", half), grpc.StatusCode.RESOURCE_EXHAUSTED)
         assert refusal.reason == "MEMORY_BUDGET"
-        assert refusal.facts["budget"] == str(1024 * 1024)
+        assert refusal.facts["limit"] == str(1024 * 1024)
         assert "QuotaFailure" in refusal.details
         assert len(await values(wire)) == 40_000
 

@@ -110,10 +110,13 @@ def test_stages_and_their_bytes_are_limited_each() -> None:
 
         await begun("p")
         stage = await begun("p")
-        assert (await refused(begun("q"), FULL)).facts["quota"] == "stages"
+        refusal = await refused(begun("q"), FULL)
+        assert (refusal.facts["quota"], refusal.facts["retry_after_ms"]) == ("stages", "1000"), "it may be committed"
+        assert refusal.details["RetryInfo"].retry_delay.seconds == 1
         await added(stage, "1")
         refusal = await refused(added(stage, "2"), FULL)
         assert (refusal.facts["quota"], refusal.facts["limit"]) == ("staged_bytes", "20000")
+        assert "RetryInfo" not in refusal.details, "this stage alone holds too much"
 
     behind(script)
 
@@ -124,6 +127,7 @@ def test_requests_that_are_received_count_by_what_they_name() -> None:
         named = (*owner, ("psoup-size", "200000"))
         refusal = await refused(pushed(door, named), FULL)
         assert (refusal.facts["quota"], refusal.facts["needed"]) == ("receive_bytes", "200000")
+        assert "RetryInfo" not in refusal.details, "it never fits"
         await pushed(door, (*owner, ("psoup-size", "60000")))
 
     behind(script)

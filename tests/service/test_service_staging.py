@@ -170,7 +170,8 @@ def test_stages_share_a_budget() -> None:
         half = list(range(80_000))
         await add(wire, stage, "a", x=half)
         full = await refused(add(wire, stage, "b", x=half), CODE.RESOURCE_EXHAUSTED)
-        assert (full.reason, full.facts["budget"]) == ("STAGES_FULL", str(2**20))
+        assert (full.reason, full.facts["budget"]) == ("STAGES_FULL", "staged_bytes")
+        assert full.facts["limit"] == str(3 * 2**18)
         assert "retry_after_ms" not in full.facts, "it never fits"
         other = (await begin(wire, producer="other")).stage
         full = await refused(add(wire, other, "b", x=half), CODE.RESOURCE_EXHAUSTED)

@@ -73,7 +73,7 @@ def test_a_job_covers_queries_that_came_later_and_no_answer_changes(soup: Restar
     assert [forms(soup, query) for query in ids] == [0, 0, 0, 0]
     with pytest.raises(ResourceExhausted, match=r"584 tuples of the window .* `psoup spark cover ID`") as refused:
         soup.invoke(ids[0])
-    assert (refused.value.reason, refused.value.facts["budget"]) == ("ARCHIVE_BUDGET", "200")
+    assert (refused.value.reason, refused.value.facts["limit"]) == ("ARCHIVE_BUDGET", "200")
     assert write_job(soup, tmp_path / "one", [*ids, plain]) == 10
     assert values(soup, ids[1], 600) == wanted[1], "nothing is seen of it yet"
     assert take(soup, tmp_path / "one", "s") == (10, 584)

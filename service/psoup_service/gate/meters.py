@@ -27,6 +27,9 @@ _SECONDS = 2.0
 RETRY_AFTER_MS = 250
 """The wait that a caller is told who has too much open: nobody knows when calls end."""
 
+HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
+"""The waits for what others of the tenant hold, and give back when they end: requests, stages, answers being read."""
+
 _PUSHES = ("pushed_bytes_per_second", "join_share")
 _REGISTERS = ("prepare_share",)
 _READS = ("read_share",)
@@ -171,12 +174,16 @@ class Meters:
         limit = 0.0 if tenant is None else tenant.quotas.pushed_bytes_per_second
         meter.rates["pushed_bytes_per_second"].add(self._now(), size, limit)
 
-    def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str) -> None:
-        """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now."""
+    def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str, own: int = 0) -> None:
+        """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now.
+
+        When to come again is told, unless waiting is in vain: if it is too much beside the caller's `own` part alone.
+        """
         tenant = self.tenants().get(name)
         limit = 0 if tenant is None else getattr(tenant.quotas, quota)
         if tenant is not None and limit and (now := used()) + more > limit:
-            raise over_quota(tenant, quota, now, more, way)
+            refusal = over_quota(tenant, quota, now, more, way)
+            raise refusal if own + more > limit else _with_wait(refusal, HELD_MS[quota])
 
     def used(self, name: str) -> dict[str, float]:
         """What a tenant takes now, by quota. O(streams)."""

@@ -54,4 +54,4 @@ class Allowance:
 
     def budget(self) -> ReadBudget:
         """The budget of a new read."""
-        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive)
+        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive, cpu_s=self.cpu_s)

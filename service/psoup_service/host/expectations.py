@@ -65,6 +65,11 @@ class Expectations:
         cost = self._costs.get(query_id)
         return cost is not None and cost.seconds >= LONG_S
 
+    def seconds(self, query_id: int) -> float | None:
+        """The processor time of the query's last answer, in seconds; None if it is not known."""
+        cost = self._costs.get(query_id)
+        return None if cost is None else cost.seconds
+
     def on_loop(self, query_id: int, make: Callable[[ReadBudget], T], few_rows: int = _FEW_ROWS) -> T:
         """The result of `make`, called on this thread. Raises Unexpected if that would take long.
 

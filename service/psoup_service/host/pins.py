@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from psoup.budgets import PINNED_BYTES
 from psoup.data.archived import Chunk
 from psoup.errors import PSoupError, ResourceExhausted
 
@@ -177,6 +178,5 @@ def _behind(held: int, allowed: int) -> ResourceExhausted:
         f" {allowed:,} is the most just now; invoke the query again, over the part of the window that is missing, and"
         " read it at once",
         reason="STREAM_BEHIND",
-        used=held,
-        limit=allowed,
+        **PINNED_BYTES.over(held, allowed),
     )

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from psoup.budgets import READ_CPU
 from psoup.errors import ResourceExhausted
 from psoup.expressions import supplied
 from psoup.reading import ReadEnded
@@ -346,8 +347,7 @@ def _used_up(used: float, limit: float) -> ResourceExhausted:
         f"this read has used {used:.1f} s of processor time, and one read may use {limit:g} s (read_cpu_s); narrow the"
         " window or the WHERE clause",
         reason="READ_CPU",
-        used=f"{used:.1f}",
-        limit=f"{limit:g}",
+        **READ_CPU.over(f"{used:.1f}", f"{limit:g}"),
     )
 
 

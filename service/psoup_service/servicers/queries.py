@@ -238,10 +238,10 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         backend, tenant = self._backend, self._backend.tenant(caller)
         await backend.reflecting(request.min_sequence)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
-        now = backend.now()
+        now, seconds = backend.now(), self._expectations.seconds(query_id)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
-            explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
+            explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget, seconds=seconds)
             response = queries_pb2.ExplainResponse(
                 lines=explanation.lines(name),
                 plan=map(convert.plan_step, explanation.nodes),

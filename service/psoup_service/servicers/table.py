@@ -21,6 +21,7 @@ from psoup.answer.asked import Failed
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.answer.window import WindowChoice
+from psoup.budgets import REPLY_BYTES
 from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tags import Labels, tag_of
@@ -266,5 +267,5 @@ def _too_large(size: int, limit: int, batch: pa.RecordBatch) -> ResourceExhauste
         " fewer columns",
         reason="ROW_TOO_LARGE",
         bytes=size,
-        limit=limit,
+        **REPLY_BYTES.over(size, limit),
     )

@@ -27,6 +27,7 @@ from psoup.answer.joined_since import joined_since, paired
 from psoup.answer.message import Message, read, row_bytes
 from psoup.answer.since import Most, Ranged, Since, Travel, ranged, since, travel_of
 from psoup.answer.window import WindowChoice, windows_of
+from psoup.budgets import REPLY_BYTES
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
@@ -394,5 +395,5 @@ def _too_large(size: int, most_bytes: int) -> ResourceExhausted:
         " (max_bytes), select fewer columns or rows, or invoke the query instead",
         reason="ANSWER_TOO_LARGE",
         bytes=size,
-        limit=most_bytes,
+        **REPLY_BYTES.over(f"{size} or more", most_bytes),
     )

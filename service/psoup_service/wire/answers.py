@@ -16,6 +16,7 @@ import pyarrow as pa
 from psoup.answer.invoke import Answer
 from psoup.answer.many_joins import JoinedAnswer
 from psoup.answer.message import Message
+from psoup.budgets import REPLY_BYTES
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
@@ -109,7 +110,7 @@ class Pieces(Generic[Piece]):
                 " columns",
                 reason="ROW_TOO_LARGE",
                 bytes=len(raw),
-                limit=self._most,
+                **REPLY_BYTES.over(len(raw), self._most),
             )
         return message
 

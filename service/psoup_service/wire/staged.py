@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from psoup.budgets import STAGED_BYTES
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.invariants import ensure
 
@@ -197,9 +198,8 @@ class Stages:
                 f" {self._limit_of_one:,}, three quarters of all; commit smaller batches, or serve with a greater"
                 " staged_mib",
                 reason="STAGES_FULL",
-                budget=self._limit,
-                used=stage.nbytes,
                 needed=part.nbytes,
+                **STAGED_BYTES.over(stage.nbytes, self._limit_of_one),
             )
         self._make_room(stage, part.nbytes - replaced.nbytes)
         used = self.nbytes - replaced.nbytes
@@ -208,9 +208,8 @@ class Stages:
                 f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {part.nbytes:,}; commit"
                 " smaller batches, or serve with a greater staged_mib",
                 reason="STAGES_FULL",
-                budget=self._limit,
-                used=used,
                 needed=part.nbytes,
+                **STAGED_BYTES.over(used, self._limit),
                 retry_after_ms=RETRY_AFTER_MS,  # others hold it, and may end
             )
         stage.parts[name] = part

@@ -68,7 +68,7 @@ def status_of(error: errors.PSoupError) -> status_pb2.Status:
     if isinstance(error, errors.InvalidInput):
         parts.append(_bad_request(error))
     elif isinstance(error, errors.ResourceExhausted):
-        subject = error.facts.get("quota", error.reason)
+        subject = error.facts.get("quota") or error.facts.get("budget") or error.reason
         violation = error_details_pb2.QuotaFailure.Violation(subject=subject, description=status.message[:200])
         parts.append(error_details_pb2.QuotaFailure(violations=[violation]))
     wait = _retry_ms(error)

@@ -1,0 +1,54 @@
+"""The budgets of statements, queries and reads: the name of each, what it bounds, and the setting that raises it.
+
+    join_pairs   of a read: pairs of tuples that a join may look at     join_pairs of the service
+       └─> RESOURCE_EXHAUSTED JOIN_BUDGET   budget=join_pairs used=301,000,000 limit=268,435,456 setting=join_pairs
+
+A refusal says it in words where it is made, with the way out; `over` has the same for programs. EXPLAIN names those
+that an invocation spends (`psoup.answer.explain_spend`). What tenants may have is by quotas (`psoup.events.tenants`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A budget. `of`: a statement, a query, a batch in parts, or a read; `setting`: what raises it; "" if none does."""
+
+    name: str
+    of: str
+    what: str
+    setting: str = ""
+
+    def over(self, used: float | str, limit: float | str) -> dict[str, str | int]:
+        """The facts of a refusal: `used` is what would be used, or is, and then the fact `needed` stands beside it."""
+        facts: dict[str, str | int] = {"budget": self.name, "used": str(used), "limit": str(limit)}
+        return {**facts, "setting": self.setting} if self.setting else facts
+
+
+STATEMENT_BYTES = Budget("statement_bytes", "statement", "bytes of UTF-8 of its text")
+STATEMENT_DEPTH = Budget("statement_depth", "statement", "brackets, CASE and prefix operators within one another")
+STATEMENT_WORDS = Budget("statement_words", "statement", "words and signs: about 200 ms of reading and binding")
+MEMORY = Budget("memory_bytes", "query", "bytes of tuples, queries and results, of all of them", "memory_mib")
+STAGED_BYTES = Budget("staged_bytes", "batch", "bytes of batches in parts that are not committed", "staged_mib")
+READ_CPU = Budget("read_cpu", "read", "seconds of processor time", "read_cpu_s")
+ARCHIVE_SECONDS = Budget("archive_seconds", "read", "seconds for tuples on disk", "archive_seconds")
+ARCHIVE_ROWS = Budget("archive_rows", "read", "tuples on disk that are evaluated", "archive_rows")
+ROWS_EXAMINED = Budget("rows_examined", "read", "tuples that are looked at, of a read that has a bound for it")
+SORT_ROWS = Budget("sort_rows", "read", "rows of ORDER BY and DISTINCT, values of a median", "sort_rows")
+SORT_BYTES = Budget("sort_bytes", "read", "bytes that ORDER BY and DISTINCT hold", "sort_mib")
+GROUP_KEYS = Budget("group_keys", "read", "groups that are told apart", "group_keys")
+GROUP_ROWS = Budget("group_rows", "read", "groups that are shown", "group_rows")
+GROUP_BYTES = Budget("group_bytes", "read", "bytes that groups hold", "sort_mib")
+JOIN_PAIRS = Budget("join_pairs", "read", "pairs of tuples that a join looks at", "join_pairs")
+JOIN_BYTES = Budget("join_bytes", "read", "bytes that a join holds", "join_mib")
+SHARED_BYTES = Budget("shared_bytes", "read", "bytes that sorts, groups and joins of all reads hold", "sorts_mib")
+ROW_BYTES = Budget("row_bytes", "read", "bytes of text that the SELECT list makes of one row")
+REPLY_BYTES = Budget("reply_bytes", "read", "bytes of a row, or of an answer that is sent whole, in one message")
+RESULTS_BYTES = Budget("results_bytes", "read", "bytes of bits, of queries over tuples, in one call")
+COPIED_BYTES = Budget("copied_bytes", "read", "bytes of an answer that is compared with the one before, for copies")
+PINNED_BYTES = Budget("pinned_bytes", "read", "bytes kept for readers of streamed answers that are behind, of all")
+
+BUDGETS = {found.name: found for found in [*globals().values()] if isinstance(found, Budget)}
+"""Every budget by its name, in the order above."""
