@@ -1,11 +1,19 @@
-"""The psoup command inside a test's process: what it printed, and its exit code."""
+"""The psoup command inside a test's process: what it printed, and its exit code.
+
+A process of its own builds the tree of commands once; here it would be built for each command line of the tests,
+which takes longer than most of them do. It has no state, so `build_once` keeps it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+import typer.main
+import typer.testing
 
 ROWS = [
     {"id": 1, "name": "a", "price": "1.50", "at": "2024-05-01T12:00:00Z"},
@@ -30,3 +38,9 @@ class Ran:
 
 
 Psoup = Callable[..., Ran]
+
+
+def build_once() -> None:
+    """From now on this process builds the commands of each `Typer` at its first use only."""
+    kept = cache(typer.main.get_command)
+    typer.main.get_command = typer.testing._get_command = kept
