@@ -17,6 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC writes of handshakes that fail; the command says so itself
     try:
+        from psoup_service.lean import leave_out_pandas
+
+        leave_out_pandas()  # a third of the time until a command begins
         from psoup_cli.app import app
 
         app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="psoup")

@@ -7,6 +7,10 @@ import pytest
 
 _SERVED = """
 import os, signal, sys
+from contextlib import suppress
+from psoup_cli.main import main
+with suppress(SystemExit):
+    main(["status", "--help"])
 from psoup_service.main import serve
 from psoup_service.settings import Settings
 
@@ -21,7 +25,8 @@ sys.exit(code)
 """
 
 
-def test_a_service_does_without_pandas() -> None:
+def test_a_command_and_a_service_do_without_pandas() -> None:
     pytest.importorskip("pandas")
     done = subprocess.run([sys.executable, "-c", _SERVED], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout.split()) == (0, ["False", "2"]), done.stderr
+    assert (done.returncode, done.stdout.split()[-2:]) == (0, ["False", "2"]), done.stderr
+    assert done.stdout.lstrip().startswith("Usage: psoup status")
