@@ -40,6 +40,8 @@ from psoup.data.chunk import ChunkView
 from psoup.events.commands import CreateStream, Register
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
+from psoup.runner import Runner
+from psoup_service.host.runner import TaskPool
 from psoup_service.warmup import warm_up
 from psoup_storage import DurableStore
 
@@ -77,10 +79,10 @@ def rows(run: Run) -> Iterator[Row]:
     yield from _curve(run, "join.growth.streams", streams, lambda count: several(window, count, "chain"), repeats)
 
 
-def _late(tuples: int) -> tuple[LocalPSoup, dict[str, pa.Table]]:
+def _late(tuples: int, run: Runner) -> tuple[LocalPSoup, dict[str, pa.Table]]:
     """Two streams with so many tuples each, and these."""
     rng = np.random.default_rng(11)
-    local, streams = LocalPSoup(), dict[str, pa.Table]()
+    local, streams = LocalPSoup(run=run), dict[str, pa.Table]()
     for stream, value in (("r", "a"), ("s", "b")):
         local.execute(f"CREATE STREAM {stream} (k BIGINT, {value} BIGINT)")
         columns = {"k": rng.integers(0, tuples // 8, tuples), value: rng.integers(0, 1_000, tuples)}
@@ -94,8 +96,9 @@ def _late(tuples: int) -> tuple[LocalPSoup, dict[str, pa.Table]]:
 
 
 def _registered(name: str, tuples: int) -> Iterator[Row]:
-    """Register a join and take its first answer; engines do the same work for each statement."""
-    local, streams = _late(tuples)
+    """Register a join and take its first answer; engines do the same work for each statement, all on every core."""
+    pool = TaskPool(len(os.sched_getaffinity(0)))
+    local, streams = _late(tuples, pool)
     frames = {stream: pl.DataFrame(table) for stream, table in streams.items()}
 
     with duckdb.connect() as connection:
@@ -125,6 +128,7 @@ def _registered(name: str, tuples: int) -> Iterator[Row]:
         for low in (100, 300, 500):  # each once: an answer that is kept would be found again
             for peer, call in calls.items():
                 times[peer].append(1e3 * seconds(partial(call, low)))
+    pool.close()
     samples = {peer: Sample.of(spent) for peer, spent in times.items()}
     details = {"answer_rows": warm[0].shape[1], "tuples": 2 * tuples}
     for peer in ("Polars", "DuckDB"):
