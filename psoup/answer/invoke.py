@@ -150,7 +150,7 @@ class Answer:
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
         self._reading.begin()
-        if (row := only_row(self._plan, self._reading)) is not None:
+        if self._reading.between is not None and (row := only_row(self._plan, self._reading)) is not None:
             yield self._batch(row)
             return
         select = self._select
@@ -186,8 +186,9 @@ class Answer:
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
-        batches = list(self.batches())
-        return pa.Table.from_batches(batches) if batches else self.schema.empty_table()
+        schema = self.schema
+        parts = [read(part.gathered(), schema) if isinstance(part, Message) else part for part in self.messages()]
+        return pa.Table.from_batches(parts) if parts else schema.empty_table()
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         self._reading.count(columns)
@@ -237,11 +238,10 @@ def invoke(
     """
     record = snapshot.query(query_id, tenant)
     if record.sqc_id == NO_CLAUSE:
-        sides = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in snapshot.sides_of(record)]
         return join_answer(
             snapshot,
             record,
-            sides,
+            snapshot.sources_of(record),
             now=now,
             as_of=as_of,
             window=window,
@@ -322,9 +322,10 @@ def join_answer(
     seen = reaches(views, windows_of(record.query, window), now, as_of, ranges)
     if not accept_truncation and ranges is None:
         for part in seen:
-            refuse_truncation(part.view.spec.name, part.range)
+            if part.range.truncated:
+                refuse_truncation(part.view.spec.name, part.range)
     config, budget = snapshot.config, budget or ReadBudget()
-    made_of = [(part.range.low, part.range.high) for part in seen]
+    made_of = [part.range[:2] for part in seen]
     budget.window = sum([high - low for low, high in made_of])
     budget.check()
     wanted = [(*side, *ends) for side, ends in zip(sides, made_of, strict=True)]

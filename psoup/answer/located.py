@@ -1,6 +1,6 @@
 """The matches of one side of a join whose chunks are all in memory and evaluated: found by two calls for all chunks.
 
-    locate      at once: how many they are, and in which form each chunk keeps them
+    locate      when asked: how many they are, and in which form each chunk keeps them
     rows        when they are wanted: offsets, chunk after chunk, side by side
     as others   chunk by chunk, for code that reads no other form: `psoup.answer.matches`
 
@@ -28,6 +28,7 @@ from psoup.kernels.gather import PARTS
 from psoup.kernels.located import locate, write_rows
 from psoup.published.snapshot import ChunkEntry
 from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL
 from psoup.results.failures import NO_FAILURES
 from psoup.runner import Runner
 
@@ -41,10 +42,11 @@ _FIRST_ID = attrgetter("data.first_id")
 class ChunkRun:
     """Chunks that lie side by side, all of them in memory, as kernels ask for them; `asked`: as `locate` does."""
 
-    __slots__ = ("_table", "asked", "chunks")
+    __slots__ = ("_table", "asked", "chunks", "covered_before")
 
-    def __init__(self, chunks: list[ChunkView], asked: Array) -> None:
-        self.chunks, self.asked = chunks, asked
+    def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
+        """`covered_before`: clauses with a smaller SQC ID were evaluated over all of them."""
+        self.chunks, self.asked, self.covered_before = chunks, asked, covered_before
         self._table: ChunkTable | None = None
 
     @property
@@ -65,20 +67,41 @@ class ChunkTable(NamedTuple):
 
 
 class Located(Sequence[Known]):
-    """The matches of a side, `size` of them, in `chunks`; as a sequence, as `psoup.answer.matches` has them."""
+    """The matches of a side, in `chunks`; as a sequence, as `psoup.answer.matches` has them."""
 
-    __slots__ = ("_known", "_places", "_rows", "_run", "_side", "size")
+    __slots__ = ("_known", "_places", "_rows", "_run", "_side", "_size")
 
-    def __init__(self, side: Side, run: ChunkRun, size: int, places: Array) -> None:
-        """`places`: what the kernel located in the run."""
-        self._side, self._run, self.size, self._places = side, run, size, places
+    def __init__(self, side: Side, run: ChunkRun) -> None:
+        self._side, self._run, self._size = side, run, -1
+        self._places: Array = np.empty((len(run.asked), 5), np.int64)
         self._rows: Array | None = None
         self._known: list[Known] | None = None
 
     @property
+    def size(self) -> int:
+        """How many they are. O(words of open chunks), once."""
+        if self._size < 0:
+            _, clause, low, high = self._side
+            self.note(locate(self._run.asked, low, high, clause.sqc_id, clause.slot, self._places))
+        return self._size
+
+    def note(self, size: int) -> None:
+        """Take what a kernel has located: so many rows."""
+        ensure(size >= 0, "located", "a clause is covered, and some chunk says it is not", clause=self._side[1].sqc_id)
+        self._size = size
+
+    @property
     def found(self) -> tuple[Array, Array, int, int]:
         """What kernels ask of a side: what was located, of which chunks, for which slot, and how many rows."""
-        return self._places, self._run.asked, self._side[1].slot, self.size
+        size = self.size
+        return self._places, self._run.asked, self._side[1].slot, size
+
+    @property
+    def asked(self) -> tuple[Array, int, int, int, int, int, Array, Array, int]:
+        """What `answer_located` asks of a side."""
+        (_, clause, low, high), run = self._side, self._run
+        sources, stride, _ = run.table
+        return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
 
     @property
     def chunks(self) -> list[ChunkView]:
@@ -93,15 +116,16 @@ class Located(Sequence[Known]):
     @property
     def stops(self) -> Array:
         """Where the rows of each chunk end, int64."""
-        ends: Array = self._places[:, 4].cumsum()
+        ends: Array = self.found[0][:, 4].cumsum()
         return ends
 
     @property
     def rows(self) -> Array:
         """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
         if self._rows is None:
-            rows = scratch_array(self.size, np.int32)
-            written = write_rows(self._places, self._run.asked, self._side[1].slot, rows)
+            places, asked, slot, size = self.found
+            rows = scratch_array(size, np.int32)
+            written = write_rows(places, asked, slot, rows)
             ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
             self._rows = rows
         return self._rows
@@ -144,18 +168,14 @@ def located(side: Side) -> Located | None:
         if len(view.runs) >= _REMEMBERED:
             view.runs.clear()
         run = view.runs[of] = _run(chunks[first : of[1]], searched=of[2])
-    if run is None:
-        return None
-    found = np.empty((len(run.asked), 5), np.int64)
-    count = locate(run.asked, low, high, clause.sqc_id, clause.slot, found)
-    return None if count < 0 else Located(side, run, count, found)
+    return None if run is None or clause.sqc_id >= run.covered_before else Located(side, run)
 
 
 def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
     """The chunks, as they are asked for a clause with conditions (`searched`), or without; None as of `located`."""
     if not 0 < len(entries) <= _MOST:
         return None
-    numbers, chunks = list[int](), list[ChunkView]()
+    numbers, chunks, covered_before = list[int](), list[ChunkView](), ALL + 1
     for entry in entries:
         data, results = entry.data, entry.results
         if not isinstance(data, ChunkView):
@@ -165,9 +185,10 @@ def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
             if results.errors or results.failures is not NO_FAILURES or results.gaps.ids.size:
                 return None
             _, address, size = results.places
+            covered_before = min(covered_before, results.covered_before)
         numbers += (address, size, data.first_id, len(data.times))
         chunks.append(data)
-    return ChunkRun(chunks, np.array(numbers, np.int64).reshape(-1, 4))
+    return ChunkRun(chunks, np.array(numbers, np.int64).reshape(-1, 4), covered_before)
 
 
 def found_sides(

@@ -1,6 +1,6 @@
 """The answer of the common join of two small sides, in one call.
 
-    where the matches lie ─ answer_located ─> the bytes of Arrow
+    two clauses, chunks ─ answer_located ─> where the matches lie ─> the bytes of Arrow
                                   └─> tuples of both sides, by code ─ gather_coded ─> messages, if there are several
 
 For two sources and one equality of columns or one band, sides that are in memory and evaluated, and a SELECT list of
@@ -30,12 +30,10 @@ _SMALL = 32_767
 """Rows of a side at most: what is done in one call takes less than a millisecond."""
 _PAIRS, _LOOKED = 65_536, 262_144
 """Pairs, and places looked at, up to which they are found in one call."""
-_PARTNERS, _FEW = 4, 1_024
-"""Pairs for each row of both sides that there is room for, and at least."""
-_ROW_BYTES = 32
+_BYTES = 2 * 32 * _SMALL + 8 * _PAIRS
+"""What one call may hold: its rows, their keys, and its pairs."""
 _SPARE = 8
-"""Pairs of arrays, of half a megabyte at most, that are kept for the next calls."""
-_NONE = np.empty(0, np.int32), np.empty(0, np.int32)
+"""Pairs of arrays, of half a megabyte, that are kept for the next calls."""
 _READY_BYTES = 1 << 20
 """Bytes of a message that is made with its pairs."""
 
@@ -55,43 +53,41 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     limits = reading.joins
     if not (isinstance(one, Located) and isinstance(other, Located)) or min(limits.rows, limits.pairs) < _PAIRS:
         return None
-    if not (one.size and other.size):
-        return iter(())
-    if one.size > _SMALL or other.size > _SMALL:
-        return halved(known, (one, other), reading, most)
-    room, rows = Room(limits, reading.budget), one.size + other.size
-    expected = min(max(_PARTNERS * rows, _FEW), _PAIRS)
+    room = Room(limits, reading.budget)
     try:
-        room.hold(_ROW_BYTES * rows + 8 * expected, "the keys of its sides")
+        room.hold(_BYTES, "the keys of its sides")
     except ResourceExhausted:  # others give out what they have found before they hold more
         return None
-    tables = one.table, other.table
-    scratch = _scratch(expected)
-    left, right = scratch[0][:expected], scratch[1][:expected]
+    left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
-    sides = *one.found, *tables[0][:2], *other.found, *tables[1][:2]
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    pairs, message = answer_located(*sides, *wanted, _LOOKED, most, _READY_BYTES, left, right, places)
+    most_looked = _SMALL, _LOOKED, most, _READY_BYTES
+    pairs, size, other_size, message = answer_located(
+        *one.asked, *other.asked, *wanted, *most_looked, left, right, places
+    )
     room.close()
-    if pairs < 0:
-        return None
-    room.look(pairs, known.text)
-    left, right = left[:pairs].copy(), right[:pairs].copy()
+    one.note(size)
+    other.note(other_size)
+    if pairs > 0:
+        left, right = left[:pairs].copy(), right[:pairs].copy()
     if len(_spare) < _SPARE:
         _spare.append(scratch)
+    if pairs < 0:
+        return halved(known, (one, other), reading, most) if max(size, other_size) > _SMALL else None
+    room.look(pairs, known.text)
+    tables = one.table, other.table
     if len(message):
         return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
     parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
     return iter([PairedRows(known, (one, other), tables, part) for part in parts])
 
 
-def _scratch(size: int) -> tuple[Array, Array]:
-    """Two arrays, int32[size] or longer, that nobody else has: those of a call before, as new ones took 5 to 10 us."""
+def _scratch() -> tuple[Array, Array]:
+    """Two arrays, int32[_PAIRS], that nobody else has: those of a call before, as new ones took 5 to 10 us."""
     try:
-        pair = _spare.pop()
+        return _spare.pop()
     except IndexError:
-        pair = _NONE
-    return pair if len(pair[0]) >= size else (np.empty(size, np.int32), np.empty(size, np.int32))
+        return np.empty(_PAIRS, np.int32), np.empty(_PAIRS, np.int32)
 
 
 _spare: list[tuple[Array, Array]] = []

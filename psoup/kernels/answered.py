@@ -16,7 +16,7 @@ from numba import njit
 
 from psoup.kernels.coded import _column, _copy_keys, _nullable_at
 from psoup.kernels.gather import NUMBER, WIDE, _gather_fixed, lay_out
-from psoup.kernels.located import write_rows
+from psoup.kernels.located import locate, write_rows
 from psoup.kernels.paired import CODE_SHIFT, _pair_by
 
 ASKED = 13
@@ -65,34 +65,45 @@ def _laid_out(shown, sources, stride, other_sources, other_stride, rows, header,
 
 @njit(cache=True, nogil=True)
 def answer_located(
-    located, chunks, slot, size, sources, stride,
-    other_located, other_chunks, other_slot, other_size, other_sources, other_stride,
-    asked, shown, header, numbers, looked, most, most_bytes, left, right, places,
+    chunks, low, high, sqc_id, slot, size, located, sources, stride,
+    other_chunks, other_low, other_high, other_sqc_id, other_slot, other_size, other_located, other_sources,
+    other_stride, asked, shown, header, numbers, small, looked, most, most_bytes, left, right, places,
 ):  # fmt: skip
-    """Pair two sides by one factor; returns how many pairs, and the message of their columns, uint8[its size].
+    """Pair two sides by one factor; returns how many pairs, how many rows of both sides, and the message of their
+    columns, uint8[its size].
 
-    located, chunks, slot, size: of `locate`, which found `size` rows, at least one; sources, stride: of `gather`; of
-    both sides. asked: int64[13], of `_pair_by`. shown: int64[c, 3], the columns: their side, kind, and place in the
-    schema, none a text. header: int64[h], of a batch; numbers: int64[6], the places in it of the rows, the body, the
-    nodes and the buffers, how many buffers, and 1 if no value leaves padding. looked: as `most` of `_pair_by`. All are
-    read. left, right: int32[room], written: the pairs as codes of tuples, and scratch behind them; places: int64[c, 3],
-    written: as of `lay_out`. Returns -1 or -2 pairs as `_pair_by`. The message is empty if there is no pair, or if more
-    than `most` rows or `most_bytes` would be in it. O(rows + places looked at + pairs * c).
+    chunks to slot: as `locate` asks; size: what it returned, or -1 if this is not known, with `located` written, or to
+    be written here; sources, stride: of `gather`; of both sides. asked: int64[13], of `_pair_by`. shown: int64[c, 3],
+    the columns: their side, kind, and place in the schema, none a text. header: int64[h], of a batch; numbers:
+    int64[6], the places in it of the rows, the body, the nodes and the buffers, how many buffers, and 1 if no value
+    leaves padding. small: rows of a side at most. looked: as `most` of `_pair_by`. All are read. left, right:
+    int32[room], written: the pairs as codes of tuples, and scratch behind them; places: int64[c, 3], written: as of
+    `lay_out`. Returns -1 or -2 pairs as `_pair_by`, and -2 if a side is not small, or not located. The message is empty
+    if there is no pair, or if more than `most` rows or `most_bytes` would be in it. O(rows + places looked at +
+    pairs * c), and as `locate`.
     """
     nothing = np.empty(0, np.uint8)
+    if size < 0:
+        size = locate(chunks, low, high, sqc_id, slot, located)
+    if other_size < 0:
+        other_size = locate(other_chunks, other_low, other_high, other_sqc_id, other_slot, other_located)
+    if min(size, other_size) == 0:
+        return np.int64(0), size, other_size, nothing
+    if min(size, other_size) < 0 or max(size, other_size) > small:
+        return np.int64(-2), size, other_size, nothing
     rows, stops = np.empty(size, np.int32), located[:, 4].cumsum()
     others, other_stops = np.empty(other_size, np.int32), other_located[:, 4].cumsum()
     if write_rows(located, chunks, slot, rows) != size:
-        return np.int64(-2), nothing
+        return np.int64(-2), size, other_size, nothing
     if write_rows(other_located, other_chunks, other_slot, others) != other_size:
-        return np.int64(-2), nothing
+        return np.int64(-2), size, other_size, nothing
     keys, other_keys = np.empty(size, np.int64), np.empty(other_size, np.int64)
     pairs = _pair_by(
         asked, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, looked,
         left, right,
     )  # fmt: skip
     if pairs <= 0:
-        return pairs, nothing
+        return pairs, size, other_size, nothing
     head, nullable = _laid_out(shown, sources, stride, other_sources, other_stride, pairs, header, numbers, places)
     ready = pairs <= most and head[numbers[1]] <= most_bytes
     out = np.empty(8 * head.shape[0] + head[numbers[1]], np.uint8) if ready else nothing
@@ -124,4 +135,4 @@ def answer_located(
         head[numbers[2] + 2 * w], head[numbers[2] + 2 * w + 1] = pairs, nulls
     if ready:
         out[: 8 * head.shape[0]] = head.view(np.uint8)
-    return pairs, out
+    return pairs, size, other_size, out

@@ -53,6 +53,8 @@ from psoup.runner import Runner, serial
 
 Side = Literal["left", "right"]
 
+_JOINS_REMEMBERED = 1_024
+
 _TEXT_SHOWN = 60
 """Characters of a statement that an error shows."""
 
@@ -222,6 +224,10 @@ class Snapshot:
     """The access tokens that stand, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
     """The tenants, by their names."""
+    joined: dict[int, list[tuple[StreamView, ClauseRecord]]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    """The sources of joins that readers looked up, while it is published: see `sources_of`."""
 
     @property
     def count(self) -> int:
@@ -289,6 +295,16 @@ class Snapshot:
         if record.sqc_id != NO_CLAUSE:
             return [record]
         return [self.side(record.query_id, place) for place in range(len(record.query.sides))]
+
+    def sources_of(self, record: QueryRecord) -> list[tuple[StreamView, ClauseRecord]]:
+        """The stream of each source of a join, and the clause of its side. O(1) if it was asked before."""
+        known = self.joined.get(record.query_id)
+        if known is None:
+            if len(self.joined) >= _JOINS_REMEMBERED:
+                self.joined.clear()
+            known = [(self.by_id[side.stream_id], self.clause(side.sqc_id)) for side in self.sides_of(record)]
+            self.joined[record.query_id] = known
+        return known
 
     def streams_of(self, record: QueryRecord) -> list[int]:
         """The stream IDs of a query, each once."""

@@ -58,7 +58,7 @@ SCRATCH = {
     "located.write_rows": (0, 1),
     "paired.pair_keys": (1, 3, 7, 8),
     "paired.pair_small": (2, 6, 11, 12),
-    "answered.answer_located": (0, 1, 4, 6, 7, 10, 19, 20, 21),
+    "answered.answer_located": (0, 6, 7, 9, 15, 16, 26, 27, 28),
     "halved.read_side": (0, 1, 3, 7, 8, 9, 10),
     "paired.meet_chained": (6, 7),
     "halved.gather_pairs": (2, 6),
@@ -121,7 +121,7 @@ KEPT_PAIRS = {
     "segments.group_within": slice(3, 5),
     "paired.pair_keys": slice(7, 9),
     "paired.pair_small": slice(11, 13),
-    "answered.answer_located": slice(19, 21),
+    "answered.answer_located": slice(26, 28),
     "paired.meet_chained": slice(6, 8),
 }
 """The arguments whose front has as many numbers as are returned."""

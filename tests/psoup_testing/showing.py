@@ -15,6 +15,7 @@ from psoup.kernels.plain import buckets as plain_buckets
 from psoup.kernels.plain import coded as plain_coded
 from psoup.kernels.plain import gather as plain
 from psoup.kernels.plain import joined as plain_joined
+from psoup.kernels.plain import located as plain_located
 from psoup.kernels.plain import paired as plain_paired
 from psoup_testing import gathering, locating, nesting, pairing
 
@@ -179,6 +180,11 @@ def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
     located, chunks, slot, rows = locating.write_rows(rng)
     if not len(rows):
         return _located(rng, ascending)
+    return located, chunks, slot, len(rows), *_columns(rng, chunks, ascending)
+
+
+def _columns(rng: Rng, chunks: Any, ascending: bool) -> tuple[Any, int]:
+    """The sources and the stride of two columns of some chunks."""
     keys = rng.integers(0, int(rng.choice([50, 10**6])), len(chunks) * locating.ROWS)
     keys = np.sort(keys) if ascending else keys
     sources = np.zeros((len(chunks), 4, PARTS), np.int64)
@@ -190,13 +196,20 @@ def _located(rng: Rng, ascending: bool) -> tuple[Any, ...]:
             _KEPT.extend([own, valid])
             sources[part, place, 0] = own.__array_interface__["data"][0]
             sources[part, place, 1] = valid.__array_interface__["data"][0] if rng.random() < 0.2 else 0
-    return located, chunks, slot, len(rows), sources.reshape(-1), 4 * PARTS
+    return sources.reshape(-1), 4 * PARTS
+
+
+def _asked(rng: Rng, ascending: bool) -> tuple[Any, ...]:
+    """A side as `answer_located` asks, at times located before; it may have no row, or chunks that were not met."""
+    *ask, located = locating.locate(rng)
+    size = plain_located.locate(*ask, located) if rng.random() < 0.3 else -1
+    return *ask, size, located, *_columns(rng, ask[0], ascending)
 
 
 def answer_located(rng: Rng) -> Arguments:
     """Equalities and bands, of keys that ascend and others; at times they leave what fits; a column twice or never."""
     bounds = [int(rng.random() < 0.8), -3, int(rng.random() < 0.8), int(rng.integers(-4, 9))]
-    sides = [own for _ in range(2) for own in _located(rng, bool(rng.random() < 0.9))]
+    sides = [own for _ in range(2) for own in _asked(rng, bool(rng.random() < 0.9))]
     fitting = [-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1]
     asked = np.array([WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting])
     shown = np.array(
@@ -204,7 +217,8 @@ def answer_located(rng: Rng) -> Arguments:
     )
     room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
     header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
-    most = 2**20, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
+    small, looked = int(rng.choice([20, 2**20, 2**20])), 2**20
+    most = small, looked, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
     left, right = np.zeros(room, np.int32), np.zeros(room, np.int32)
     return *sides, asked, shown, header, numbers, *most, left, right, np.full((columns, 3), 7, np.int64)
 
