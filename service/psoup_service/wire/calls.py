@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
 from psoup_service.gate.credentials import Gate
+from psoup_service.gate.held_refusals import HeldRefusals
 from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
@@ -73,6 +74,7 @@ class Calls:
 
     def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters) -> None:
         self._metrics, self._gate, self.meters = metrics, gate, meters
+        self._refusals = HeldRefusals()
         self._by_tenant = metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
@@ -101,6 +103,7 @@ class Calls:
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
             let_go(problem)
+            await self._refusals.hold(caller.principal.tenant, error)
         except TimeoutError:
             code, ended = DEADLINE, Ended(error="late")
         except (asyncio.CancelledError, GeneratorExit) as ending:
