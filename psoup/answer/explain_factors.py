@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import zip_longest
 
+from psoup.answer.explain_sample import Sample
 from psoup.clauses.describe import evaluations
 from psoup.columns import key_float
 from psoup.expressions.render import render
@@ -26,31 +28,37 @@ class FactorExplanation:
 
     `derived`: expressions that are evaluated once for all queries and indexed like columns. `evaluated`: for each of
     them the new tuples that came since it is in use, and those for which it was evaluated: for the others another
-    factor of each query had decided.
+    factor of each query had decided. `passes`: the share of a sample of the newest tuples that it lets pass by itself,
+    0 to 1; None if that is not known.
     """
 
     text: str
     kind: str
     derived: tuple[str, ...]
     evaluated: tuple[tuple[int, int], ...] = ()
+    passes: float | None = None
 
     def lines(self, number: int) -> list[str]:
         """The factor as text for a terminal; `number`: its place in WHERE, from 1."""
-        lines = [f"  factor {number} [{self.kind}] {self.text}"]
+        passes = "" if self.passes is None else f"; {self.passes:.1%} of the newest tuples pass"
+        lines = [f"  factor {number} [{self.kind}] {self.text}{passes}"]
         for text, (seen, evaluated) in zip(self.derived, self.evaluated, strict=True):
             counts = f", evaluated for {evaluated:,} of {counted(seen, 'new tuple')}" if seen else ""
             lines.append(f"           derived attribute: {text}{counts}")
         return lines
 
 
-def explain_factors(factors: Sequence[Factor], view: StreamView, clause: ClauseRecord) -> tuple[FactorExplanation, ...]:
-    """Explain the factors of a query whose clause is `clause`."""
+def explain_factors(
+    factors: Sequence[Factor], view: StreamView, clause: ClauseRecord, sample: Sample
+) -> tuple[FactorExplanation, ...]:
+    """Explain the factors of a query whose clause is `clause`; `sample`: what they let pass."""
     index = view.index
     evaluated = evaluations(index.attributes, clause.attributes, index.waits, index.plans())
-    return tuple(_factor(factor, evaluated) for factor in factors)
+    passed = zip_longest(factors, sample.passed)
+    return tuple(_factor(factor, evaluated, None if count is None else count / sample.rows) for factor, count in passed)
 
 
-def _factor(factor: Factor, evaluated: Mapping[Expr, tuple[int, int]]) -> FactorExplanation:
+def _factor(factor: Factor, evaluated: Mapping[Expr, tuple[int, int]], passes: float | None) -> FactorExplanation:
     terms = factor.terms
     text = " OR ".join(_term(term) for term in terms) or "FALSE"
     computed = [t.attribute for t in terms if not isinstance(t.attribute, AttributeRef)]
@@ -63,7 +71,7 @@ def _factor(factor: Factor, evaluated: Mapping[Expr, tuple[int, int]]) -> Factor
     else:
         kind = "union"
     counts = tuple(evaluated.get(expr, (0, 0)) for expr in computed)
-    return FactorExplanation(text, kind, tuple(map(render, computed)), counts)
+    return FactorExplanation(text, kind, tuple(map(render, computed)), counts, passes)
 
 
 def _opaque(term: Term) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.coverage import Span, form_of, spans
 from psoup.answer.explain_factors import FactorExplanation, explain_factors
+from psoup.answer.explain_sample import NO_SAMPLE, sample_of
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
 from psoup.answer.plan_nodes import Findings
 from psoup.answer.window import Reach
@@ -65,6 +66,8 @@ class SourceExplanation:
     folded: int = 0
     outside: tuple[str, ...] = ()
     """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
+    sample: int = 0
+    """How many of the newest tuples the factors were tried on; see `psoup.answer.explain_sample`."""
     idle: bool = False
     """Whether nothing has come for longer than its IDLE AFTER, so that NOW of the join does not wait for it."""
 
@@ -87,9 +90,17 @@ class SourceExplanation:
             "shared_by": self.shared_by,
             "chunks": self.chunks,
             "chunks_covered": self.chunks_covered,
+            "chunks_in_memory": self.chunks - self.chunks_archived,
+            "chunks_on_disk": self.chunks_archived,
+            "tuples_on_disk_in_window": self.archived_in_window,
             "errors": self.errors,
             "to_evaluate": self.to_evaluate,
+            "sample": self.sample,
         }
+        if self.tuples_in_window and self.counted and not (self.folded or self.outside):
+            figures["selectivity"] = self.matches_in_window / self.tuples_in_window
+        tried = sorted((f.passes, f.text) for f in self.factors if f.passes is not None)
+        figures.update((f"factor_{number}_passes", share) for number, (share, _) in enumerate(tried, 1))
         facts = {
             "stream": self.stream,
             "alias": self.alias or self.stream,
@@ -98,6 +109,7 @@ class SourceExplanation:
             "begin": self.begin,
             "end": self.end,
             "idle": "yes" if self.idle else "no",
+            **{f"factor_{number}": text for number, (_, text) in enumerate(tried, 1)},
         }
         return Findings(figures, facts)
 
@@ -191,6 +203,7 @@ def explain_source(
     aside = folded.intersection(unknown)
     on_disk = _on_disk(_to_evaluate(view, clause, sorted({*unknown} - aside), extent), config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
+    sample = NO_SAMPLE if outside else sample_of(selection.factors, view, config.texts, budget)
     left_out = aside.union(_not_counted(forms, outside) if on_disk["counted"] else unknown)
     parts = _parts(view, clause, extent, left_out, budget, config.texts)
     return SourceExplanation(
@@ -203,7 +216,7 @@ def explain_source(
         window_kind=window.kind,
         begin=begin,
         end=end,
-        factors=explain_factors(selection.factors, view, clause),
+        factors=explain_factors(selection.factors, view, clause, sample),
         tuples_in_window=extent.high - extent.low,
         matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
@@ -217,6 +230,7 @@ def explain_source(
         **on_disk,
         folded=sum(len(view.chunks[k].data) for k in aside),
         outside=tuple(map(str, outside)),
+        sample=sample.rows,
         idle=seen.idle,
     )
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -104,6 +105,63 @@ def test_the_plan_moves_while_tuples_come(tab: Opened, site: Site) -> None:
     with site.client() as soup:
         push(soup, 1, 2, 3)
     expect(figure).to_have_text(f"{before + 3:,}")
+
+
+def test_conditions_stand_by_their_selectivity_which_follows_the_stream(tab: Opened, site: Site) -> None:
+    page = tab.page
+    with site.client() as soup:
+        query = soup.register("SELECT n FROM ticks WHERE n >= 0 AND n % 2 = 0 BEGIN (START)", key="even")
+        page.goto(f"{site.address}#/plan/{query.id}")
+        conditions = page.locator(".factors li")
+        expect(conditions).to_have_count(2)
+        expect(conditions.first).to_contain_text('"n" % 2')
+        for figure, text in (
+            ("shared_by", "1"),
+            ("chunks_on_disk", "0"),
+            ("chunks_in_memory", "1"),
+            ("sample", "1,024"),
+        ):
+            expect(page.locator(f"[data-figure={figure}]")).to_have_text(text)
+        passes = page.locator("[data-figure=factor_1_passes]")
+        before = passes.inner_text()
+        push(soup, *range(1, 129, 2))
+        expect(passes).not_to_have_text(before)
+        assert float(passes.inner_text().removesuffix(" %")) < float(before.removesuffix(" %")) < 60
+        query.unregister()
+
+
+def test_the_console_turns_pages_of_many_queries_and_finds_them_by_label(tab: Opened, site: Site) -> None:
+    page = tab.page
+    with site.client() as soup:
+        rows = pa.table({"n": range(120), "kind": ["many"] * 119 + ["last"]})
+        soup.register_many("SELECT n FROM ticks WHERE n = $n", rows, labels=["kind"])
+        page.get_by_role("link", name="Console").click()
+        lines, pages = page.locator("table.list tbody tr"), page.get_by_role("navigation", name="Pages of queries")
+        for order in ("share of the work", "registration"):
+            page.get_by_label("By").select_option(label=order)
+            expect(lines).to_have_count(50)
+            first = lines.first.inner_text()
+            page.get_by_role("button", name="Next").click()
+            expect(pages).to_contain_text("51 to 100")
+            expect(lines.first).not_to_have_text(first)
+            page.get_by_role("button", name="Next").click()
+            expect(page.get_by_role("button", name="Next")).to_be_disabled()
+            page.get_by_role("button", name="Before").click()
+            page.get_by_role("button", name="Before").click()
+            expect(lines.first).to_contain_text(first.splitlines()[0])
+            page.get_by_label("Labels, as name=value").fill("kind=last")
+            page.get_by_role("button", name="Filter").click()
+            expect(lines).to_have_count(1)
+            page.get_by_label("Labels, as name=value").fill("kind=many")
+            page.get_by_role("button", name="Filter").click()
+            expect(lines).to_have_count(50)
+            page.get_by_label("Labels, as name=value").fill("")
+            page.get_by_role("button", name="Filter").click()
+        page.get_by_label("Labels, as name=value").fill("kind")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.get_by_role("alert")).to_contain_text("name=value")
+        soup.unregister_many(labels={"kind": "many"})
+        soup.unregister_many(labels={"kind": "last"})
 
 
 def test_a_large_answer_has_few_rows_in_the_document_and_lives(tab: Opened, site: Site) -> None:

@@ -1018,11 +1018,15 @@ class PlanNode(_message.Message):
 
     @_builtins.property
     def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """What is counted and measured of it, by name."""
+        """What is counted and measured of it, by name. A source: "tuples_in_window", "matches_in_window" and "selectivity", the
+        second's share of the first; "shared_by", the queries of its clause; "chunks", of which "chunks_covered",
+        "chunks_in_memory" and "chunks_on_disk"; "factor_1_passes" and so on, the share of a "sample" of the newest tuples
+        that a condition of WHERE lets pass by itself, the most selective first.
+        """
 
     @_builtins.property
     def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What else is known of it, by name: a source has its stream, clause and window."""
+        """What else is known of it, by name: a source has its stream, clause and window, and "factor_1" and so on."""
 
     def __init__(
         self,

@@ -26,17 +26,26 @@ export function Console() {
 
 const ORDERS: [string, string][] = [["CPU", "share of the work"], ["CANDIDATES", "tuples looked at"], ["MATCHED", "tuples that matched"], ["BYTES", "memory"], ["ALL", "registration"]];
 
+const PAGE = 50;
+
 function Queries() {
   const order = route.value.query.get("by") ?? "CPU";
   const stream = route.value.query.get("stream") ?? "";
+  const label = route.value.query.get("label") ?? "";
   const [id, setId] = useState("");
+  const [typed, setTyped] = useState(label);
   const [streams] = useTold<ListStreamsResponseJson>("StreamService/ListStreams", {}, 0);
+  const labels = labelsOf(label);
   const find = async (event: Event): Promise<void> => {
     event.preventDefault();
     const wanted = id.trim();
     if (wanted === "") return;
     const known = await ask<GetQueryResponseJson>("QueryService/GetQuery", wanted.startsWith("q-") ? { queryId: wanted } : { key: wanted }).catch(() => null);
     go(to("answer", known?.query?.queryId ?? wanted));
+  };
+  const narrow = (event: Event): void => {
+    event.preventDefault();
+    place({ label: typed.trim() });
   };
   return (
     <>
@@ -62,45 +71,52 @@ function Queries() {
             ))}
           </select>
         </label>
+        <form class="find" onSubmit={narrow}>
+          <input aria-label="Labels, as name=value" placeholder="label=value, …" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          <button type="submit">Filter</button>
+        </form>
         <form class="find" onSubmit={find}>
           <input aria-label="ID or key of a query" placeholder="ID or key" value={id} onInput={(event) => setId(event.currentTarget.value)} />
           <button type="submit">Open</button>
         </form>
       </div>
-      {order === "ALL" ? <Listed key={stream} stream={stream} /> : <Dearest key={`${order} ${stream}`} order={order} stream={stream} />}
+      {labels === null ? <Problem>Labels are written name=value, with commas between them.</Problem> : <Listed key={`${order} ${stream} ${label}`} order={order} stream={stream} labels={labels} />}
     </>
   );
 }
 
-function Dearest({ order, stream }: { order: string; stream: string }) {
-  const [told, problem] = useTold<TopQueriesResponseJson>("QueryService/TopQueries", { order: `COST_ORDER_${order}`, stream, limit: 50 }, 5_000);
-  if (problem !== "") return <Problem>{problem}</Problem>;
-  return <QueryTable rows={(told?.costs ?? []).map((cost) => ({ query: cost.query!, cost }))} loading={told === null} />;
+/** The labels in a text: "user=u1, kind=alert"; null if it is none. */
+function labelsOf(text: string): Record<string, string> | null {
+  const parts = text.split(",").map((part) => part.trim()).filter((part) => part !== "");
+  if (parts.some((part) => part.indexOf("=") < 1)) return null;
+  return Object.fromEntries(parts.map((part) => [part.slice(0, part.indexOf("=")), part.slice(part.indexOf("=") + 1)]));
 }
 
-/** A page at a time; those of before stay. */
-function Listed({ stream }: { stream: string }) {
-  const [queries, set] = useState<QueryJson[]>([]);
-  const [next, setNext] = useState<string | null>("");
-  const [problem, setProblem] = useState("");
-  const load = async (): Promise<void> => {
-    try {
-      const told = await ask<ListQueriesResponseJson>("QueryService/ListQueries", { stream, pageSize: 100, pageToken: next ?? "" });
-      set([...queries.slice(-400), ...(told.queries ?? [])]);
-      setNext(told.nextPageToken || null);
-    } catch (wrong) {
-      setProblem(words(wrong));
-    }
-  };
-  useEffect(() => void load(), []);
+/** A page at a time: the service makes each for itself, and the one before is let go. Costs are asked for again. */
+function Listed({ order, stream, labels }: { order: string; stream: string; labels: Record<string, string> }) {
+  const [tokens, setTokens] = useState<string[]>([""]);
+  const pageToken = tokens[tokens.length - 1]!;
+  const byCost = order !== "ALL";
+  const request = byCost ? { order: `COST_ORDER_${order}`, stream, labels, limit: PAGE, pageToken } : { stream, labels, pageSize: PAGE, pageToken };
+  const [told, problem] = useTold<TopQueriesResponseJson & ListQueriesResponseJson>(byCost ? "QueryService/TopQueries" : "QueryService/ListQueries", request, byCost ? 5_000 : 0);
+  const rows = told === null ? [] : byCost ? (told.costs ?? []).map((cost) => ({ query: cost.query!, cost })) : (told.queries ?? []).map((query) => ({ query }));
+  const next = told?.nextPageToken;
   return (
     <>
       {problem !== "" && <Problem>{problem}</Problem>}
-      <QueryTable rows={queries.map((query) => ({ query }))} loading={next === ""} />
-      {next !== null && next !== "" && (
-        <button type="button" onClick={load}>
-          The next 100
-        </button>
+      {(problem === "" || told !== null) && <QueryTable rows={rows} loading={told === null} />}
+      {(tokens.length > 1 || next) && (
+        <nav class="tools" aria-label="Pages of queries">
+          <button type="button" disabled={tokens.length === 1} onClick={() => setTokens(tokens.slice(0, -1))}>
+            Before
+          </button>
+          <span aria-live="polite">
+            {told === null ? "Asking…" : `${number((tokens.length - 1) * PAGE + 1)} to ${number((tokens.length - 1) * PAGE + rows.length)}`}
+          </span>
+          <button type="button" disabled={!next} onClick={() => setTokens([...tokens, next!])}>
+            Next
+          </button>
+        </nav>
       )}
     </>
   );
@@ -258,8 +274,8 @@ function Bill({ items }: { items: MemoryItemJson[] }) {
 
 /** What a call says, again after so many milliseconds; 0: once. With it what it said before, and how long ago that was. */
 function useTold<T>(method: string, request: object, every: number): [T | null, string, { told: T; seconds: number } | null] {
-  const [state, set] = useState<{ told: T | null; at: number; problem: string; before: { told: T; seconds: number } | null }>({ told: null, at: 0, problem: "", before: null });
   const key = JSON.stringify([method, request]);
+  const [state, set] = useState<{ told: T | null; at: number; of: string; problem: string; before: { told: T; seconds: number } | null }>({ told: null, at: 0, of: key, problem: "", before: null });
   useEffect(() => {
     const end = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -267,10 +283,10 @@ function useTold<T>(method: string, request: object, every: number): [T | null, 
       try {
         const told = document.hidden ? null : await ask<T>(method, request, end.signal);
         const at = performance.now();
-        if (told !== null) set((now) => ({ told, at, problem: "", before: now.told === null ? null : { told: now.told, seconds: (at - now.at) / 1000 } }));
+        if (told !== null) set((now) => ({ told, at, of: key, problem: "", before: now.told === null || now.of !== key ? null : { told: now.told, seconds: (at - now.at) / 1000 } }));
       } catch (wrong) {
         if (end.signal.aborted) return;
-        set((now) => ({ ...now, problem: words(wrong) }));
+        set((now) => ({ ...now, of: key, told: now.of === key ? now.told : null, problem: words(wrong) }));
       }
       if (every > 0 && !end.signal.aborted) timer = setTimeout(() => void look(), every);
     };
@@ -280,5 +296,5 @@ function useTold<T>(method: string, request: object, every: number): [T | null, 
       clearTimeout(timer);
     };
   }, [key]);
-  return [state.told, state.problem, state.before];
+  return state.of === key ? [state.told, state.problem, state.before] : [null, "", null];
 }

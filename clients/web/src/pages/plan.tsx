@@ -34,8 +34,8 @@ export function Plan({ id }: { id: string }) {
 
 function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
   const inputs = (node.inputs ?? []).flatMap((id) => nodes.find((other) => (other.id ?? 0) === id) ?? []);
-  const figures = byName(node.figures ?? {});
-  const facts = byName(node.facts ?? {});
+  const figures = byName(node.figures ?? {}).filter(([name]) => !FACTOR.test(name));
+  const facts = byName(node.facts ?? {}).filter(([name]) => !FACTOR.test(name));
   return (
     <li>
       <article class="node" data-operator={node.operator}>
@@ -48,11 +48,12 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
             {figures.map(([name, value]) => (
               <div key={name}>
                 <dt>{plain(name)}</dt>
-                <dd data-figure={name}>{number(Number(value))}</dd>
+                <dd data-figure={name}>{name === "selectivity" ? percent(Number(value)) : number(Number(value))}</dd>
               </div>
             ))}
           </dl>
         )}
+        <Factors node={node} />
         {facts.length > 0 && (
           <dl class="nodefacts">
             {facts.map(([name, value]) => (
@@ -73,6 +74,32 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
       )}
     </li>
   );
+}
+
+const FACTOR = /^factor_\d+(_passes)?$/;
+
+/** The conditions of a source, the most selective first. */
+function Factors({ node }: { node: PlanNodeJson }) {
+  const passes = (at: number): number => Number(node.figures?.[`factor_${at}_passes`]);
+  const texts: string[] = [];
+  for (let at = 1; node.facts?.[`factor_${at}`] !== undefined; at++) texts.push(node.facts[`factor_${at}`]!);
+  if (texts.length === 0) return null;
+  return (
+    <section>
+      <h3>Conditions, and how many of the newest {number(Number(node.figures?.sample ?? 0))} tuples pass</h3>
+      <ol class="factors">
+        {texts.map((text, at) => (
+          <li key={text}>
+            <span dir="auto">{text}</span> <b data-figure={`factor_${at + 1}_passes`}>{percent(passes(at + 1))}</b>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`;
 }
 
 /** What a node does, without the word for what it is. */
