@@ -159,6 +159,9 @@ class Settings(BaseModel):
     watchers: int = Field(default=4_096, ge=0)
     """clients that may watch answers, beside other calls; each takes 50 to 150 kB"""
 
+    connections: int = Field(default=20_000, ge=1)
+    """connections at once of each listener, 18 kB each; of pages a quarter of the open files and 4,096 at most"""
+
     receive_mib: int = Field(default=256, ge=16)
     """requests that are on their way in; a call is charged what it names, or the most that it may have"""
 
@@ -281,6 +284,7 @@ class Settings(BaseModel):
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
             watchers=self.watchers,
+            connections=self.connections,
             receive_bytes=self.receive_mib * _MIB,
             receive_s=self.receive_s,
             handshake_s=self.receive_s,

@@ -204,3 +204,26 @@ def test_a_header_that_is_cut_in_two_is_a_call() -> None:
         line.sendall(PREFACE + settings() + frame(HEADERS, 0, 1, block[:30]) + frame(9, END_HEADERS, 1, block[30:]))
         line.sendall(data(1, message(b"")))
         assert raw.ended(line, {1}, GONE_S)
+
+
+def test_connections_beyond_the_limit_are_closed_and_there_is_room_when_one_leaves() -> None:
+    with serving(Settings(port=0, connections=2)) as served, ExitStack() as opened:
+        with Client(served.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            first = opened.enter_context(connected(served.address))
+            first.sendall(PREFACE + settings())
+            assert first.recv(1), "the second place"
+            with opened.enter_context(connected(served.address)) as more:
+                more.sendall(PREFACE + settings())
+                assert wait_closed(more, GONE_S)
+            assert [stream.name for stream in client.streams()] == ["s"], "who is in goes on"
+        first.close()
+        assert any(_has_place(served.address) for _ in range(1_000)), "both have left"
+
+
+def _has_place(address: str) -> bool:
+    """Whether the service says the first word to a new connection."""
+    with connected(address) as line, suppress(OSError):
+        line.sendall(PREFACE + settings())
+        return bool(line.recv(1))
+    return False

@@ -59,6 +59,9 @@ class Limits:
     watchers: int = 4_096
     """Calls that watch at once, over all clients; they are not among `concurrent_calls`."""
 
+    connections: int = 20_000
+    """Connections at once of each listener, those too that have not said yet what they are; others are closed."""
+
     streams_per_connection: int = 256
     """Calls under way at once on one connection; more wait at the client."""
 
@@ -109,6 +112,7 @@ class Limits:
             ("grpc.max_send_message_length", self.reply_bytes),
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
+            ("grpc.max_allowed_incoming_connections", self.connections),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
             # Unread data must not grow: a probe of the bandwidth would open the window of every stream.
             ("grpc.http2.bdp_probe", 0),
