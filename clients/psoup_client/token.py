@@ -1,6 +1,7 @@
 """The access token of a client: where it is found, and to whom it is shown.
 
     ClientOptions(token=…)  >  PSOUP_TOKEN_FILE, a path  >  PSOUP_TOKEN, the token itself
+                                └─ read again when it has changed
 
 It is no part of an address and no flag of a command, as others see those. It goes with every call as metadata, to a
 service on this machine, at a Unix socket, or over TLS: in plain text it is shown to no other machine.
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from psoup_client.errors import InvalidRequest
@@ -21,7 +24,31 @@ _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost
 _SENT = re.compile(r"[!-~]{1,4096}")
 
 
-def token_metadata(token: str | None, address: str, *, encrypted: bool) -> tuple[tuple[str, str | bytes], ...]:
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+class CallToken:
+    """The metadata of a client's calls. A file that the environment names is read again when it has changed, so a
+    token that ends soon is followed by the next one that is written there; until that can be read the old one is sent.
+    """
+
+    def __init__(self, token: str | None, address: str, *, encrypted: bool) -> None:
+        """As `token_metadata`, whose errors it raises."""
+        self._read = partial(token_metadata, token, address, encrypted=encrypted)
+        self._path = "" if token is not None else os.environ.get(TOKEN_FILE, "")
+        self._seen = _state(self._path)
+        self._metadata = self._read()
+
+    def metadata(self) -> Metadata:
+        """The metadata of the next call. Some microseconds with a file, for a look at it."""
+        if self._path and (state := _state(self._path)) != self._seen:
+            with suppress(InvalidRequest):
+                if found := self._read():
+                    self._metadata, self._seen = found, state
+        return self._metadata
+
+
+def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metadata:
     """Make the metadata of every call; empty without a token. `token`: None for that of the environment, "" for none.
 
     Raises InvalidRequest for a file that cannot be read, for what cannot be a token, and if it would go to another
@@ -39,6 +66,15 @@ def token_metadata(token: str | None, address: str, *, encrypted: bool) -> tuple
             f" {TOKEN} and {TOKEN_FILE} out"
         )
     return (("authorization", f"Bearer {token}"),)
+
+
+def _state(path: str) -> tuple[int, ...]:
+    """What tells that a file was changed or replaced; () if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _of_environment() -> str:

@@ -50,6 +50,7 @@ from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback, nobody_may_come
 from psoup_service.gate.meters import Meters
+from psoup_service.gate.provider import open_id
 from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
@@ -179,9 +180,12 @@ class Service:
     def _make_gate(self, clock: Clock) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
         known = certificate_table(self.settings.certificate_roles)
-        closed = bool(known) or self._lets_nobody_in() or self._store.guarded
+        openid = open_id(self.settings.provider(), clock.now, self._threads)
+        closed = bool(known or openid) or self._lets_nobody_in() or self._store.guarded
         stand = self._standing = Standing(self.host, self._store.guarded)
-        return Gate(stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants)
+        return Gate(
+            stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants, openid=openid
+        )
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
@@ -352,7 +356,7 @@ class Service:
         return not self.settings.tls_client_ca and any(place.outside for place in self.settings.places())
 
     def _check_somebody_may_come(self) -> None:
-        if self._lets_nobody_in() and not self._standing.tokens():
+        if self._lets_nobody_in() and not (self._standing.tokens() or self.settings.oidc_issuer):
             raise nobody_may_come(self.settings.data_dir)
 
     async def _watch_host(self) -> None:

@@ -15,6 +15,7 @@ from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
+from psoup_service.gate.provider import Provider, role_table, wrong_provider
 from psoup_service.host.allowance import Allowance
 from psoup_service.wire.limits import Limits
 
@@ -59,6 +60,24 @@ class Settings(BaseModel):
 
     certificate_roles: tuple[str, ...] = ()
     """what clients' certificates stand for, instead of tokens: NAME=ROLE+ROLE, the name a URI or DNS name in them"""
+
+    oidc_issuer: str = ""
+    """provider of OpenID Connect whose access tokens (JWTs) are let in, as their claim iss has it; takes psoup[oidc]"""
+
+    oidc_audience: str = ""
+    """what their claim aud must name: this service"""
+
+    oidc_jwks_url: str = ""
+    """where the provider's keys are: its jwks_uri"""
+
+    oidc_role_claim: str = "roles"
+    """claim that names roles, a list or words; within another claim with a dot: realm_access.roles"""
+
+    oidc_roles: tuple[str, ...] = ()
+    """what values of that claim stand for: VALUE=ROLE+ROLE; empty: roles are called by their names"""
+
+    oidc_tenant_claim: str = ""
+    """claim that names the tenant; empty: all are of tenant default"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
@@ -194,7 +213,7 @@ class Settings(BaseModel):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
-    @field_validator("functions", "listen", "certificate_roles", "web_hosts", mode="before")
+    @field_validator("functions", "listen", "certificate_roles", "oidc_roles", "web_hosts", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Read a list from a variable of the environment, with commas between its parts."""
@@ -212,6 +231,21 @@ class Settings(BaseModel):
     def _of_certificates(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
         certificate_table(entries)
         return entries
+
+    @field_validator("oidc_roles")
+    @classmethod
+    def _of_provider(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        role_table(entries)
+        return entries
+
+    @model_validator(mode="after")
+    def _provided(self) -> Self:
+        others = {"oidc_roles": self.oidc_roles, "oidc_tenant_claim": self.oidc_tenant_claim}
+        given = {name: value for name, value in others.items() if value}
+        wrong = wrong_provider(self.oidc_issuer, self.oidc_audience, self.oidc_jwks_url, given)
+        if wrong is not None:
+            raise _together(*wrong)
+        return self
 
     @model_validator(mode="after")
     def _secured(self) -> Self:
@@ -267,6 +301,13 @@ class Settings(BaseModel):
             max_ahead=self.max_ahead_s * SECOND,
             streams=self.streams,
         )
+
+    def provider(self) -> Provider | None:
+        """The provider whose access tokens are let in."""
+        if not self.oidc_issuer:
+            return None
+        named = self.oidc_issuer, self.oidc_audience, self.oidc_jwks_url, self.oidc_role_claim
+        return Provider(*named, role_table(self.oidc_roles), self.oidc_tenant_claim)
 
     def allowance(self) -> Allowance:
         """The limits of reads."""

@@ -13,7 +13,7 @@ import pytest
 from psoup.errors import InvalidInput
 from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
 from psoup_client.errors import InvalidRequest
-from psoup_client.token import token_metadata
+from psoup_client.token import CallToken, token_metadata
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.authority import Authority
@@ -165,6 +165,18 @@ def test_a_token_goes_to_no_other_machine_in_plain_text(tmp_path: Path, monkeypa
         Client("127.0.0.1:1")
     (tmp_path / "nowhere").write_text("psoup_y\n")
     assert token_metadata(None, "127.0.0.1:1", encrypted=False) == (("authorization", "Bearer psoup_y"),)
+    sent = CallToken(None, "127.0.0.1:1", encrypted=False)
+    for text, said in (
+        ("eyJ.new.one", "eyJ.new.one"),
+        ("", "eyJ.new.one"),
+        ("two words", "eyJ.new.one"),
+        ("psoup_z\n", "psoup_z"),
+    ):
+        (tmp_path / "written").write_text(text)
+        (tmp_path / "written").replace(tmp_path / "nowhere")
+        assert sent.metadata() == (("authorization", f"Bearer {said}"),), "what cannot be a token is not sent"
+    (tmp_path / "nowhere").unlink()
+    assert sent.metadata() == (("authorization", "Bearer psoup_z"),)
     assert "psoup_x" not in repr(ClientOptions(token="psoup_x"))
     with pytest.raises(TypeError, match="of the type int"):
         ClientOptions(token=5)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.audit import Audit
 from psoup_service.gate.principal import EVERYBODY, STRANGER, Principal
 from psoup_service.gate.roles import ANYBODY, OF_THE_SERVICE, may
-from psoup_service.gate.tokens import digest_of, id_of
+from psoup_service.gate.tokens import PREFIX, digest_of, id_of
 
 EVERY_S = 1.0
 """Seconds between two looks at the calls under way, for tokens that have expired."""
@@ -62,10 +62,23 @@ class Caller(Protocol):
         ...
 
 
+class OpenIdTokens(Protocol):
+    """Tokens of a provider of OpenID Connect (`psoup_service.gate.oidc`)."""
+
+    def principal(self, token: str) -> Principal:
+        """Who a token stands for. Raises Unauthenticated, PermissionDenied, Unavailable."""
+        ...
+
+    async def run(self) -> None:
+        """Have the provider's keys at hand, until cancelled."""
+        ...
+
+
 class Gate:
     """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
     if there is no token yet. `now`: the clock's time in microseconds. `audit`: where changes and refusals are told.
-    `certificates`: who a certificate stands for, by its names; `tenants`: those that there are.
+    `certificates`: who a certificate stands for, by its names; `tenants`: those that there are; `openid`: tokens that
+    others issue.
     """
 
     def __init__(
@@ -77,9 +90,11 @@ class Gate:
         closed: bool,
         certificates: Mapping[str, Principal] = MappingProxyType({}),
         tenants: Callable[[], Container[str]] = lambda: (DEFAULT_TENANT,),
+        openid: OpenIdTokens | None = None,
     ) -> None:
         self.audit, self._certificates = audit, certificates
         self._tokens, self._now, self._closed, self._tenants = tokens, now, closed, tenants
+        self._openid = openid
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """How to end each call under way that a token let in."""
 
@@ -119,7 +134,7 @@ class Gate:
     @contextmanager
     def under_way(self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]) -> Iterator[None]:
         """A context in which a call is ended once its token is gone; `end` makes the function that does so."""
-        if not principal.token_id:
+        if not (principal.token_id or principal.ends):
             yield
             return
         ending = end()
@@ -136,25 +151,35 @@ class Gate:
         tokens, now = self._tokens(), self._now()
         for end, principal in [*self._open.items()]:
             token = tokens.get(principal.token_id)
-            if token is None:
+            if principal.ends:
+                if now >= principal.ends:
+                    end(Unauthenticated(f"the access token of {principal.name!r} has expired", reason="TOKEN_EXPIRED"))
+            elif token is None:
                 end(Unauthenticated(_NOT_VALID, reason="TOKEN_INVALID"))
             elif token.expired(now):
                 end(_expired(token))
 
     async def run(self) -> None:
         """Look every second, until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            self.look()
+        fetching = asyncio.create_task(self._openid.run()) if self._openid is not None else None
+        try:
+            while True:
+                await asyncio.sleep(EVERY_S)
+                self.look()
+        finally:
+            if fetching is not None:
+                fetching.cancel()
 
     def _principal(self, caller: Caller, tokens: Mapping[str, AccessToken]) -> Principal:
         authorization = caller.authorization()
         if not authorization:
             for name in caller.certificate_names() if self._certificates else ():
                 if name in self._certificates:
-                    return self._certified(self._certificates[name])
+                    return self._of_a_tenant(self._certificates[name], "certificate_roles")
             raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
         text = authorization.removeprefix(SCHEME)
+        if self._openid is not None and text != authorization and not text.startswith(PREFIX):
+            return self._of_a_tenant(self._openid.principal(text), "its token")
         token_id = id_of(text)
         token = None if token_id is None or text == authorization else tokens.get(token_id)
         if not hmac.compare_digest(digest_of(text), _NO_DIGEST if token is None else token.digest) or token is None:
@@ -163,12 +188,12 @@ class Gate:
             raise _expired(token)
         return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
 
-    def _certified(self, principal: Principal) -> Principal:
-        """Who a certificate stands for; raises Unauthenticated if its tenant is not there."""
+    def _of_a_tenant(self, principal: Principal, by: str) -> Principal:
+        """Who a certificate or a provider's token stands for; raises Unauthenticated if the tenant is not there."""
         if not principal.serves and principal.tenant not in self._tenants():
             raise Unauthenticated(
-                f"{principal.name!r} is of tenant {principal.tenant!r} by certificate_roles, and there is no such"
-                " tenant; the service's operator creates it (psoup tenant create)",
+                f"{principal.name!r} is of tenant {principal.tenant[:64]!r} by {by}, and there is no such tenant; the"
+                " service's operator creates it (psoup tenant create)",
                 reason="UNKNOWN_TENANT",
             )
         return principal

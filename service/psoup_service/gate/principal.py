@@ -12,7 +12,8 @@ from psoup_service.gate.roles import ANYBODY, OPERATOR, ROLES
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a call. `token_id`: of the token that let him in, "" without one. `streams`: patterns of the streams
+    """Who makes a call. `token_id`: of the token that let him in, "" without one. `ends`: when that
+    of a provider ends, microseconds; 0 for never. `streams`: patterns of the streams
     that he may push to, in lower case; () for all of the tenant.
     """
 
@@ -21,6 +22,7 @@ class Principal:
     tenant: str = DEFAULT_TENANT
     token_id: str = ""
     streams: tuple[str, ...] = ()
+    ends: int = 0
 
     @property
     def serves(self) -> bool:

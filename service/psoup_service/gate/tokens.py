@@ -16,6 +16,7 @@ import string
 import zlib
 from base64 import urlsafe_b64encode
 
+PREFIX = "psoup_"
 ID_LENGTH = 10
 _LETTERS = string.ascii_letters + string.digits
 _TOKEN = re.compile(r"psoup_([0-9A-Za-z]{10})[0-9A-Za-z_-]{43}([0-9A-Za-z_-]{4})", re.ASCII)
@@ -24,7 +25,7 @@ _TOKEN = re.compile(r"psoup_([0-9A-Za-z]{10})[0-9A-Za-z_-]{43}([0-9A-Za-z_-]{4})
 def new_token() -> tuple[str, str]:
     """A new token and its ID."""
     token_id = "".join(secrets.choice(_LETTERS) for _ in range(ID_LENGTH))
-    body = f"psoup_{token_id}{secrets.token_urlsafe(32)}"
+    body = f"{PREFIX}{token_id}{secrets.token_urlsafe(32)}"
     return body + _checksum(body), token_id
 
 

@@ -1,0 +1,190 @@
+"""Access tokens of an OpenID provider (JWTs): who one stands for, by its claims, signed with a key of the provider.
+
+    eyJ… ─ kid ─> key ─> signature, iss, aud, exp, nbf ─> sub, roles, tenant ─> principal, for a minute
+                   └─ fetched beside the event loop, every five minutes; old ones are kept for a day
+
+PyJWT decodes and verifies (the extra `oidc`); what a token says of where its key lies (`jku`, `x5u`, `jwk`) is not
+looked at. Only asymmetric algorithms are known, those of the key. Nothing of this is loaded without a provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import jwt
+
+from psoup.errors import PermissionDenied, PSoupError, Unauthenticated, Unavailable
+from psoup_service.gate.principal import Principal
+from psoup_service.gate.provider import Provider
+from psoup_service.host.threads import Threads, on
+
+_FAMILIES = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+    "OKP": ("EdDSA",),
+}
+"""The algorithms of each type of key; a key that names its own has that alone."""
+
+FRESH_S = 300.0
+"""Seconds after which the keys are fetched again."""
+STALE_S = 86_400.0
+"""Seconds for which keys are used while the provider does not answer."""
+PAUSE_S = 10.0
+"""Seconds between two attempts, also where an unknown key asks for one."""
+_FETCH_S = 10.0
+_REMEMBERED_S = 60
+_REMEMBERED = 10_000
+_LEEWAY_S = 10
+_NAME_CHARS = 128
+_RETRY_MS = 1_000
+_SECOND = 1_000_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key by its name. `raw`: as it was told; `key`: what verifies signatures by one of the algorithms."""
+
+    name: str
+    raw: str
+    algorithms: tuple[str, ...]
+    key: Any = field(compare=False)
+
+
+class OpenId:
+    """Tokens of one provider. One event loop. `now`: the clock's time in microseconds; `threads`: to fetch keys on."""
+
+    def __init__(self, provider: Provider, now: Callable[[], int], threads: Threads) -> None:
+        self.provider, self._now = provider, now
+        self._client = jwt.PyJWKClient(provider.keys_url, cache_jwk_set=False, timeout=_FETCH_S)
+        self._threads = threads
+        self._keys: dict[str, _Key] = {}
+        self._fetched = self._tried = float("-inf")
+        self._wanted = asyncio.Event()
+        self._verified: dict[bytes, tuple[Principal, int]] = {}
+        """Principals by the digests of their tokens, and until when they are remembered."""
+
+    def principal(self, token: str) -> Principal:
+        """Who a token stands for. Some microseconds for one that was verified in the last minute, else about 100.
+
+        Raises Unauthenticated, PermissionDenied; Unavailable while the keys are not known, or fetched again.
+        """
+        digest, now = hashlib.sha256(token.encode()).digest(), self._now()
+        known = self._verified.get(digest)
+        if known is not None and now < known[1]:
+            return known[0]
+        try:
+            principal = self._principal(token)
+        except jwt.ExpiredSignatureError:
+            raise Unauthenticated(
+                "the access token has expired; ask the provider for another", reason="TOKEN_EXPIRED"
+            ) from None
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as problem:
+            raise _not_valid(str(problem)[:200]) from None
+        if len(self._verified) >= _REMEMBERED:
+            self._verified.clear()
+        self._verified[digest] = principal, min(principal.ends, now + _REMEMBERED_S * _SECOND)
+        return principal
+
+    async def run(self) -> None:
+        """Fetch the keys now and then, and when an unknown one is asked for, until cancelled."""
+        while True:
+            found = await self.fetch()
+            await asyncio.sleep(PAUSE_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), FRESH_S if found else 0)
+
+    async def fetch(self) -> bool:
+        """Fetch the keys; if that fails, those of before are kept for a day. Returns whether there are keys."""
+        self._tried = time.monotonic()
+        self._wanted.clear()
+        try:
+            keys = await on(self._threads.jobs, self._read)
+        except (jwt.PyJWTError, OSError, ValueError) as problem:
+            _log.warning("the keys of the OpenID provider could not be fetched", extra={"problem": str(problem)[:200]})
+            if self._tried - self._fetched > STALE_S:
+                self._keys = {}
+                self._verified.clear()
+            return False
+        if keys != self._keys:
+            self._verified.clear()
+        self._keys, self._fetched = keys, self._tried
+        return True
+
+    def _read(self) -> dict[str, _Key]:
+        """The keys of the provider by their names, as they are there now."""
+        told = self._client.fetch_data()
+        listed = told.get("keys", []) if isinstance(told, dict) else []
+        read = (_key_of(raw) for raw in listed if isinstance(raw, dict))
+        keys = {key.name: key for key in read if key is not None}
+        if not keys:
+            raise ValueError(f"{self.provider.keys_url} has no key for signatures that is known here")
+        return keys
+
+    def _principal(self, token: str) -> Principal:
+        header = jwt.get_unverified_header(token)
+        key = self._key(header.get("kid"))
+        options: Any = {"require": ["exp", "iss", "aud", "sub"]}
+        provider = self.provider
+        claims = jwt.decode(
+            token,
+            key.key,
+            algorithms=list(key.algorithms),
+            audience=provider.audience,
+            issuer=provider.issuer,
+            leeway=_LEEWAY_S,
+            options=options,
+        )
+        name, tenant, roles = str(claims["sub"])[:_NAME_CHARS], provider.tenant_in(claims), provider.roles_in(claims)
+        if not tenant:
+            raise _not_valid(f"it names no tenant: the claim {provider.tenant_claim} is a text")
+        if not roles:
+            raise PermissionDenied(
+                f"the claim {provider.role_claim} of {name!r} stands for no role here; ask the service's operator",
+                reason="PERMISSION_DENIED",
+            )
+        return Principal(name, roles, tenant, ends=(int(claims["exp"]) + _LEEWAY_S) * _SECOND)
+
+    def _key(self, name: Any) -> _Key:
+        """A key by its name. One that is not known is asked for, but not too often."""
+        if not isinstance(name, str):
+            raise _not_valid("it does not name its key (kid)")
+        if name in self._keys:
+            return self._keys[name]
+        if not self._keys or time.monotonic() - self._tried > PAUSE_S:
+            self._wanted.set()
+            raise _later()
+        raise _not_valid("its provider has no such key")
+
+
+def _key_of(raw: dict[str, Any]) -> _Key | None:
+    """A key as the provider tells it; None for what is no public key for signatures with a name."""
+    name, own = raw.get("kid"), raw.get("alg")
+    algorithms = [known for known in _FAMILIES.get(str(raw.get("kty")), ()) if own in (None, known)]
+    if not (isinstance(name, str) and algorithms) or raw.get("use", "sig") != "sig" or "d" in raw:
+        return None
+    try:
+        return _Key(name, json.dumps(raw, sort_keys=True), tuple(algorithms), jwt.PyJWK(raw, algorithms[0]).key)
+    except jwt.PyJWTError:
+        return None
+
+
+def _later() -> PSoupError:
+    return Unavailable(
+        "the keys of the tokens' provider are being fetched; try again in a second",
+        reason="KEYS_FETCHED",
+        retry_after_ms=_RETRY_MS,
+    )
+
+
+def _not_valid(why: str) -> Unauthenticated:
+    return Unauthenticated(f"the access token is not valid here: {why}", reason="TOKEN_INVALID")

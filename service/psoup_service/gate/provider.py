@@ -1,0 +1,116 @@
+"""The provider of OpenID Connect whose access tokens are let in, as settings name it.
+
+    oidc_issuer = "https://id.example.org"          oidc_audience = "psoup"
+    oidc_jwks_url = "https://id.example.org/keys"   oidc_role_claim = "realm_access.roles"
+    oidc_roles = ["analysts=reader+registrar"]      oidc_tenant_claim = "team"
+
+Nothing of it is asked for here, and no library is needed to read it (`psoup_service.gate.oidc`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from psoup.errors import InvalidInput
+from psoup.model import DEFAULT_TENANT
+from psoup_service.gate.roles import ROLES
+from psoup_service.host.threads import Threads
+
+if TYPE_CHECKING:
+    from psoup_service.gate.oidc import OpenId
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What its tokens must say. `roles`: what values of the claim `role_claim` stand for; `tenant_claim`: "" for none,
+    and the tenant `default`. A claim within another one is named with a dot between.
+    """
+
+    issuer: str
+    audience: str
+    keys_url: str
+    role_claim: str
+    roles: Mapping[str, tuple[str, ...]]
+    tenant_claim: str = ""
+
+    def roles_in(self, claims: Mapping[str, object]) -> tuple[str, ...]:
+        """The roles that the claims name, of a list or of words; () if there are none."""
+        said = _claim(claims, self.role_claim)
+        values = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
+        named = {role for value in values if isinstance(value, str) for role in self.roles.get(value, ())}
+        return tuple(role for role in ROLES if role in named)
+
+    def tenant_in(self, claims: Mapping[str, object]) -> str:
+        """The tenant that the claims name; "" if they name none, and should."""
+        if not self.tenant_claim:
+            return DEFAULT_TENANT
+        said = _claim(claims, self.tenant_claim)
+        return said if isinstance(said, str) else ""
+
+
+def open_id(provider: Provider | None, now: Callable[[], int], threads: Threads) -> OpenId | None:
+    """The tokens of a provider; None without one. Raises InvalidInput if the library for them is not there."""
+    if provider is None:
+        return None
+    try:
+        from psoup_service.gate.oidc import OpenId  # nobody else needs PyJWT
+    except ImportError as problem:
+        raise InvalidInput(
+            f"access tokens of an OpenID provider need PyJWT ({problem}): pip install 'psoup[oidc]'", reason="SETTING"
+        ) from None
+    return OpenId(provider, now, threads)
+
+
+def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Read the setting `oidc_roles`; without entries each role is called by its name. Raises ValueError."""
+    table: dict[str, tuple[str, ...]] = {} if entries else {role: (role,) for role in ROLES}
+    for entry in entries:
+        value, equals, roles = (part.strip() for part in entry.rpartition("="))
+        chosen = tuple(role.strip() for role in roles.split("+"))
+        if not (value and equals) or not set(chosen) <= set(ROLES):
+            raise ValueError(f"{entry!r} is not VALUE=ROLE or VALUE=ROLE+ROLE; roles are {', '.join(ROLES)}")
+        if value in table:
+            raise ValueError(f"{value!r} is there twice; write its roles in one entry, with + between them")
+        table[value] = chosen
+    return table
+
+
+def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[str, object]) -> tuple[str, str] | None:
+    """The setting of a provider that lacks another one or cannot be used, and why; None if they are well.
+
+    `others`: settings that say nothing without these three, and are not empty.
+    """
+    named = {"oidc_issuer": issuer, "oidc_audience": audience, "oidc_jwks_url": keys_url}
+    missing = [name for name, value in named.items() if not value]
+    if len(missing) < len(named) and missing:
+        given = next(name for name, value in named.items() if value)
+        return given, f"it goes together with {', '.join(missing)}; give all three or none"
+    if missing:
+        return next(((name, "it goes together with oidc_issuer; give that too") for name in others), None)
+    parts = urlsplit(keys_url)
+    if parts.scheme == "https" and parts.hostname:
+        return None
+    if parts.scheme == "http" and _of_this_machine(parts.hostname or ""):
+        return None
+    return "oidc_jwks_url", "whoever can change the keys on their way comes in; write https://, or http:// on loopback"
+
+
+def _of_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _claim(claims: Mapping[str, object], name: str) -> object:
+    """A claim by its name, or by the names of the claims that it is within."""
+    if name in claims:
+        return claims[name]
+    found: object = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
