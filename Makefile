@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long soak check format protos protos-check web web-check browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long soak check format protos protos-check web web-check web-figures browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ web: $(STAMP) ## Build the web application of clients/web into the service, whic
 web-check: $(STAMP) ## Test the web application, and fail if the committed build is not what its sources give.
 	@clients/web/build.sh
 	@diff -qr build/web/out/static $(STATIC) || { echo "$(STATIC) is not what clients/web gives: run make web" >&2; exit 1; }
+
+web-figures: $(STAMP) ## Measure the web application in a headless Chromium beside what it may take: script, paint, frames, tasks, bytes.
+	@$(BIN)/python -m benchmarks --only web.page --json build/web-figures.json $(ARGS)
 
 # Without one the tests of the page are skipped, and say so.
 browser: ## Get a browser for the tests of the page, if there is none: Debian's chromium, as root.

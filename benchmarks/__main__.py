@@ -46,6 +46,7 @@ from benchmarks import (
     joins_large,
     joins_many,
     one,
+    page,
     point,
     registration,
     removal,
@@ -91,6 +92,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "sync.many": sync_many.rows,
     "watch": watch.rows,
     "web": web.rows,
+    "web.page": page.rows,
     "search": point.rows,
     "join": lambda run: chain(
         joins.rows(run),
@@ -121,7 +123,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
 """The groups in the order of the table: the beginning of their rows' names, and the function that measures them."""
 
 
-NAMED_ONLY = ("spark.",)
+NAMED_ONLY = ("spark.", "web.page")
 """Groups that are measured only if --only names them: `make bench-spark`."""
 
 

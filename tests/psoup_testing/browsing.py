@@ -18,9 +18,10 @@ ENTRY = """name => new Promise((resolve, reject) => {
     const all = opening.result.transaction(["entries", "rows"]);
     all.objectStore("entries").getAll().onsuccess = event => {
       const entry = event.target.result.find(entry => entry.name === name);
-      all.objectStore("rows").get(entry.number).onsuccess = told => {
+      const parts = IDBKeyRange.bound([entry.number, 0], [entry.number, Infinity]);
+      all.objectStore("rows").getAll(parts).onsuccess = told => {
         opening.result.close();
-        const held = told.target.result === undefined ? 0 : told.target.result[0].length;
+        const held = told.target.result.reduce((sum, part) => sum + part[0].length, 0);
         resolve({ ...entry, held, token: entry.token.length, clock: null, form: null });
       };
     };
@@ -38,13 +39,41 @@ CLEAR_ROWS = """new Promise((resolve, reject) => {
   };
 })"""
 
-BREAK_ROWS = """(() => {
+BREAK_ROWS = """parts => {
   const put = IDBObjectStore.prototype.put;
   IDBObjectStore.prototype.put = function (...given) {
-    if (this.name === "rows") throw new DOMException("no room", "QuotaExceededError");
+    if (this.name === "rows" && parts-- <= 0) throw new DOMException("no room", "QuotaExceededError");
     return put.apply(this, given);
   };
-})()"""
+}"""
+"""From now on no rows are stored, but for some parts."""
+
+EARLIER = """name => new Promise((resolve, reject) => {
+  const opening = indexedDB.open("psoup");
+  opening.onerror = () => reject(opening.error);
+  opening.onsuccess = () => {
+    const db = opening.result;
+    const all = db.transaction(["entries", "rows"]);
+    const [told, rows] = [all.objectStore("entries").getAll(), all.objectStore("rows").getAll()];
+    all.oncomplete = () => {
+      db.close();
+      const entry = told.result.find(entry => entry.name === name);
+      const columns = entry.form.fields.map((_, at) => rows.result.flatMap(part => part[at]));
+      indexedDB.deleteDatabase("psoup").onsuccess = () => {
+        const making = indexedDB.open("psoup", 1);
+        making.onupgradeneeded = () => {
+          const entries = making.result.createObjectStore("entries", { keyPath: "number", autoIncrement: true });
+          entries.createIndex("queryId", "queryId");
+          entries.put(entry);
+          making.result.createObjectStore("rows").put(columns, entry.number);
+        };
+        making.onsuccess = () => { making.result.close(); resolve(); };
+        making.onerror = () => reject(making.error);
+      };
+    };
+  };
+})"""
+"""Put what is kept of one query into a store as it was first, of one record of rows for a query."""
 
 HOLD = """(() => {
   const fetching = window.fetch;

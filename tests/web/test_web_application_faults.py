@@ -11,6 +11,7 @@ from psoup_testing.browser import SKIPPED, Opened, Site, executable, opened
 from psoup_testing.browsing import (
     BREAK_ROWS,
     CLEAR_ROWS,
+    EARLIER,
     HOLD,
     begin_to_keep,
     installed,
@@ -69,13 +70,33 @@ def test_a_store_that_fails_leaves_the_copy_as_it_was(tab: Opened, site: Site) -
     before = tab.query("ticks")["rows"]
     with site.client() as soup:
         push(soup, 10)
-    page.evaluate(BREAK_ROWS)
+    page.evaluate(BREAK_ROWS, 0)
     recharged(page)
     expect(page.locator(".card")).to_contain_text("no room")
     assert tab.query("ticks")["rows"] == before
     page.reload()
     assert recharged(page).startswith("1 row came, 0 rows left; ")
     assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 1
+    page.evaluate(CLEAR_ROWS)
+    page.evaluate(BREAK_ROWS, 3)
+    recharged(page)
+    expect(page.locator(".card")).to_contain_text("no room")
+    assert tab.query("ticks")["held"] == 0
+
+
+def test_what_an_earlier_version_of_the_page_has_kept_is_there(tab: Opened, site: Site) -> None:
+    page = tab.page
+    keep(page, "ticks")
+    before = tab.query("ticks")
+    mine(page)
+    address = page.url
+    page.goto(f"{site.address}/icon.svg")
+    page.evaluate(EARLIER, "ticks")
+    page.goto(address)
+    page.get_by_role("link", name="ticks").click()
+    expect(page.locator("td", has_text="note 1").first).to_be_visible()
+    assert tab.query("ticks")["held"] == before["held"]
+    assert recharged(page).startswith("Nothing new; ")
 
 
 def test_a_reply_that_comes_late_changes_nothing(tab: Opened, site: Site) -> None:

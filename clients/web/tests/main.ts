@@ -9,7 +9,7 @@ import { bytes, instant, microsOf } from "../src/format";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { movedTo, windowAt } from "../src/parts/window_bar";
-import { changed, count, type Held } from "../src/sync/change";
+import { type Changed, changed, count, type Held } from "../src/sync/change";
 import { hidden, shownFields } from "../src/sync/form";
 import { estimate, shown } from "../src/sync/shown";
 import type { Value } from "../src/sync/values";
@@ -35,11 +35,13 @@ function columnsOf(held: Held, now: number | null): Value[][] {
 }
 
 for (const [number, history] of vectors.histories.entries()) {
-  test(`copy ${number}, ${history.shape}: rows after each change, and those shown at a later NOW`, () => {
+  test(`copy ${number}, ${history.shape}: rows after each change, and those shown at a later NOW`, async () => {
     let held: Held | null = null;
     for (const step of history.steps) {
-      const after = changed(held, changeOf(step.body));
+      const before: Value[][] = held?.columns ?? [];
+      const after: Changed = await changed(held, changeOf(step.body));
       held = after.held;
+      assert.deepEqual(held.columns.map((column) => column.slice(0, after.same)), held.columns.map((_, at) => (before[at] ?? []).slice(0, after.same)));
       assert.equal(after.gone, step.gone);
       assert.equal(count(held), step.rows);
       for (const { now, columns } of step.shown) assert.deepEqual(columnsOf(held, now), columns);
@@ -49,10 +51,10 @@ for (const [number, history] of vectors.histories.entries()) {
 
 
 for (const { way, bodies } of vectors.refused) {
-  test(`refused: ${way}`, () => {
-    const { held } = changed(null, changeOf(bodies[0]!));
+  test(`refused: ${way}`, async () => {
+    const { held } = await changed(null, changeOf(bodies[0]!));
     const before = structuredClone(held);
-    assert.throws(() => changed(held, changeOf(bodies[1]!)));
+    await assert.rejects(changed(held, changeOf(bodies[1]!)));
     assert.deepEqual(held, before);
   });
 }

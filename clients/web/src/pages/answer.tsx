@@ -219,7 +219,7 @@ function useCopy(entry: Entry | undefined): Part | null {
   useEffect(() => {
     let current = true;
     if (entry === undefined) set(null);
-    else void rowsOf(entry).then((rows) => current && set(rows));
+    else void rowsOf(entry.number).then((rows) => current && set(rows));
     return () => void (current = false);
   }, [entry?.number, entry?.token.join(), entry?.rows]);
   const now = entry === undefined ? null : nowHere(entry, wall);

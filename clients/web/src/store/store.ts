@@ -1,13 +1,12 @@
 /** The copies that this browser keeps, in IndexedDB: of each query an entry with its token, and beside it the rows.
  *
- * A change is one transaction, of rows and token, and only if the token is still the one that it was asked with: a page
- * that is closed, a full disk or two tabs leave a copy as it was before or after. */
-import { type DBSchema, type IDBPDatabase, openDB } from "idb";
+ * A change is computed first, and then one transaction of rows and token, only if the token is still the one that it was
+ * asked with: a page that is closed, a full disk or two tabs leave a copy as it was before or after. */
 import { type Change, Reset, type SyncBody } from "../contract/psoup_proto/v1/sync_pb";
 import { changed, count, type Held, nowOf } from "../sync/change";
 import { type Form } from "../sync/form";
+import { database, partsOf, readParts, writeParts } from "./parts";
 import { type Clock, estimate } from "../sync/shown";
-import type { Column } from "../sync/values";
 
 /** What is known of a query that is kept. Instants of the service are microseconds, those of this device milliseconds. */
 export type Entry = {
@@ -37,32 +36,6 @@ export type Entry = {
 /** What the last recharge brought. `full`: about what the whole answer would have taken. */
 export type Last = { sent: number; received: number; came: number; gone: number; reset: Reset; full: number };
 
-interface Tables extends DBSchema {
-  entries: { key: number; value: Entry; indexes: { queryId: string } };
-  rows: { key: number; value: Column[] };
-}
-
-let opened: Promise<IDBPDatabase<Tables>> | null = null;
-
-function database(): Promise<IDBPDatabase<Tables>> {
-  opened ??= openDB<Tables>("psoup", 1, {
-    upgrade(db) {
-      db.createObjectStore("entries", { keyPath: "number", autoIncrement: true }).createIndex("queryId", "queryId");
-      db.createObjectStore("rows");
-    },
-    blocking: () => void close(),
-    terminated: () => void (opened = null),
-  });
-  opened.catch(() => (opened = null));
-  return opened;
-}
-
-async function close(): Promise<void> {
-  const db = await opened;
-  opened = null;
-  db?.close();
-}
-
 /** All entries, in the order in which they were added. */
 export async function entries(): Promise<Entry[]> {
   return (await database()).getAll("entries");
@@ -74,10 +47,19 @@ export async function entryOf(queryId: string): Promise<Entry | undefined> {
 }
 
 /** The rows that are held of an entry; null before the first reply. */
-export async function rowsOf(entry: Entry): Promise<Held | null> {
-  if (entry.form === null) return null;
-  const columns = await (await database()).get("rows", entry.number);
-  return columns === undefined ? null : { form: entry.form, columns };
+export async function rowsOf(number: number): Promise<Held | null> {
+  return (await read(number))?.held ?? null;
+}
+
+/** An entry and its rows, of one moment; undefined if it was forgotten. `parts`: how many records the rows are. */
+async function read(number: number): Promise<{ entry: Entry; held: Held | null; parts: number } | undefined> {
+  const transaction = (await database()).transaction(["entries", "rows"]);
+  const entry = await transaction.objectStore("entries").get(number);
+  if (entry === undefined) return undefined;
+  const parts = entry.form === null ? [] : await readParts(transaction.objectStore("rows"), number);
+  if (entry.form === null || parts.length === 0) return { entry, held: null, parts: 0 };
+  const columns = entry.form.fields.map((_, at) => parts[0]![at]!.concat(...parts.slice(1).map((part) => part[at]!)));
+  return { entry, held: { form: entry.form, columns }, parts: parts.length };
 }
 
 /** Keep a query. The second time it is the same entry. */
@@ -94,7 +76,7 @@ export async function keep(name: string, query: { queryId: string; key: string; 
 /** Forget a copy, and its rows. */
 export async function forget(number: number): Promise<void> {
   const transaction = (await database()).transaction(["entries", "rows"], "readwrite");
-  await Promise.all([transaction.objectStore("entries").delete(number), transaction.objectStore("rows").delete(number), transaction.done]);
+  await Promise.all([transaction.objectStore("entries").delete(number), transaction.objectStore("rows").delete(partsOf(number)), transaction.done]);
   announce();
 }
 
@@ -121,35 +103,30 @@ export type Applied = { came: number; gone: number; reset: Reset };
  *
  * null: nothing was done, as the copy has another token by now, or was forgotten. Throws for what is no change of it. */
 export async function apply(number: number, asked: Uint8Array, change: Change, body: SyncBody): Promise<Applied | null> {
+  const before = await read(number);
+  if (before === undefined || !same(before.entry.token, asked)) return null;
+  const lost = before.entry.form !== null && before.held === null && change.reset === Reset.UNSPECIFIED;
+  const after = change.token.length > 0 && !lost ? await changed(before.held, change) : null;
   const transaction = (await database()).transaction(["entries", "rows"], "readwrite", { durability: "strict" });
   transaction.done.catch(() => undefined);
   const [all, lines] = [transaction.objectStore("entries"), transaction.objectStore("rows")];
   try {
     const entry = await all.get(number);
-    if (entry === undefined || !same(entry.token, asked)) {
+    if (entry === undefined || !same(entry.token, asked) || (await lines.count(partsOf(number))) !== before.parts) {
       transaction.abort();
       return null;
     }
-    const columns = await lines.get(number);
-    if (entry.form !== null && columns === undefined && change.reset === Reset.UNSPECIFIED) {
-      // The browser threw the rows away, and not the token: all of them are to come again.
-      await all.put({ ...entry, token: new Uint8Array() });
-      await transaction.done;
-      return null;
-    }
-    const before = entry.form === null || columns === undefined ? null : { form: entry.form, columns };
-    let gone = 0;
-    const next: Entry = { ...entry, ...facts(change, body), left: Number(change.rowsLeft), error: null, ...renamed(entry, change.queryId) };
-    if (change.token.length > 0) {
-      const after = changed(before, change);
-      gone = after.gone;
+    // The browser threw the rows away, and not the token: all of them are to come again.
+    const next: Entry = lost ? { ...entry, token: new Uint8Array() } : { ...entry, ...facts(change, body), left: Number(change.rowsLeft), error: null, ...renamed(entry, change.queryId) };
+    if (after !== null) {
       Object.assign(next, { token: change.token, form: after.held.form, rows: count(after.held) });
-      await lines.put(after.held.columns, number);
+      await writeParts(lines, number, after.held.columns, after.same);
     }
     await all.put(next);
     await transaction.done;
+    if (lost) return null;
     announce();
-    return { came: Number(change.rows), gone, reset: change.reset };
+    return { came: Number(change.rows), gone: after?.gone ?? 0, reset: change.reset };
   } catch (problem) {
     try {
       transaction.abort();

@@ -1,15 +1,17 @@
 /** Values as they come and are stored: BIGINT as number, or bigint where that is not exact; DECIMAL as text; TIMESTAMP in
  * microseconds and DATE in days since 1970, as BIGINT; DOUBLE as number. NULL is null. */
 import type { Field } from "./form";
+import type { Slices } from "./slices";
 
 export type Value = string | number | bigint | boolean | null;
 export type Column = Value[];
 
 /** Columns of `Change.columns_json`. The first `differences` are differences to the value before. */
-export function readColumns(json: string, fields: readonly Field[], differences: number): Column[] {
+export async function readColumns(json: string, fields: readonly Field[], differences: number, slices: Slices): Promise<Column[]> {
   const columns = (json === "" ? fields.map(() => []) : JSON.parse(json)) as Value[][];
   if (columns.length !== fields.length) throw new Error(`${columns.length} columns, and not ${fields.length}`);
-  return columns.map((values, place) => (place < differences ? sums(values) : values.map((value) => read(value, fields[place]!))));
+  await slices.rest();
+  return slices.each(columns, (values, place) => (place < differences ? sums(values) : values.map((value) => read(value, fields[place]!))));
 }
 
 function read(value: Value, field: Field): Value {
