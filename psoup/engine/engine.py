@@ -92,7 +92,7 @@ class Engine:
         self.config = config
         self._others = others
         self._run = run
-        self._timer, self._spent = timer, dict[str, float]()
+        self._timer, self._spent, self._matches = timer, dict[str, float](), dict[str, int]()
         self._keep = keep
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
@@ -144,14 +144,15 @@ class Engine:
         """Apply each event as a run of its own, as all is checked after each."""
         freed = 0
         released: dict[int, int] = {}
-        spent = Counter[str]()
+        spent, matches = Counter[str](), Counter[str]()
         for event in events:
             effects = self._apply([event])
             freed += effects.freed_bytes
             spent.update(effects.spent)
+            matches.update(effects.matches)
             for stream_id, count in effects.released.items():
                 released[stream_id] = released.get(stream_id, 0) + count
-        return Effects(self._sequence, freed, released, dict(spent))
+        return Effects(self._sequence, freed, released, dict(spent), dict(matches))
 
     def _apply(self, events: Sequence[Event]) -> Effects:
         freed = 0
@@ -193,7 +194,7 @@ class Engine:
         for state in asked.values():
             state.cover_new(self._run, self._precautions)
         self._snapshot = self._publish()
-        return Effects(self._sequence, freed, released, self._take_spent())
+        return Effects(self._sequence, freed, released, *self._take_spent())
 
     def maintenance(self, *, everything: bool = False) -> Task | None:
         """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
@@ -269,18 +270,23 @@ class Engine:
                 total[name] = total.get(name, 0) + count
         return total
 
-    def _take_spent(self) -> dict[str, float]:
+    def _take_spent(self) -> tuple[dict[str, float], dict[str, int]]:
         spent, self._spent = self._spent, {}
-        return spent
+        matches, self._matches = self._matches, {}
+        return spent, matches
 
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed, began = 0, self._timer()
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
+            tenant = self._tenants.get(state.tenant)
+            state.matches = 0 if tenant is not None and tenant.quotas.matches_per_second else None
             released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
             freed += state.expire()
             ended = self._timer()
             self._spent[state.tenant] = self._spent.get(state.tenant, 0.0) + ended - began
+            if state.matches:
+                self._matches[state.tenant] = self._matches.get(state.tenant, 0) + state.matches
             began = ended
         fed.clear()
         return freed

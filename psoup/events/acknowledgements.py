@@ -126,3 +126,5 @@ class Effects:
     """Tuples released, by stream ID."""
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds that the work for each tenant's streams took, by the engine's timer."""
+    matches: dict[str, int] = field(default_factory=dict)
+    """Matches of new tuples, of the tenants that have a quota of them."""

@@ -59,7 +59,7 @@ class Quotas:
     read_share: float = 0
     """Processor seconds a second that its answers take."""
     matches_per_second: float = 0
-    """Matches of its tuples and queries in a second."""
+    """Matches of new tuples of its streams in a second."""
     group_keys: int = 0
     """Groups that one of its answers may tell apart."""
     kept_bytes: int = 0

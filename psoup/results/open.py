@@ -273,6 +273,24 @@ class OpenResults:
         rebuilt.failures = self.failures.without(slots)
         return rebuilt
 
+    def matched(self, start: int, stop: int) -> int:
+        """The matches of the tuples at [start, stop), the newest there are. O(rows * words + pairs of their runs)."""
+        count, first, last, width = 0, start >> 6, (stop - 1) >> 6, self.rows.shape[2]
+        word = first
+        while word <= last:
+            block, at = divmod(word, width)
+            words = self.rows[block, : self._row_count, at : min(width, at + last + 1 - word)]
+            if word == first and start & 63:
+                count -= int(np.bitwise_count(words[:, 0] & ~(_EVERY_BIT << np.uint64(start & 63))).sum())
+            count += int(np.bitwise_count(words).sum(dtype=np.int64))
+            word += words.shape[1]
+        for run in reversed(self.runs):
+            here = int(np.count_nonzero(run.offsets >= start))
+            if not here:
+                break
+            count += here
+        return count
+
     @property
     def nbytes(self) -> int:
         """Bytes of rows in use, runs and the slot table."""

@@ -77,6 +77,30 @@ def test_pushed_bytes_are_paid_before_the_next_push() -> None:
     behind(script)
 
 
+def test_matches_are_paid_before_the_next_push_and_shown_to_those_who_pay() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", matches_per_second=2), await tenant(door, "umbra")
+        for who in (owner, other):
+            register = queries.RegisterRequest(statement="SELECT x FROM s WHERE x >= 400")
+            await door.wire.queries.Register(register, metadata=who)
+            done = await pushed(door, who)
+            ask = queries.MatchesManyRequest(stream="s", tuple_ids=[0], min_sequence=done.sequence)
+            await door.wire.queries.MatchesMany(ask, metadata=who)
+        refusal = await refused(pushed(door, owner), FULL)
+        assert (refusal.facts["quota"], refusal.facts["limit"]) == ("matches_per_second", "2")
+        assert 250 < refusal.details["RetryInfo"].retry_delay.seconds <= 300
+        await pushed(door, other)
+
+        async def used(name: str) -> Any:
+            request = admin.TenantUsageRequest(name=name)
+            return (await door.admin.TenantUsage(request, metadata=door.operator)).used
+
+        assert (await used("acme")).matches_per_second > 50
+        assert not (await used("umbra")).HasField("matches_per_second")
+
+    behind(script)
+
+
 def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
     async def script(door: Door) -> None:
         owner, other = await tenant(door, "acme", read_share=1e-6), await tenant(door, "umbra")

@@ -69,6 +69,8 @@ class StreamState:
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
+        self.matches: int | None = None
+        """Matches of new tuples since they were last taken; None: nobody counts them."""
         self._publication = Publication(event, keys, folds, packs)
         self._attention = attention
         if event.stored is not None:
@@ -92,6 +94,8 @@ class StreamState:
             self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
             if failed := probe(self.clauses.index, piece, self.open, run, care.compute):
                 self._raised(failed, self.clauses.index.readers(failed), piece.start)
+            if self.matches is not None:
+                self.matches += self.open.matched(piece.start, piece.start + len(piece))
             if self.data.full:
                 self.close_open()
         return 0 if released is None else len(released)

@@ -30,7 +30,8 @@ RETRY_AFTER_MS = 250
 HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
 """The waits for what others of the tenant hold, and give back when they end: requests, stages, answers being read."""
 
-_PUSHES = ("pushed_bytes_per_second", "join_share")
+_JOINS = ("join_share", "matches_per_second")
+_PUSHES = ("pushed_bytes_per_second", *_JOINS)
 _REGISTERS = ("prepare_share",)
 _READS = ("read_share",)
 
@@ -44,7 +45,7 @@ PAYS: dict[str, tuple[str, ...]] = {
     "IngestService/TupleIds": _READS,
     "StagingService/BeginStage": _PUSHES,
     "StagingService/AddPart": _PUSHES,
-    "StagingService/CommitStage": ("join_share",),
+    "StagingService/CommitStage": _JOINS,
     "QueryService/Register": _REGISTERS,
     "QueryService/RegisterMany": _REGISTERS,
     "QueryService/Check": _REGISTERS,
@@ -66,8 +67,10 @@ PAYS: dict[str, tuple[str, ...]] = {
 }
 """The rates that a call may have used up, by its name. A call that only takes away, or is cheap, is not in here."""
 
-SHARES = ("prepare_share", "join_share", "read_share")
-RATES = ("calls_per_second", "pushed_bytes_per_second", *SHARES)
+TOLD = ("prepare_share", "join_share", "read_share", "matches_per_second")
+"""Rates of what is known afterwards: processor time, and matches, which are counted of tenants that have the quota."""
+
+RATES = ("calls_per_second", "pushed_bytes_per_second", *TOLD)
 
 
 class Rate:
@@ -100,12 +103,12 @@ def _smoothed(smooth: float, passed: float, amount: float) -> float:
 
 
 class _Meter:
-    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds that are in its rates."""
+    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates."""
 
     def __init__(self, now: float) -> None:
         self.open = self.watching = 0
         self.rates = {quota: Rate(now) for quota in RATES}
-        self.seen = dict.fromkeys(SHARES, 0.0)
+        self.seen = dict.fromkeys(TOLD, 0.0)
 
 
 class MeteredCall:
@@ -131,7 +134,7 @@ NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
 
 class Meters:
     """All tenants' meters. One event loop, but for `used_by`. `tenants`: those that there are; `times`: what they had
-    of the processor, by quota; `now`: seconds of a clock that never goes back.
+    of `TOLD`, by quota; `now`: seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -198,13 +201,16 @@ class Meters:
 
     def _taken(self, name: str, now: float) -> dict[str, float]:
         meter = self._meters.get(name) or _Meter(self._began)
-        late = {quota: self._processor(quota, name) - meter.seen[quota] for quota in SHARES}
+        late = {quota: self._had(quota, name) - meter.seen[quota] for quota in TOLD}
         rates = {quota: rate.per_second(now, late.get(quota, 0.0)) for quota, rate in meter.rates.items()}
         told = {quota: source(name) for quota, source in self.sources.items()}
+        tenant = self.tenants().get(name)
+        if tenant is None or not tenant.quotas.matches_per_second:
+            del rates["matches_per_second"]
         return {"open_calls": meter.open, "watchers": meter.watching, **rates, **told}
 
-    def _processor(self, quota: str, name: str) -> float:
-        """Processor seconds that a tenant had since the start, of those that a share limits."""
+    def _had(self, quota: str, name: str) -> float:
+        """Processor seconds, or matches, that a tenant had since the start."""
         return sum(times.used.get(name, 0.0) for times in self._times[quota])
 
     def _meter(self, name: str) -> _Meter:
@@ -224,7 +230,7 @@ class Meters:
         if not limit:
             return
         rate, now = meter.rates[quota], self._now()
-        if quota in SHARES:
+        if quota in TOLD:
             self._look(meter, tenant.name, quota, limit)
         else:
             rate.add(now, 0, limit)
@@ -233,8 +239,8 @@ class Meters:
             raise _used_up(tenant, quota, rate.per_second(now), wait)
 
     def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
-        """Put the processor time in that was used since the last look."""
-        used = self._processor(quota, name)
+        """Put in what was used since the last look."""
+        used = self._had(quota, name)
         meter.rates[quota].add(self._now(), used - meter.seen[quota], limit)
         meter.seen[quota] = used
 

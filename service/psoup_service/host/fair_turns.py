@@ -54,8 +54,8 @@ equal = ONE_TENANT.of
 
 
 class TenantTimes:
-    """What each tenant had. `used`: seconds since the start. `had`: the same for its weight, and what it did not want
-    while others were served. `now`: what the tenant had that was served last.
+    """What each tenant had. `used`: seconds, or matches, since the start. `had`: the same for its weight, and what
+    it did not want while others were served. `now`: what the tenant had that was served last.
     """
 
     def __init__(self, weight: Weight = equal) -> None:

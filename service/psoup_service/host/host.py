@@ -98,8 +98,9 @@ class Host(Generic[SnapshotT]):
         self._allowance = allowance or Allowance()
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of)
         self.times = {"prepare_share": self._sequencer.times, "join_share": (self._room.times,)}
-        """What tenants had of the processor, by the quota that limits it."""
+        """What tenants had of the processor, and matches, by the quota that limits it."""
         self.times["read_share"] = (self._readers.times,)
+        self.times["matches_per_second"] = (self._writer.matches,)
 
     # Life -----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.runner import Runner, serial
+from psoup_service.host.fair_turns import TenantTimes
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
@@ -55,6 +56,8 @@ class Writer(StageThread):
         self._freed = 0
         self._asked = False
         self._clock: int | None = None
+        self.matches = TenantTimes()
+        """Matches of the tuples of tenants that have a quota of them."""
         self.runs = 0
         self.installed = 0
         self.published: Callable[[], None] | None = None
@@ -176,6 +179,8 @@ class Writer(StageThread):
                 reached.append((self._waiters.popitem(0)[1], None))
         for tenant, seconds in effects.spent.items() if entered else ():  # a replay is nobody's debt
             self._room.charge(tenant, seconds)
+        for tenant, count in effects.matches.items() if entered else ():
+            self.matches.charge(tenant, count)
         self._room.leave_all((tenant, 0, size) for tenant, size in entered.items())
         deliver(reached)
         self._say_published()
