@@ -39,7 +39,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _MOST = 2**53
 _WHOLE = {field.name for field in fields(Quotas) if field.type == "int"}
 _NAMES = {field.name for field in fields(Quotas)}
-_NOT_JUDGED = ("group_keys", "kept_bytes")
+_NOT_JUDGED = ("kept_bytes",)
 """Quotas that a tenant has a place for, and that nothing looks at yet."""
 
 

@@ -53,7 +53,8 @@ def over_keys(most: int) -> ResourceExhausted:
     """The error of more groups than one read may hold."""
     return ResourceExhausted(
         f"GROUP BY, or an aggregate of DISTINCT values, has more than {most:,} keys, as many as one invocation may hold"
-        " (group_keys); narrow the window or the WHERE clause, or group by fewer or coarser keys",
+        " (group_keys, of the service or of its tenant); narrow the window or the WHERE clause, or group by fewer or"
+        " coarser keys",
         reason="GROUP_BUDGET",
         **GROUP_KEYS.over(f"{most + 1} or more", most),
     )

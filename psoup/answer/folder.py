@@ -65,6 +65,8 @@ class Folder:
         self.coded: list[AttributeRef] = plain
         self._places = {expr: place for place, expr in enumerate(self.wanted)}
         self._keys, self._base = None, None if fold is None or fold.numbers is None else fold
+        if fold is not None and node.keys and fold.groups > reading.groups.keys:
+            raise over_keys(reading.groups.keys)
         if fold is not None and fold.numbers is not None:
             self._keys = fold.numbers.fork(reading.groups.keys, hold)
         elif node.keys:

@@ -155,7 +155,8 @@ class _Leaves:
     def joined(self, folds: Iterable[Fold]) -> Fold:
         """One fold of those of neighbouring spans."""
         self._budget.check()
-        return self._recipe.joined(folds, self._snapshot.config.groups.keys, self.held.hold)
+        most = min(self._snapshot.config.groups.keys, self._budget.group_keys)
+        return self._recipe.joined(folds, most, self.held.hold)
 
 
 def _known(

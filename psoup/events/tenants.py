@@ -18,6 +18,7 @@ from psoup.errors import NotFound, ResourceExhausted
 from psoup.model import DEFAULT_TENANT
 
 _MIB = 1024 * 1024
+NO_MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,12 @@ def over_quota(tenant: Tenant, quota: str, used: int | float, needed: int | floa
         used=str(used),
         needed=str(needed),
     )
+
+
+def group_keys_of(tenants: Mapping[str, Tenant], name: str) -> int:
+    """The groups that one answer of a tenant may tell apart; a number beyond all others without a limit. O(1)."""
+    tenant = tenants.get(name)
+    return NO_MOST if tenant is None or not tenant.quotas.group_keys else tenant.quotas.group_keys
 
 
 TenantEvent = TenantCreated | TenantAltered | TenantDropped

@@ -88,6 +88,29 @@ def _invoked(soup: LocalPSoup, sql: str, budget: ReadBudget | None = None, **con
     return invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now(), budget=budget).lean()
 
 
+@pytest.mark.parametrize("many", ["n", "n, t"])
+@pytest.mark.parametrize("again", [False, True])
+def test_the_groups_of_a_tenants_quota_bound_an_answer_as_those_of_the_engine_do(many: str, again: bool) -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=1_024))
+    soup.execute("CREATE STREAM s (n BIGINT, t TEXT)")
+    numbers = np.arange(10_000) % 700
+    soup.push("s", pa.table({"n": numbers, "t": [f"t{n}" for n in numbers]}))
+    soup.maintain()
+    query = soup.register(f"SELECT {many}, count(*) AS c FROM s GROUP BY {many}")
+
+    def asked(most: int) -> int:
+        budget = ReadBudget()
+        budget.group_keys = most
+        snapshot, now = soup.engine.snapshot(), soup.clock.now()
+        return invoke(snapshot, query, tenant=soup.tenant, now=now, budget=budget).to_table().num_rows
+
+    for _ in range(3 * again):  # from folds that are kept
+        assert asked(700) == 700
+    with pytest.raises(ResourceExhausted, match="more than 699 keys") as refusal:
+        asked(699)
+    assert (refusal.value.reason, refusal.value.facts["limit"]) == ("GROUP_BUDGET", "699")
+
+
 @pytest.mark.parametrize(
     ("sql", "limits", "said"),
     [

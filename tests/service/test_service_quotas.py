@@ -14,6 +14,7 @@ from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import staging_pb2 as staging
+from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_testing.door import Door, behind
 from psoup_testing.wire import ipc, refused
@@ -120,6 +121,24 @@ def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
     behind(script)
 
 
+def test_an_answer_tells_no_more_groups_apart_than_its_tenants_quota() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", group_keys=999), await tenant(door, "umbra")
+
+        async def asked(who: Any) -> int:
+            request = statements.AskRequest(statement="SELECT x, count(*) AS n FROM s GROUP BY x")
+            return (await door.wire.statements.Ask(request, metadata=who)).rows
+
+        for who in (owner, other):
+            await pushed(door, who)
+        refusal = await refused(asked(owner), FULL)
+        assert (refusal.reason, refusal.facts["limit"]) == ("GROUP_BUDGET", "999")
+        assert "group_keys" in refusal.message
+        assert await asked(other) == 1_000
+
+    behind(script)
+
+
 def test_stages_and_their_bytes_are_limited_each() -> None:
     async def script(door: Door) -> None:
         owner = await tenant(door, "acme", stages=1, staged_bytes=20_000)
@@ -179,7 +198,7 @@ def test_usage_tells_what_is_used_of_every_quota_to_those_who_may_know() -> None
         assert min(told.used.prepare_share, told.used.join_share) > 0
         quotas = {field.name for field in admin.Quotas.DESCRIPTOR.fields}
         unknown = {name for name in quotas if not told.used.HasField(name)}
-        assert unknown == {"matches_per_second", "group_keys", "kept_bytes", "weight"}
+        assert unknown == {"matches_per_second", "group_keys", "kept_bytes", "weight"}  # the first is not limited
         assert (await usage("umbra", door.operator)).used.queries == 0
         await refused(usage("umbra", owner), grpc.StatusCode.NOT_FOUND)
         await refused(usage("", reader), grpc.StatusCode.PERMISSION_DENIED)

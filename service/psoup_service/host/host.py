@@ -27,6 +27,7 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.change import rows_of
 from psoup.events.commands import Command
 from psoup.events.events import Event
+from psoup.events.tenants import group_keys_of
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
@@ -76,6 +77,7 @@ class Host(Generic[SnapshotT]):
         weights: Weights = ONE_TENANT,
     ) -> None:
         """`weights`: of tenants; work of those that wait is taken in turns by it."""
+        self._tenants = weights.tenants
         self._engine = engine
         self._admission = admission
         self._store = store
@@ -253,6 +255,7 @@ class Host(Generic[SnapshotT]):
         def work(reading: Read) -> T:
             granted = budget or self._allowance.budget()
             granted.ask, granted.wait = reading.ask, reading.before_long
+            granted.group_keys = group_keys_of(self._tenants(), tenant)
             try:
                 return fn(self.snapshot(), granted)
             finally:

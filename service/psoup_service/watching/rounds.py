@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 
 from psoup.errors import PSoupError, Unavailable
+from psoup.events.tenants import group_keys_of
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
@@ -155,6 +156,7 @@ class Rounds:
             pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now())
             made, end = list[Page | None](), time.perf_counter() + _TOGETHER_S
             for watcher, taken in works:
+                budget.group_keys = group_keys_of(snapshot.tenants, watcher.form.tenant)
                 made.append(pages.page(watcher, taken, at_hand=bool(made) and time.perf_counter() > end))
             return made
 
