@@ -13,7 +13,6 @@ threads: `run` is the port through which a host lends its pool, `keep` the one t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
@@ -27,6 +26,7 @@ from psoup.engine.maintenance.rules import next_task, overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
 from psoup.engine.rooms import Rooms
+from psoup.engine.spent import Spent
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
@@ -92,7 +92,7 @@ class Engine:
         self.config = config
         self._others = others
         self._run = run
-        self._timer, self._spent, self._matches = timer, dict[str, float](), dict[str, int]()
+        self._spent = Spent(timer)
         self._keep = keep
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
@@ -144,15 +144,14 @@ class Engine:
         """Apply each event as a run of its own, as all is checked after each."""
         freed = 0
         released: dict[int, int] = {}
-        spent, matches = Counter[str](), Counter[str]()
+        spent = Spent(self._spent.now)
         for event in events:
             effects = self._apply([event])
             freed += effects.freed_bytes
-            spent.update(effects.spent)
-            matches.update(effects.matches)
+            spent.put_back(effects)
             for stream_id, count in effects.released.items():
                 released[stream_id] = released.get(stream_id, 0) + count
-        return Effects(self._sequence, freed, released, dict(spent), dict(matches))
+        return spent.taken(Effects(self._sequence, freed, released))
 
     def _apply(self, events: Sequence[Event]) -> Effects:
         freed = 0
@@ -194,7 +193,7 @@ class Engine:
         for state in asked.values():
             state.cover_new(self._run, self._precautions)
         self._snapshot = self._publish()
-        return Effects(self._sequence, freed, released, *self._take_spent())
+        return self._spent.taken(Effects(self._sequence, freed, released))
 
     def maintenance(self, *, everything: bool = False) -> Task | None:
         """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
@@ -270,24 +269,14 @@ class Engine:
                 total[name] = total.get(name, 0) + count
         return total
 
-    def _take_spent(self) -> tuple[dict[str, float], dict[str, int]]:
-        spent, self._spent = self._spent, {}
-        matches, self._matches = self._matches, {}
-        return spent, matches
-
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
-        freed, began = 0, self._timer()
+        freed, began = 0, self._spent.now()
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
-            tenant = self._tenants.get(state.tenant)
-            state.matches = 0 if tenant is not None and tenant.quotas.matches_per_second else None
+            self._spent.begin(state, self._tenants)
             released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
             freed += state.expire()
-            ended = self._timer()
-            self._spent[state.tenant] = self._spent.get(state.tenant, 0.0) + ended - began
-            if state.matches:
-                self._matches[state.tenant] = self._matches.get(state.tenant, 0) + state.matches
-            began = ended
+            began = self._spent.end(state, began)
         fed.clear()
         return freed
 

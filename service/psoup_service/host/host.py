@@ -58,7 +58,7 @@ class Host(Generic[SnapshotT]):
 
     `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
     `readers`: threads that evaluate answers. `allowance`: the limits of one read. `helpers`: threads that help
-    maintenance.
+    maintenance. `weights`: of tenants; work of those that wait is taken in turns by it.
     """
 
     def __init__(
@@ -76,7 +76,6 @@ class Host(Generic[SnapshotT]):
         allowance: Allowance | None = None,
         weights: Weights = ONE_TENANT,
     ) -> None:
-        """`weights`: of tenants; work of those that wait is taken in turns by it."""
         self._tenants = weights.tenants
         self._engine = engine
         self._admission = admission
@@ -101,8 +100,7 @@ class Host(Generic[SnapshotT]):
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of)
         self.times = {"prepare_share": self._sequencer.times, "join_share": (self._room.times,)}
         """What tenants had of the processor, and matches, by the quota that limits it."""
-        self.times["read_share"] = (self._readers.times,)
-        self.times["matches_per_second"] = (self._writer.matches,)
+        self.times |= {"read_share": (self._readers.times,), "matches_per_second": (self._writer.matches,)}
 
     # Life -----------------------------------------------------------------------------------------------------
 
@@ -242,12 +240,11 @@ class Host(Generic[SnapshotT]):
         long: bool = False,
         tenant: str = DEFAULT_TENANT,
     ) -> T:
-        """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it is expected to take
-        long.
+        """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it is likely to take long.
 
         A `budget` of an earlier call goes on; a new one ends with this call. Raises what `fn` raises; ResourceExhausted
-        with too many reads under way, or when the budget is used up; after `close` what `submit` would. If the caller
-        is cancelled, `fn` ends at the next question that it asks its budget.
+        with too many reads under way, or when the budget is used up; after `close` what `submit` would. If its caller
+        is cancelled, `fn` ends where it next asks its budget.
         """
         if self._closed.is_set():
             raise self._refusal()
@@ -389,11 +386,10 @@ class Host(Generic[SnapshotT]):
         deliver(ends)
 
     def _take_enders(self) -> list[Outcome]:
-        ends: list[Outcome] = []
-        if self._state in ("stopped", "failed"):
-            ends = [(end, None) for end in self._enders]
-            self._enders = []
-        return ends
+        if self._state not in ("stopped", "failed"):
+            return []
+        ends, self._enders = self._enders, []
+        return [(end, None) for end in ends]
 
     def _refusal(self) -> PSoupError:
         """The error for a command or a waiter in a state other than `serving`."""

@@ -1,0 +1,47 @@
+"""What the work of a run took, by the tenants of its streams, until it is taken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from psoup.engine.stream.state import StreamState
+from psoup.events.acknowledgements import Effects
+from psoup.events.tenants import Tenant
+
+
+class Spent:
+    """Seconds by a timer, and matches of new tuples: these only of tenants that have a quota of them."""
+
+    def __init__(self, timer: Callable[[], float]) -> None:
+        self.now = timer
+        self._seconds = defaultdict[str, float](float)
+        self._matches = defaultdict[str, int](int)
+
+    def begin(self, state: StreamState, tenants: Mapping[str, Tenant]) -> None:
+        """Let the matches of a stream be counted, or not."""
+        tenant = tenants.get(state.tenant)
+        state.matches = 0 if tenant is not None and tenant.quotas.matches_per_second else None
+
+    def end(self, state: StreamState, began: float) -> float:
+        """Note the work for a stream since `began`; returns the time now."""
+        ended = self.now()
+        self._seconds[state.tenant] += ended - began
+        if state.matches:
+            self._matches[state.tenant] += state.matches
+        return ended
+
+    def put_back(self, effects: Effects) -> None:
+        """Note what was taken: there is more of the run to come."""
+        for tenant, seconds in effects.spent.items():
+            self._seconds[tenant] += seconds
+        for tenant, count in effects.matches.items():
+            self._matches[tenant] += count
+
+    def taken(self, effects: Effects) -> Effects:
+        """The effects with what was noted, which is forgotten."""
+        told = replace(effects, spent=dict(self._seconds), matches=dict(self._matches))
+        self._seconds.clear()
+        self._matches.clear()
+        return told
