@@ -14,16 +14,29 @@ TOGETHER = ("tests/spark/",)
 """Folders that are one unit."""
 LONG = (
     *TOGETHER,
+    "tests/web/test_web_application",
+    "tests/service/test_service_copies.py",
     "tests/oracle/",
     "tests/crash/",
+    "tests/engine/test_expressions_duckdb.py",
+    "tests/engine/test_engine_table.py",
+    "tests/service/test_service_functions.py",
+    "tests/service/test_service_process.py",
+    "tests/clients/test_cli_commands.py",
     "tests/e2e/",
-    "tests/engine/test_engine_state_machine.py",
     "tests/project/",
     "tests/storage/",
     "tests/clients/",
     "tests/service/",
+    "tests/web/",
+    "tests/kernels/",
+    "tests/engine/test_joins_",
+    "tests/engine/test_sql_",
+    "tests/engine/test_engine_",
+    "tests/engine/test_matching_",
 )
-"""Folders and files that take long, the longest first."""
+"""Folders and files that take long, the longest first; what begins with one of these names has its place. What is left
+for the end are files of a few seconds."""
 
 
 def rank(nodeid: str) -> int:
