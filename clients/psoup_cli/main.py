@@ -16,13 +16,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC writes of handshakes that fail; the command says so itself
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        from psoup_service.lean import leave_out_pandas
+        if given[:1] != ["spark"]:  # which may have use for pandas
+            from psoup_service.lean import leave_out_pandas
 
-        leave_out_pandas()  # a third of the time until a command begins
+            leave_out_pandas()  # a third of the time until a command begins
         from psoup_cli.app import app
 
-        app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="psoup")
+        app(args=given, prog_name="psoup")
     except KeyboardInterrupt:
         print("psoup: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -65,16 +65,22 @@ def process(**settings: str) -> Iterator[tuple[subprocess.Popen[str], str, list[
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_ends_well(number: signal.Signals, tmp_path: Path) -> None:
-    with process(**({"PSOUP_DATA_DIR": str(tmp_path)} if number is signal.SIGTERM else {})) as (child, address, lines):
+    """Its log also says which settings file was read."""
+    file, data = tmp_path / "some.toml", tmp_path / "data"
+    file.write_text("[service]\nreaders = 3\n")
+    settings = {"PSOUP_DATA_DIR": str(data)} if number is signal.SIGTERM else {"PSOUP_CONFIG": str(file)}
+    with process(**settings) as (child, address, lines):
         with grpc.insecure_channel(address) as channel:
             info = server_pb2_grpc.ServerServiceStub(channel).GetServerInfo(server_pb2.GetServerInfoRequest())
             assert info.state == "serving"
         child.send_signal(number)
         assert child.wait(20) == 0
-    said = f"data is kept in {tmp_path}" if number is signal.SIGTERM else "nothing survives a restart"
+    said = f"data is kept in {data}" if number is signal.SIGTERM else "nothing survives a restart"
     assert any(said in line for line in lines)
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     assert any(entry["event"] == "draining" for entry in logged)
+    read = [entry["file"] for entry in logged if entry["event"] == "settings were read" and "file" in entry]
+    assert read == ([] if number is signal.SIGTERM else [str(file)])
 
 
 def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
@@ -84,14 +90,6 @@ def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
     assert done.returncode == 2
     assert "did you mean 'port'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_log_says_which_settings_file_was_read(tmp_path: Path) -> None:
-    file = tmp_path / "some.toml"
-    file.write_text("[service]\nreaders = 3\n")
-    with process(PSOUP_CONFIG=str(file)) as (_, _, lines):
-        told = [json.loads(line) for line in lines if line.startswith("{")]
-    assert ("settings were read", str(file)) in [(entry["event"], entry.get("file")) for entry in told]
 
 
 def started(**settings: str) -> subprocess.CompletedProcess[str]:
