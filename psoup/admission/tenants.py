@@ -39,8 +39,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _MOST = 2**53
 _WHOLE = {field.name for field in fields(Quotas) if field.type == "int"}
 _NAMES = {field.name for field in fields(Quotas)}
-_NOT_JUDGED = ("kept_bytes",)
-"""Quotas that a tenant has a place for, and that nothing looks at yet."""
 
 
 class KnownTenants(dict[str, Tenant]):
@@ -80,11 +78,9 @@ def decide_tenant(
     event: TenantEvent
     if isinstance(command, CreateTenant):
         _check_new(command, known)
-        _check_judged(asdict(command.quotas))
         event = TenantCreated(sequence, Tenant(command.name, _checked(asdict(command.quotas)), now))
     elif isinstance(command, AlterTenant):
         tenant = known.known(command.name)
-        _check_judged(command.changes)
         quotas = _checked({**asdict(tenant.quotas), **command.changes})
         event = TenantAltered(sequence, replace(tenant, quotas=quotas), now)
     else:
@@ -115,17 +111,6 @@ def _check_new(command: CreateTenant, known: KnownTenants) -> None:
             reason="TOO_MANY_TENANTS",
             limit=MOST_TENANTS,
         )
-
-
-def _check_judged(values: Mapping[str, int | float]) -> None:
-    """Raise InvalidInput for a limit that would limit nothing."""
-    for name in _NOT_JUDGED:
-        if values.get(name):
-            raise InvalidInput(
-                f"the quota {name} is not judged yet, so it would limit nothing; leave it out, or 0",
-                reason="QUOTA",
-                field=name,
-            )
 
 
 def _checked(values: Mapping[str, int | float]) -> Quotas:

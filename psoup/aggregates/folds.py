@@ -20,6 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
+from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.columns import Array
@@ -85,6 +86,7 @@ class Folds:
     """The folds of one clause for one recipe. Any thread: spans come and go in single steps, and are never changed."""
 
     recipe: Recipe
+    tenant: str = ""
     tables: KeyTables = field(default_factory=KeyTables)
     """Keys of groups that the folds of other clauses have too."""
     spans: dict[Span, Fold] = field(default_factory=dict)
@@ -190,13 +192,16 @@ class Shelf(Protocol):
 class FoldRoom:
     """The folds of all clauses. Any thread: counts may be a little behind. `limit`: bytes.
 
-    `fan`: how many spans make a wider one; 1: matches are never folded by chunks.
+    `fan`: how many spans make a wider one; 1: matches are never folded by chunks. `kept`: of each tenant, with others.
     """
 
-    def __init__(self, limit: int, fan: int) -> None:
+    def __init__(self, limit: int, fan: int, kept: KeptBytes | None = None) -> None:
         self.limit, self.fan = limit, fan
+        self.kept_bytes = kept or KeptBytes()
+        self.kept_bytes.parts.append(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
         self._held = self._changes = 0
+        self._of_tenant: dict[str, int] = {}
         self._tables = KeyTables()
         self._dead = list[Array]()
         """The SQC IDs of clauses that are gone, and may have folds: `_buried` of them."""
@@ -207,17 +212,21 @@ class FoldRoom:
         """Bytes that are kept. O(1)."""
         return self._held
 
+    def held_by(self, tenant: str) -> int:
+        """Those of one tenant. O(1)."""
+        return self._of_tenant.get(tenant, 0)
+
     @property
     def spans(self) -> int:
         """How many folds are kept. O(clauses that were asked)."""
         return sum(len(folds.spans) for folds in list(self._kept.values()))
 
-    def known(self, sqc_id: int, recipe: Recipe) -> Folds | None:
-        """The folds of a clause; None if nobody has asked for the like before, which is noted."""
+    def known(self, sqc_id: int, recipe: Recipe, tenant: str = "") -> Folds | None:
+        """The folds of a tenant's clause; None if nobody has asked for the like before, which is noted."""
         folds = self._kept.get((sqc_id, recipe))
         if folds is None:
-            self._kept[sqc_id, recipe] = Folds(recipe, self._tables)
-            self._grow(_FOLDS_BYTES)
+            self._kept[sqc_id, recipe] = Folds(recipe, tenant, self._tables)
+            self._grow(_FOLDS_BYTES, tenant)
         return folds
 
     def middle(self, sqc_id: int, recipe: Recipe, ids: tuple[int, int]) -> Fold | None:
@@ -235,7 +244,7 @@ class FoldRoom:
         for old in list(folds.middles)[: 1 - _INNER]:
             if (fold := folds.middles.pop(old, None)) is not None:
                 folds.nbytes -= fold.nbytes
-                self._grow(-fold.nbytes)
+                self._grow(-fold.nbytes, folds.tenant)
         folds.middles[ids] = None
         return False
 
@@ -244,7 +253,7 @@ class FoldRoom:
         if folds.middles.get(ids) is None:
             folds.middles[ids] = fold
             folds.nbytes += fold.nbytes
-            self._grow(fold.nbytes)
+            self._grow(fold.nbytes, folds.tenant)
 
     def kept(self) -> list[tuple[int, Recipe, Folds]]:
         """The folds of all clauses, after the clause's SQC ID and the recipe. O(clauses that were asked)."""
@@ -276,7 +285,7 @@ class FoldRoom:
             found = 0 if shelf is None else shelf.fetch(folds, first, stop, self.fan)
             most = self.limit // _SHARE
             fold, size = folds.of(first, stop, self.fan, leaf, join or folds.recipe.joined, most)
-            self._grow(found + size - folds.forget(oldest, self.fan))
+            self._grow(found + size - folds.forget(oldest, self.fan), folds.tenant)
             if shelf is not None:
                 shelf.shelve([folds], self.fan)
         return fold
@@ -286,13 +295,13 @@ class FoldRoom:
         if fold.pays and span not in folds.spans:
             folds.spans[span] = fold = folds.shared(fold)
             folds.nbytes += fold.nbytes
-            self._grow(fold.nbytes)
+            self._grow(fold.nbytes, folds.tenant)
 
     def lend(self, folds: Folds, span: Span, fold: Fold) -> None:
         """Keep a fold that was found elsewhere."""
         folds.spans[span] = fold
         folds.nbytes += fold.nbytes
-        self._grow(fold.nbytes)
+        self._grow(fold.nbytes, folds.tenant)
 
     def bury(self, sqc_ids: Array) -> None:
         """Drop the folds of clauses (int64[k]) that are gone, many at once: an eighth of all, or some. One thread.
@@ -320,27 +329,47 @@ class FoldRoom:
             freed += self._drop(name)
         return freed
 
-    def _grow(self, size: int) -> None:
-        """Count bytes, and drop folds that were not used of late as long as there are too many."""
+    def _grow(self, size: int, tenant: str) -> None:
+        """Count bytes, and drop folds that were not used of late as long as there are too many: first the tenant's."""
         self._held += size
+        self._of_tenant[tenant] = self._of_tenant.get(tenant, 0) + size
         self._changes += 1
         if self._held > self.limit or not self._changes % _COUNTED_ANEW:
-            self._held = sum(folds.nbytes for folds in list(self._kept.values()))
+            self._count()
+        if size > 0 and self.kept_bytes.over(tenant):
+            self._count()  # folds that were dropped while a reader had them were counted on
+        if size > 0 and (over := self.kept_bytes.over(tenant)):
+            self._drop_unused(over + self.kept_bytes.limit(tenant) // 8, tenant)
         if self._held > self.limit:
-            for name in 2 * list(self._kept):  # twice: of those that were used only the note of it goes at first
-                folds = self._kept.get(name)
-                if self._held <= self.limit - self.limit // 8:
-                    break
-                if folds is not None and folds.used:
-                    folds.used = False
-                    if (again := self._kept.pop(name, None)) is not None:
-                        self._kept[name] = again
-                else:
-                    self._drop(name)
+            self._drop_unused(self._held - self.limit + self.limit // 8)
+
+    def _count(self) -> None:
+        """Count the bytes anew. O(clauses that were asked)."""
+        held, of_tenant = 0, dict[str, int]()
+        for folds in list(self._kept.values()):
+            held += folds.nbytes
+            of_tenant[folds.tenant] = of_tenant.get(folds.tenant, 0) + folds.nbytes
+        self._held, self._of_tenant = held, of_tenant
+
+    def _drop_unused(self, wanted: int, tenant: str | None = None) -> None:
+        """Drop folds, of one tenant if it is given, that were not used of late, and then others, as far as wanted."""
+        for name in 2 * list(self._kept):  # twice: of those that were used only the note of it goes at first
+            folds = self._kept.get(name)
+            if wanted <= 0:
+                break
+            if folds is None or (tenant is not None and folds.tenant != tenant):
+                continue
+            if folds.used:
+                folds.used = False
+                if (again := self._kept.pop(name, None)) is not None:
+                    self._kept[name] = again
+            else:
+                wanted -= self._drop(name)
 
     def _drop(self, name: tuple[int, Recipe]) -> int:
         folds = self._kept.pop(name, None)
         if folds is None:
             return 0
         self._held -= folds.nbytes
+        self._of_tenant[folds.tenant] = self._of_tenant.get(folds.tenant, 0) - folds.nbytes
         return folds.nbytes

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.folds import Span
+from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.state import Folding, State, size_of
@@ -192,6 +193,7 @@ class Packs:
 
     measures: tuple[Measure, ...]
     """One for each state."""
+    tenant: str = ""
     spans: dict[Span, tuple[FoldPack, ...]] = field(default_factory=dict)
     inner: dict[tuple[int, int], tuple[FoldPack, ...]] = field(default_factory=dict)
     """The packs of the chunks [first, stop) of windows that were asked for twice of late."""
@@ -280,17 +282,23 @@ class Packs:
 class PackRoom:
     """The packs of all streams. Any thread: counts may be a little behind. `limit`: bytes.
 
-    `fan`: how many spans make a wider one; 1: nothing is folded by chunks.
+    `fan`: how many spans make a wider one; 1: nothing is folded by chunks. `kept`: of each tenant, with others.
     """
 
-    def __init__(self, limit: int, fan: int) -> None:
+    def __init__(self, limit: int, fan: int, kept: KeptBytes | None = None) -> None:
         self.limit, self.fan = limit, fan
+        self._kept_bytes = kept or KeptBytes()
+        self._kept_bytes.parts.append(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
 
     @property
     def held(self) -> int:
         """Bytes that are kept. O(what was asked for)."""
         return sum([packs.nbytes for packs in list(self._kept.values())])
+
+    def held_by(self, tenant: str) -> int:
+        """Those of one tenant. O(what was asked for)."""
+        return sum([packs.nbytes for packs in list(self._kept.values()) if packs.tenant == tenant])
 
     @property
     def spans(self) -> int:
@@ -301,12 +309,13 @@ class PackRoom:
         """All packs, after the ID of their stream."""
         return [(stream_id, packs) for (stream_id, _), packs in self._kept.copy().items()]
 
-    def known(self, stream_id: int, measures: Sequence[Measure]) -> Packs | None:
-        """The packs for what measures are made of; None if nobody has asked for the like before, which is noted."""
+    def known(self, stream_id: int, measures: Sequence[Measure], tenant: str = "") -> Packs | None:
+        """The packs of a tenant's stream for what measures are made of; None if nobody has asked for the like before,
+        which is noted."""
         names = states_for(measures)
         packs = self._kept.get((stream_id, tuple(names)))
         if packs is None:
-            self._kept[stream_id, tuple(names)] = Packs(tuple(names.values()))
+            self._kept[stream_id, tuple(names)] = Packs(tuple(names.values()), tenant)
         else:
             packs.used = True
         return packs
@@ -318,18 +327,30 @@ class PackRoom:
     def put(self, packs: Packs, span: Span, pack: FoldPack) -> None:
         """Keep a pack, as far as there is room."""
         packs.put(span, pack, self.fan)
+        self._settle(packs.tenant)
+
+    def put_inner(self, packs: Packs, inside: tuple[int, int], pack: FoldPack) -> None:
+        """Keep the pack of the chunks [first, stop) of a window, as far as there is room."""
+        packs.put_inner(inside, pack)
+        self._settle(packs.tenant)
+
+    def _settle(self, tenant: str) -> None:
+        """Drop packs as long as there are too many: first those of the tenant that got one."""
+        if over := self._kept_bytes.over(tenant):
+            self.give_up(over + self._kept_bytes.limit(tenant) // 8, tenant)
         if self.held > self.limit:
             self.give_up(self.held - self.limit + self.limit // 8)
 
-    def give_up(self, wanted: int) -> int:
-        """Drop packs until `wanted` bytes are free, of what was not used of late first; returns the bytes freed."""
-        freed, every = 0, list(self._kept.items())
+    def give_up(self, wanted: int, tenant: str | None = None) -> int:
+        """Drop packs, of one tenant if it is given, until `wanted` bytes are free, of what was not used of late first;
+        returns the bytes freed."""
+        freed, every = 0, [item for item in list(self._kept.items()) if tenant is None or item[1].tenant == tenant]
         for name, packs in sorted(every, key=lambda item: item[1].used):
             if freed >= wanted:
                 break
             if self._kept.pop(name, None) is not None:
                 freed += packs.nbytes
-        for packs in list(self._kept.values()):
+        for _, packs in every:
             packs.used = False
         return freed
 

@@ -79,9 +79,9 @@ def folded(measures: Sequence[Measure], together: Together, low: int, high: int,
 
 def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs | None:
     """The packs for some measures; None if the window is to be read tuple by tuple."""
-    packs = view.packs.known(view.stream_id, measures)
+    packs = view.packs.known(view.stream_id, measures, view.tenant)
     if packs is None and inner.first < view.archived:  # to read from the disk takes longer: it is folded at once
-        packs = view.packs.known(view.stream_id, measures)
+        packs = view.packs.known(view.stream_id, measures, view.tenant)
     return packs
 
 
@@ -161,7 +161,7 @@ class Spans:
             for span in spans:
                 part.add(fresh, span)
             pack = fresh.packed(part.ids)
-            self.packs.put_inner(inside, pack)
+            self.together.view.packs.put_inner(self.packs, inside, pack)
             into.join(pack, None, lacking)
 
     def add(self, into: Folded, span: Span) -> None:

@@ -95,7 +95,7 @@ class PacksAhead:
             if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
                 shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)))
                 if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
-                    view.packs.known(stream_id, wanted.measures)
+                    view.packs.known(stream_id, wanted.measures, view.tenant)
 
     def _wanted(self, snapshot: Snapshot) -> dict[Key, Asking]:
         """The aggregates that stand, by stream and states. O(queries), once these have changed."""

@@ -87,7 +87,7 @@ def between_ends(
     ends = _read(side, node, recipe, snapshot, budget)
     if known is not None or (ends.between.fold is None and _only_counts(recipe)):  # bits are counted quickly as it is
         return ends
-    folds = view.folds.known(clause.sqc_id, recipe)
+    folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
     if folds is None or _reaches_beyond(middle, inner_of(view, low, high)):
         return ends
     fold = partial(fold_of, node, snapshot=snapshot, budget=budget)
@@ -163,7 +163,7 @@ def _known(
     view: StreamView, clause: ClauseRecord, recipe: Recipe, inner: Inner, config: EngineConfig
 ) -> tuple[Folds | None, ShelfOnDisk | None]:
     """The folds of a clause, and those on disk; None if the window is to be read tuple by tuple."""
-    folds = view.folds.known(clause.sqc_id, recipe)
+    folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
     if folds is None and shelf is None:
         return None, None
@@ -186,7 +186,8 @@ def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: 
 
 def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:
     """The folds of a clause, from now on kept; of a stream with chunks on disk with their name there."""
-    folds = view.folds.known(clause.sqc_id, recipe) or view.folds.known(clause.sqc_id, recipe) or Folds(recipe)
+    asked = clause.sqc_id, recipe, view.tenant
+    folds = view.folds.known(*asked) or view.folds.known(*asked) or Folds(recipe)
     if folds.stream < 0 and (view.archived or view.spec.retention.archive):
         folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
         folds.stream = view.stream_id

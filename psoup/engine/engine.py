@@ -55,6 +55,7 @@ from psoup.events.tenants import (
     TenantAltered,
     TenantCreated,
     TenantDropped,
+    kept_bytes_of,
     tenants_after,
 )
 from psoup.invariants import Verify, ensure
@@ -106,7 +107,7 @@ class Engine:
         """Streams that must be published, and streams that may need maintenance."""
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
-        self._rooms = Rooms(config, self._board)
+        self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name))
         self._tokens: dict[str, AccessToken] = {}
         """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psoup.aggregates.kept import KeptBytes
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.engine.stream.attention import Board
@@ -45,8 +46,14 @@ Span = tuple[int, int]
 class PairRoom:
     """The bytes that all pairs may take together, and do."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, kept: KeptBytes | None = None) -> None:
+        """`kept`: of each tenant, with what else is kept for it."""
         self.limit, self.held = limit, 0
+        self._kept = kept or KeptBytes()
+
+    def allows(self, tenant: str, size: int) -> bool:
+        """Whether there is room for so many bytes more, and the tenant may have them."""
+        return self.held + size <= self.limit and not self._kept.over(tenant, size)
 
     def bound(self, limit: int) -> None:
         """Take no more than so many bytes from now on."""
@@ -74,7 +81,7 @@ class KeptJoin:
     def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
         self.node, self.queries = node, np.zeros(0, np.int64)
         self.table = PairTable()
-        self._shelves = left.shelf, right.shelf
+        self.tenant, self._shelves = left.tenant, (left.shelf, right.shelf)
         self._room = room
         self._seen: tuple[Span, Span] = ((0, 0), (0, 0))
         self._full = False
@@ -127,7 +134,7 @@ class KeptJoin:
             if not 0 <= at < len(changed) or changed[at] is not old:
                 continue
             size = _bytes([new]) - _bytes([old])
-            if size > 0 and self._room.held + size + more > self._room.limit:
+            if size > 0 and not self._room.allows(self.tenant, size + more):
                 self._full = True
                 continue
             changed[at], more = new, more + size
@@ -170,9 +177,10 @@ class KeptJoin:
 class KeptJoins:
     """All joins whose pairs are kept."""
 
-    def __init__(self, board: Board, limit: int) -> None:
-        """`limit`: bytes of all pairs."""
-        self.room = PairRoom(limit)
+    def __init__(self, board: Board, limit: int, kept: KeptBytes) -> None:
+        """`limit`: bytes of all pairs; `kept`: of each tenant, with others."""
+        self.room = PairRoom(limit, kept)
+        kept.parts.append(self.held_by)
         self._board = board
         self._joins: dict[PairKey, KeptJoin] = {}
         self._published = KeptPairs()
@@ -180,6 +188,10 @@ class KeptJoins:
 
     def __bool__(self) -> bool:
         return bool(self._joins)
+
+    def held_by(self, tenant: str) -> int:
+        """Bytes of the pairs of one tenant. O(joins). From any thread."""
+        return sum(kept.table.nbytes for kept in list(self._joins.values()) if kept.tenant == tenant)
 
     def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
         """Keep the pairs of the queries of an event, which asked for that."""

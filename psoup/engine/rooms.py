@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.kept import Bytes, KeptBytes
 from psoup.aggregates.packs import PackRoom
 from psoup.config import EngineConfig
 from psoup.data.key_room import KeyRoom
@@ -32,12 +33,14 @@ RESULTS_SHARE = 8
 class Rooms:
     """The rooms of one engine. Owned by its writer; readers fill those of keys, folds and packs."""
 
-    def __init__(self, config: EngineConfig, board: Board) -> None:
+    def __init__(self, config: EngineConfig, board: Board, limit: Bytes) -> None:
+        """`limit`: the most that may be kept for a tenant."""
+        kept = KeptBytes(limit)
         room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
         self.keys = KeyRoom(room, config.shape.key_probes, config.shape.keys_at_once)
-        self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan)
-        self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan)
-        self.kept = KeptJoins(board, room)
+        self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, kept)
+        self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan, kept)
+        self.kept = KeptJoins(board, room, kept)
 
     def keep(self, config: EngineConfig, states: Sequence[StreamState], taken: int) -> None:
         """Give up search codes, then key indexes, kept pairs and the oldest sealed results, while over what is left.

@@ -64,7 +64,7 @@ class Quotas:
     group_keys: int = 0
     """Groups that one of its answers may tell apart."""
     kept_bytes: int = 0
-    """Bytes of what is kept of its answers: folds, pairs, key indexes."""
+    """Bytes of what is kept of its answers: folds of aggregates, and pairs of joins."""
     weight: float = 1.0
     """Its share beside others where they wait for one another: one of weight 3 gets three times what one of 1 gets."""
 
@@ -183,6 +183,12 @@ def group_keys_of(tenants: Mapping[str, Tenant], name: str) -> int:
     """The groups that one answer of a tenant may tell apart; a number beyond all others without a limit. O(1)."""
     tenant = tenants.get(name)
     return NO_MOST if tenant is None or not tenant.quotas.group_keys else tenant.quotas.group_keys
+
+
+def kept_bytes_of(tenants: Mapping[str, Tenant], name: str) -> int:
+    """The bytes that may be kept of a tenant's answers; 0: no limit. O(1)."""
+    tenant = tenants.get(name)
+    return 0 if tenant is None else tenant.quotas.kept_bytes
 
 
 TenantEvent = TenantCreated | TenantAltered | TenantDropped

@@ -198,7 +198,7 @@ def test_usage_tells_what_is_used_of_every_quota_to_those_who_may_know() -> None
         assert min(told.used.prepare_share, told.used.join_share) > 0
         quotas = {field.name for field in admin.Quotas.DESCRIPTOR.fields}
         unknown = {name for name in quotas if not told.used.HasField(name)}
-        assert unknown == {"matches_per_second", "group_keys", "kept_bytes", "weight"}  # the first is not limited
+        assert unknown == {"matches_per_second", "group_keys", "weight"}  # the first is not limited
         assert (await usage("umbra", door.operator)).used.queries == 0
         await refused(usage("umbra", owner), grpc.StatusCode.NOT_FOUND)
         await refused(usage("", reader), grpc.StatusCode.PERMISSION_DENIED)

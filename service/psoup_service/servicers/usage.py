@@ -18,9 +18,12 @@ def tell_usage(meters: Meters, host: Host[Snapshot], judge: Judge, receiving: Ca
     """Make meters tell what is used of the quotas that they do not judge. `receiving`: bytes of requests."""
 
     def of_streams(tenants: Collection[str]) -> dict[str, dict[str, float]]:
-        told = {tenant: dict.fromkeys(("streams", "tuple_bytes", "archive_bytes"), 0.0) for tenant in tenants}
+        none = dict.fromkeys(("streams", "tuple_bytes", "archive_bytes", "kept_bytes"), 0.0)
+        told = {tenant: dict(none) for tenant in tenants}
         for view in host.snapshot().streams.values():
             if (of := told.get(view.tenant)) is not None:
+                if not of["streams"]:
+                    of["kept_bytes"] = view.folds.kept_bytes.held(view.tenant)
                 of["streams"] += 1
                 of["tuple_bytes"] += view.nbytes
                 of["archive_bytes"] += view.archived_bytes

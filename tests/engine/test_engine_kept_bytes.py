@@ -1,0 +1,107 @@
+"""What is kept of a tenant's answers stays within its quota, takes nobody else's place, and no answer depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.aggregates.folds import FoldRoom, Folds
+from psoup.aggregates.kept import KeptBytes
+from psoup.aggregates.packs import PackRoom
+from psoup.config import EngineConfig, Shape
+from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
+from psoup.local import LocalPSoup
+
+QUOTA = "kept_bytes"
+TENANTS = ("acme", "umbra")
+
+
+def _soup() -> LocalPSoup:
+    """Two tenants with the same tuples in some chunks; no chunk but the last is open."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=1_024, piece_rows=256, block_rows=512, shape=Shape(fold_fan=4)))
+    numbers = np.arange(20_000)
+    for soup.tenant in TENANTS:
+        soup.submit(CreateTenant(soup.tenant, Quotas()))
+        for stream in ("s", "r"):
+            soup.execute(f"CREATE STREAM {stream} (k BIGINT, x BIGINT)")
+            soup.push(stream, pa.table({"k": numbers % 97, "x": numbers * 7_919 % 1_009}))
+    soup.maintain()
+    return soup
+
+
+def _held(soup: LocalPSoup) -> dict[str, int]:
+    views = soup.engine.snapshot().streams
+    return {tenant: views[tenant, "s"].folds.kept_bytes.held(tenant) for tenant in TENANTS}
+
+
+def _one_by_one(soup: LocalPSoup) -> Callable[[], list[pa.Table]]:
+    select = "SELECT k, sum(x) AS t FROM s GROUP BY k BEGIN"
+    ids = [soup.register(f"{select} (NOW - {rows} ROWS)") for rows in range(9_000, 19_000, 1_000)]
+    return lambda: [soup.invoke(query).to_table() for query in ids]
+
+
+def _together(soup: LocalPSoup) -> Callable[[], list[pa.Table]]:
+    rows = [(k,) for k in range(90)]
+    ids = soup.register_many("SELECT count(*) AS n, max(x) AS m FROM s WHERE k = ? BEGIN (NOW - 15000 ROWS)", rows)
+    return lambda: [soup.invoke_table(ids).to_table().drop(["_query"])]
+
+
+@pytest.mark.parametrize(("form", "some"), [(_one_by_one, True), (_together, False)])
+def test_folds_stay_within_the_quota_and_a_neighbours_stay(
+    form: Callable[[LocalPSoup], Callable[[], list[pa.Table]]], some: bool
+) -> None:
+    """`some`: a part of what is kept may go; else it goes at once."""
+    soup = _soup()
+    asks = dict[str, Callable[[], list[pa.Table]]]()
+    for soup.tenant in TENANTS:
+        asks[soup.tenant] = form(soup)
+
+    def rounds(tenant: str) -> list[pa.Table]:
+        soup.tenant = tenant
+        for _ in range(3):
+            answers = asks[tenant]()
+        return answers
+
+    assert rounds("umbra") == rounds("acme")
+    free = _held(soup)["acme"]
+    assert _held(soup)["umbra"] == free > 20_000
+    for limit in (free // 3, 1):
+        soup.submit(AlterTenant("acme", {QUOTA: limit}))
+        for soup.tenant in TENANTS:  # the windows end elsewhere then, so that something is folded
+            soup.push("s", pa.table({"k": [limit % 90] * 2_048, "x": range(2_048)}))
+        expected = rounds("umbra")
+        theirs = _held(soup)["umbra"]
+        assert rounds("acme") == expected
+        held = _held(soup)
+        assert held["acme"] <= limit
+        assert held["acme"] > 0 or not some or limit == 1
+        assert held["umbra"] == theirs >= free
+
+
+def test_pairs_of_joins_are_not_made_beyond_the_quota() -> None:
+    soup = _soup()
+    soup.submit(AlterTenant("acme", {QUOTA: 50_000}))
+    for soup.tenant in TENANTS:
+        soup.register("SELECT s.x FROM s, r WHERE s.k = r.k AND s.x = r.x", keep_pairs=True)
+        soup.maintain()
+    held = _held(soup)
+    assert held["acme"] <= 50_000 < held["umbra"]
+
+
+def test_rooms_count_what_is_kept_of_each_tenant() -> None:
+    kept = KeptBytes({"acme": 5_000, "umbra": 0}.__getitem__)
+    folds, packs = FoldRoom(1 << 20, 2, kept), PackRoom(1 << 20, 2, kept)
+    assert kept.held("acme") == folds.held == packs.held == 0
+    asked: list[Folds | None] = []
+    recipe: object = ("a recipe",)
+    for clause in range(100):
+        for tenant in TENANTS:
+            asked.append(folds.known(2 * clause + (tenant == "acme"), recipe, tenant))  # type: ignore[arg-type]
+    assert kept.held("acme") <= 5_000
+    assert kept.held("umbra") == 100 * 500
+    assert folds.held == kept.held("acme") + kept.held("umbra")
+    assert kept.over("umbra", 1 << 30) == 0
+    assert kept.over("acme", 5_001) == kept.held("acme") + 1
