@@ -76,12 +76,12 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.registry.register(_Gauges(figures))
         self._calls = Counter(
-            "psoup_calls", "Calls that ended, by method and status code", ["method", "code"], registry=self.registry
+            "psoup_calls", "Calls that ended, over grpc or http", ["method", "code", "protocol"], registry=self.registry
         )
         self._seconds = Histogram(
             "psoup_call_seconds",
             "Seconds from the arrival of a unary call to its reply",
-            ["method"],
+            ["method", "protocol"],
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -109,8 +109,8 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._ended: dict[tuple[str, str], Counter] = {}
-        self._timed: dict[str, Histogram] = {}
+        self._ended: dict[tuple[str, str, str], Counter] = {}
+        self._timed: dict[tuple[str, str], Histogram] = {}
         self._late, self._ahead = self._refused.labels("late"), self._refused.labels("ahead")
 
     def by_tenant(self, usage: Usage) -> TenantFigures:
@@ -119,17 +119,17 @@ class Metrics:
         self.registry.register(figures)
         return figures
 
-    def call_ended(self, method: str, code: str, seconds: float | None) -> None:
+    def call_ended(self, method: str, code: str, protocol: str, seconds: float | None) -> None:
         """Count a call; `seconds` is None for a streaming call, whose length says nothing."""
-        counter = self._ended.get((method, code))
+        counter = self._ended.get((method, code, protocol))
         if counter is None:
-            counter = self._ended[method, code] = self._calls.labels(method, code)
+            counter = self._ended[method, code, protocol] = self._calls.labels(method, code, protocol)
         counter.inc()
         if seconds is None:
             return
-        timed = self._timed.get(method)
+        timed = self._timed.get((method, protocol))
         if timed is None:
-            timed = self._timed[method] = self._seconds.labels(method)
+            timed = self._timed[method, protocol] = self._seconds.labels(method, protocol)
         timed.observe(seconds)
 
     def pushed(self, push: PushAcknowledgement, size: int) -> None:

@@ -171,8 +171,11 @@ def test_health_reflection_and_metrics() -> None:
         assert float(figures["psoup_pushed_tuples_total"]) == 3
         assert float(figures["psoup_answered_rows_total"]) == 2
         assert float(figures["psoup_queries"]) == 1
-        assert float(figures['psoup_calls_total{code="INVALID_ARGUMENT",method="QueryService/Invoke"}']) == 1
-        assert float(figures['psoup_call_seconds_count{method="IngestService/Push"}']) == 1
+        assert (
+            float(figures['psoup_calls_total{code="INVALID_ARGUMENT",method="QueryService/Invoke",protocol="grpc"}'])
+            == 1
+        )
+        assert float(figures['psoup_call_seconds_count{method="IngestService/Push",protocol="grpc"}']) == 1
 
     run(script, Settings(port=0, metrics_port=0))
 

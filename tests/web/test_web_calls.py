@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pool
 
+from psoup_client import Client
 from psoup_service.gate.listeners import Listener
 from psoup_service.gate.roles import ALLOWED as ROLES_OF
 from psoup_service.web import connections
@@ -101,6 +102,20 @@ def test_a_query_is_registered_read_explained_and_forgotten(page: Page) -> None:
     assert (gone.value.status, gone.value.told["code"]) == (404, "NOT_FOUND")
 
 
+def test_metrics_tell_calls_of_pages_from_others(served: Serving, page: Page) -> None:
+    def calls(protocol: str) -> tuple[float, ...]:
+        labels, read = {"method": INFO, "protocol": protocol}, served.service._metrics.registry.get_sample_value
+        ended = read("psoup_calls_total", {**labels, "code": "OK"})
+        return ended or 0, read("psoup_call_seconds_count", labels) or 0
+
+    others, pages = calls("grpc"), calls("http")
+    page.call(INFO)
+    assert (calls("grpc"), calls("http")) == (others, tuple(count + 1 for count in pages))
+    with Client(served.address) as client:
+        client.info()
+    assert calls("grpc") > others
+
+
 def test_a_wrong_statement_is_told_with_its_place_and_a_hint(page: Page) -> None:
     with pytest.raises(WebRefusal) as wrong:
         page.call("QueryService/Register", {"statement": "SELECT n\nFROM s WHERE m > 1"})
@@ -169,6 +184,10 @@ def test_a_body_without_a_length_is_refused(page: Page) -> None:
     with page.raw() as opened:
         opened.sendall(head("Transfer-Encoding: chunked\r\n") + b"2\r\n{}\r\n0\r\n\r\n")
         assert status_of(opened.recv(65_536)) == 411
+    with page.raw() as opened:  # a length of two bytes, and a body without an end
+        opened.sendall(head("Transfer-Encoding: chunked\r\n", length=2) + b"100000\r\n")
+        assert status_of(opened.recv(65_536)) == 411
+        assert ended(opened), "and the connection with them"
 
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH + 1, 20_000])
@@ -208,6 +227,15 @@ def test_slow_and_long_heads_and_silence_are_cut(served: Serving) -> None:
     with hurried(served) as page, page.raw() as opened:
         opened.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 32_768)
         assert status_of(opened.recv(65_536)) == 400
+
+
+def test_long_heads_are_refused_also_if_they_come_at_once(page: Page) -> None:
+    lines = "".join(f"X-{number}: {'x' * 50}\r\n" for number in range(500))
+    for path, more in (("/", {"x": "x" * 17_000}), (f"/?{'x' * 17_000}", {}), ("/" + "x" * 17_000, {})):
+        assert page.send("GET", path, headers=more).status == 431
+    with page.raw() as opened:
+        opened.sendall(head(lines, length=2) + b"{}")
+        assert status_of(opened.recv(65_536)) == 431
 
 
 def test_connections_that_are_too_many_are_cut_and_others_go_on(

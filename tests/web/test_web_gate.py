@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: P
         web_port=0,
         tls_cert=str(certificate),
         tls_key=str(key),
-        tls_client_ca=str(authority.ca),
+        tls_client_ca=str(shutil.copy(authority.ca, tmp_path / "clients.pem")),
         certificate_roles=("phone.example=reader",),
     )
     phone, stranger = authority.issue("phone", host="phone.example"), authority.issue("stranger", host="no.example")
@@ -166,6 +167,25 @@ def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: P
             opened.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200" not in opened.recv(4096), "no plain text on this port"
         taken_up(service, secured, authority, certificate, key)
+        shutil.copy(other.ca, tmp_path / "clients.pem")
+        assert looked(service)
+        with pytest.raises((ssl.SSLError, ConnectionResetError, BrokenPipeError)):
+            secured.call(INFO)
+        anew = context(authority, *other.issue("again", host="phone.example"))
+        assert Page(service.service, secured=anew).call(INFO)["state"] == "serving", "the new authority is in use"
+        (tmp_path / "clients.pem").write_text("nothing")
+        assert not looked(service)
+        assert Page(service.service, secured=anew).call(INFO)["state"] == "serving", "a bad file changes nothing"
+
+
+def looked(service: Serving) -> bool:
+    """Have the service look at its files; whether new ones are in use."""
+
+    async def look() -> bool:
+        assert service.service.certificates is not None
+        return service.service.certificates.look()
+
+    return asyncio.run_coroutine_threadsafe(look(), service._loop).result()
 
 
 def taken_up(service: Serving, page: Page, authority: Authority, certificate: Path, key: Path) -> None:
@@ -178,14 +198,10 @@ def taken_up(service: Serving, page: Page, authority: Authority, certificate: Pa
         connection.close()
         return bytes(found)
 
-    async def look() -> bool:
-        assert service.service.certificates is not None
-        return service.service.certificates.look()
-
     before = served()
     for made, place in zip(authority.issue("newer"), (certificate, key), strict=True):
         place.write_bytes(made.read_bytes())
-    assert asyncio.run_coroutine_threadsafe(look(), service._loop).result()
+    assert looked(service)
     assert served() != before
     assert page.call(INFO)["state"] == "serving", "clients still show theirs"
 

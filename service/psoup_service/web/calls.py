@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 from starlette.datastructures import Headers
@@ -37,7 +37,7 @@ from psoup_service.wire.receiving import SMALL_BYTES
 _NO_STORE = {"cache-control": "no-store"}
 _LAST_WORD_S = 1.0
 """Seconds in which the error that ends a stream must go: a page that does not read is not waited for."""
-_UNREAD = frozenset({"LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
+_UNREAD = frozenset({"HEAD_TOO_LARGE", "LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
 """Reasons of calls whose body is not read: the connection ends with them."""
 _log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 class WebCaller:
     """The side of a call that asks, over HTTP; a carrier of `Answering`."""
 
+    protocol: ClassVar[str] = "http"
     __slots__ = (
         "_calls",
         "_connection",

@@ -28,7 +28,7 @@ from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
-from psoup_service.web.guard import CALLS, HEADERS, RequestGuard
+from psoup_service.web.guard import CALLS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
 from psoup_service.wire.answering import Answering
@@ -118,6 +118,7 @@ class Gateway:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
+        check_head(scope, HEAD_BYTES)
         self._guard.check(method, path, scope["scheme"], headers)
         if path.startswith(CALLS):
             await self._calls(scope, receive, send)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from psoup.errors import InvalidInput, PermissionDenied, PSoupError
 
@@ -23,6 +24,9 @@ HEADER = "x-psoup"
 
 CALLS = "/api/"
 """What the paths of calls begin with."""
+
+_BETWEEN = 4
+"""Bytes of a line of a head beside its name and its value."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _JSON = "application/json"
@@ -97,9 +101,19 @@ class RequestGuard:
             )
 
 
+def check_head(scope: Scope, most: int) -> None:
+    """Raise InvalidInput for a head of more than `most` bytes: one that came whole was not measured while it came."""
+    lines = sum(len(name) + len(value) + _BETWEEN for name, value in scope["headers"])
+    size = len(scope["raw_path"]) + len(scope["query_string"]) + lines
+    if size > most:
+        raise InvalidInput(f"the head of the request has {size:,} bytes; {most:,} is the most", reason="HEAD_TOO_LARGE")
+
+
 def _check_call(method: str, headers: Headers) -> None:
     if method != "POST":
         raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
+    if "transfer-encoding" in headers:  # beside a length it counts, and nothing says where the body ends
+        raise InvalidInput("a body is not in pieces (transfer-encoding); say its length", reason="LENGTH_REQUIRED")
     kind, _, charset = headers.get("content-type", "").lower().partition(";")
     if kind.strip() != _JSON or charset.strip() not in ("", "charset=utf-8"):
         raise InvalidInput(f"the body of a call is {_JSON}, in UTF-8; say so as content-type", reason="CONTENT_TYPE")

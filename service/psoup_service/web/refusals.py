@@ -39,6 +39,7 @@ _BY_REASON = {
     "LENGTH_REQUIRED": 411,
     "MESSAGE_TOO_LARGE": 413,
     "RECEIVE_DEADLINE": 408,
+    "HEAD_TOO_LARGE": 431,
 }
 """Where HTTP has a word for it."""
 

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
@@ -40,6 +40,8 @@ class Caller(Protocol):
     """The side of a call that asks: what a servicer may know of it. `principal`: who asks, as the gate found out."""
 
     principal: Principal
+    protocol: ClassVar[str]
+    """What carries the call: "grpc" or "http"."""
 
     def peer(self) -> str:
         """The connection, as a name: what one has begun is not counted against another."""
@@ -118,7 +120,8 @@ class Calls:
             let_go(defect)
         finally:
             self.under_way.leave(watching)
-            self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
+            seconds = time.perf_counter() - started if timed else None
+            self._metrics.call_ended(name, code, caller.protocol, seconds)
             if self._gate.audit.wants(name, code, caller.principal):
                 self._gate.tell(name, code, caller)
         return ended

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -51,6 +51,7 @@ CheckStream: TypeAlias = Callable[[str, Caller], object]
 class GrpcCaller:
     """The side of a call that asks, over gRPC."""
 
+    protocol: ClassVar[str] = "grpc"
     __slots__ = ("_calls", "_way", "charge", "context", "principal", "request")
 
     def __init__(self, context: Context, calls: GrpcCalls, way: _Way) -> None:
