@@ -184,9 +184,11 @@ def test_keys_are_kept_for_a_day_and_an_unknown_one_is_asked_for(
             early.principal(signed())
         assert caught.value.facts["retry_after_ms"] == "1000"
         openid = tokens_of(identity, threads)
-        identity.down = True
-        assert not asyncio.run(openid.fetch())
-        assert openid.principal(signed()).name == "ada", "the keys of before"
+        known = identity.keys
+        for told, down in ((known, True), ([], False), (7, False), ([7, {"kid": "one", "kty": "RSA", "n": 5}], False)):
+            identity.keys, identity.down = told, down  # type: ignore[assignment]
+            assert not asyncio.run(openid.fetch())
+            assert openid.principal(signed()).name == "ada", "the keys of before"
         with pytest.raises(Unauthenticated, match="no such key"):
             openid.principal(signed(rsa_key(1), kid="new"))
         monkeypatch.setattr(oidc, "PAUSE_S", -1.0)
