@@ -66,6 +66,12 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time that the threads of a process which run now have had."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
 @contextmanager
 def empty_service() -> Iterator[str]:
     """The address of a fresh service that does nothing."""
