@@ -45,6 +45,7 @@ def outcome(push: Callable[[], int]) -> grpc.StatusCode | None:
     return None
 
 
+@pytest.mark.long
 def test_a_disk_that_runs_full_and_is_freed_needs_no_restart(small_disk: Path) -> None:
     chance, sent, filler = random.Random(SEED), 0, small_disk / "filler"
     with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64", PSOUP_DISK_RESERVE_MIB="0") as zygote:

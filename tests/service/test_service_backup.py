@@ -71,6 +71,7 @@ class Pusher:
                 number = self._producer.push(pa.table({"n": [number] * 3, "part": [0, 1, 2]}))
 
 
+@pytest.mark.long
 def test_a_backup_under_load_is_a_prefix_and_is_restored_exactly(zygote: Zygote, tmp_path: Path) -> None:
     zygote.start(str(tmp_path / "data"))
     address = zygote.ready()
