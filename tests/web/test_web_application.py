@@ -80,8 +80,16 @@ def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
 def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: Site) -> None:
     page = tab.page
     keep(page, "week")
-    page.get_by_role("slider", name="NOW").press("PageDown")
+    now = page.get_by_role("slider", name="NOW")
+    now.press("PageDown")
     expect(page.get_by_text("BEGIN (NOW").first).to_be_visible()
+    zoom = page.get_by_role("group", name="Zoom of the bar")
+    expect(zoom).to_contain_text("All 27 days")
+    now.press("+")
+    expect(zoom).to_contain_text("14 days of 27 days")
+    now.hover()
+    page.mouse.wheel(0, -100)
+    expect(zoom).to_contain_text("11 days of 27 days")
     page.get_by_label("Beside it").select_option("7")
     expect(page.locator("section.answer")).to_have_count(2)
     expect(page.locator("section.answer h2").last).to_contain_text("7 days before")
@@ -91,6 +99,9 @@ def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: S
     expect(other.locator("section.answer")).to_have_count(2)
     for seen in (page, other):
         expect(seen.locator("section.answer h2").first).to_have_text("NOW 2024-03-27 12:00")
+        expect(seen.get_by_role("group", name="Zoom of the bar")).to_contain_text("11 days of 27 days")
+    zoom.get_by_role("button", name="All").click()
+    expect(zoom.get_by_role("button", name="Zoom out")).to_be_disabled()
     page.get_by_role("button", name="As registered").click()
     expect(page.locator("section.answer").first.locator("tbody tr")).to_have_count(8)
 

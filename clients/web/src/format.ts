@@ -5,6 +5,8 @@ import type { Value } from "./sync/values";
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
+const YEAR = 365.2425 * 86_400;
+
 export function counted(count: number, noun: string, many = `${noun}s`): string {
   return `${number(count)} ${count === 1 ? noun : many}`;
 }
@@ -19,8 +21,9 @@ export function bytes(count: number): string {
   return count < 1e9 ? `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} MB` : `${(count / 1e9).toFixed(1)} GB`;
 }
 
-/** How long, in the largest unit that fits. */
+/** How long, in the largest unit that fits; in years from two on. */
 export function span(seconds: number): string {
+  if (Math.abs(seconds) >= 2 * YEAR) return counted(Math.round(seconds / YEAR), "year");
   const units: [number, string][] = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
   const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size) ?? [1, "second"];
   return counted(Math.round(seconds / size), unit);

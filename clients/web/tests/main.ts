@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { type Change, SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb";
-import { bytes, instant, microsOf } from "../src/format";
+import { bytes, instant, microsOf, span } from "../src/format";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { movedTo, windowAt } from "../src/parts/window_bar";
@@ -14,6 +14,7 @@ import { hidden, shownFields } from "../src/sync/form";
 import { estimate, shown } from "../src/sync/shown";
 import type { Value } from "../src/sync/values";
 import { partsOf, textOf, windowOf } from "../src/sync/window";
+import { centred, following, viewOf, zoomed, zoomOf } from "../src/sync/zoom";
 import vectors from "./vectors.json";
 
 function changeOf(body: string): Change {
@@ -85,6 +86,7 @@ test("instants and sizes", () => {
   assert.equal(instant(2n ** 62n), "+148108-07-06 14:00:27.387904");
   assert.equal(instant(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
   assert.equal(microsOf("2014-01-01T06:00:00.123456Z"), 1_388_556_000_123_456);
+  assert.deepEqual([59, 7_200, 700 * 86_400, 45_291 * 86_400].map(span), ["59 seconds", "2 hours", "700 days", "124 years"]);
   assert.deepEqual([12, 1234, 54_321, 2_000_000].map(bytes), ["12 B", "1.2 kB", "54 kB", "2.0 MB"]);
 });
 
@@ -99,6 +101,23 @@ test("a window in the address is the window that was dragged", () => {
   assert.equal(textOf(windowAt(movedTo(at, "begin", -5, reach), reach)), "BEGIN (START) END (NOW - 100 SECONDS)");
   assert.deepEqual(movedTo(at, "begin", 999e6, reach).begin, 900e6);
   assert.deepEqual(movedTo(at, "end", 5, reach).end, 400e6);
+});
+
+test("a bar is zoomed within its limits, and the address keeps its place", () => {
+  const all = { oldest: 0, now: 6_400e6 };
+  const whole = { from: 0, to: 6_400e6 };
+  const half = zoomed(whole, 1_600e6, 0.5, all);
+  assert.deepEqual(half, { from: 800e6, to: 4_000e6 });
+  assert.deepEqual(viewOf(new URLSearchParams({ zoom: zoomOf(half, all) }), all), half);
+  assert.deepEqual([zoomOf(whole, all), zoomed(half, 0, Infinity, all), zoomed(half, 800e6, 9, all)], ["", whole, whole]);
+  const near = zoomed(whole, 6_400e6, 1e-9, all);
+  assert.deepEqual([near, zoomed(near, 6_400e6, 0.5, all)], [{ from: 6_340e6, to: 6_400e6 }, near]);
+  assert.deepEqual(centred(whole, 3_000e6, 0.25, all), { from: 2_200e6, to: 3_800e6 });
+  assert.deepEqual(centred(whole, 6_300e6, 0.25, all), { from: 4_800e6, to: 6_400e6 });
+  assert.deepEqual(following(half, 500e6, all), { from: 500e6, to: 3_700e6 });
+  assert.deepEqual(following(half, 9_999e6, all), { from: 3_200e6, to: 6_400e6 });
+  for (const zoom of ["", "x", "5~9", "900~100", "9000~9999", "-900~-100"]) assert.deepEqual(viewOf(new URLSearchParams({ zoom }), all), whole);
+  assert.deepEqual(viewOf(new URLSearchParams({ zoom: "-100~100" }), all), { from: 0, to: 200e6 });
 });
 
 test("the word that is wrong is marked, by characters", () => {

@@ -20,6 +20,7 @@ import { hidden, shownFields } from "../sync/form";
 import { shown } from "../sync/shown";
 import type { Value } from "../sync/values";
 import { isOwn, partsOf, textOf, type Window, windowOf } from "../sync/window";
+import { viewOf, zoomOf } from "../sync/zoom";
 import { More } from "./more";
 
 type Part = { rows: Rows; time: Value[] | null };
@@ -69,7 +70,7 @@ export function Answer({ id: named }: { id: string }) {
       </p>
       {reach !== null && (
         <>
-          <WindowBar reach={reach.reach} at={instantsOf(window, reach.at, reach.reach)} onMove={(next) => place(partsOf(next))} />
+          <WindowBar reach={reach.reach} at={instantsOf(window, reach.at, reach.reach)} view={viewOf(route.value.query, reach.reach)} onMove={(next, view) => place({ ...partsOf(next), zoom: zoomOf(view, reach.reach) })} onZoom={(view) => place({ zoom: zoomOf(view, reach.reach) })} />
           <Steps now={now} window={window} beside={beside} reach={reach.reach} />
         </>
       )}
