@@ -271,6 +271,8 @@ class Engine:
         return total
 
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
+        if not fed:
+            return 0
         freed, began = 0, self._spent.now()
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)

@@ -191,7 +191,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, caller, digest=bool(sender.producer))
         try:
-            self._backend.meters.push(tenant, decoded.table.nbytes)
+            self._backend.meters.push(tenant, decoded.nbytes)
         except PSoupError:
             decoded.place.release()
             raise

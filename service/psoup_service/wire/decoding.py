@@ -58,6 +58,11 @@ class Decoded:
     digest: bytes
     place: TakenRoom
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows in memory, as room was taken for them. The table's own gives the interpreter away."""
+        return self.place.size - COMMAND_BYTES
+
 
 class Decoding:
     """Decodes the payloads of requests. `reserve`: takes room, as `Host.reserve`; `patience`: seconds to wait."""
