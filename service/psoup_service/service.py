@@ -189,7 +189,7 @@ class Service:
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
-        calls = Calls(self._limits, self._metrics, self.gate, meters)
+        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way)
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering

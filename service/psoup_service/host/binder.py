@@ -7,8 +7,9 @@
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
 Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
 hundred at once has the time of one sender.
-The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while other commands come, each
-slice is followed by a rest. The job of a caller who has left is dropped. The binder decides nothing.
+The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and each slice is followed by a
+rest while other commands come, or while calls of other tenants are under way (`giving_way`). The job of a caller who
+has left is dropped. The binder decides nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 
 from psoup.errors import PSoupError
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
+from psoup_service.host.giving_way import LEAST_S, GivingWay
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
@@ -33,6 +35,11 @@ SLICE_SECONDS = 0.005
 REST_SECONDS = 0.005
 """Rest between two slices while other commands come: a push asks for the interpreter some twenty times (each step of
 SQLite gives it up), and in a rest it has it at once."""
+
+
+MOST_REST_SECONDS = 0.02
+"""The longest rest after a slice while calls of other tenants are under way: a single statement may take a fifth of a
+second, and need not rest as long."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,6 +65,8 @@ class BindingThread(StageThread):
     def __init__(self, others: Callable[[], int], failed: Failure, weight: Weight = equal) -> None:
         super().__init__("psoup-binder", failed)
         self._others = others
+        self.way = GivingWay()
+        """A slice ends when a call comes that is told here, and the next one waits for its end."""
         self.times = TenantTimes(weight)
         self._turns = FairTurns(self.times)
         self._works: dict[str, OrderedDict[Hashable, deque[BindingJob]]] = {}
@@ -110,14 +119,16 @@ class BindingThread(StageThread):
         before = self._others()
         while self._works and (self._finishing or not self._stopping):
             job, began = self._next(), time.thread_time()
-            done = job.left() or job.advance(_until(time.perf_counter() + SLICE_SECONDS))
+            tenant, start = job.tenant, time.perf_counter()
+            done = job.left() or job.advance(self._until(tenant, start + SLICE_SECONDS))
             with self.condition:
-                self.times.charge(job.tenant, time.thread_time() - began)
+                self.times.charge(tenant, time.thread_time() - began)
             if done:
                 self._take_out(job)
                 job.end()
             del job
-            if self._others() != before:
+            worked = time.perf_counter() - start
+            if not self.way.rest(tenant, min(worked, MOST_REST_SECONDS)) and self._others() != before:
                 with self.condition:
                     self.condition.wait(REST_SECONDS)
             before = self._others()
@@ -154,6 +165,12 @@ class BindingThread(StageThread):
         for job in left:
             job.end()
 
+    def _until(self, tenant: str, end: float) -> Callable[[], bool]:
+        """Whether a slice may go on: not past its end, and not beside a call of another tenant once it has worked."""
+        least = end - SLICE_SECONDS + LEAST_S
 
-def _until(end: float) -> Callable[[], bool]:
-    return lambda: time.perf_counter() < end
+        def may_go_on() -> bool:
+            now = time.perf_counter()
+            return now < least or (now < end and not self.way.wanted(tenant))
+
+        return may_go_on

@@ -57,8 +57,7 @@ class Host(Generic[SnapshotT]):
     """All of a service but its network.
 
     `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
-    `readers`: threads that evaluate answers. `allowance`: the limits of one read. `helpers`: threads that help
-    maintenance. `weights`: of tenants; work of those that wait is taken in turns by it.
+    `readers`: threads for answers. `allowance`: limits of a read. `helpers`: of upkeep. `weights`: of tenants' turns.
     """
 
     def __init__(
@@ -97,7 +96,8 @@ class Host(Generic[SnapshotT]):
         )
         store.share(self._sequencer.pause)
         self._allowance = allowance or Allowance()
-        self._readers = Readers(readers, self._allowance.cpu_s, weights.of)
+        self.way = self._sequencer.binder.way
+        self._readers = Readers(readers, self._allowance.cpu_s, weights.of, self.way)
         self.times = {"prepare_share": self._sequencer.times, "join_share": (self._room.times,)}
         """What tenants had of the processor, and matches, by the quota that limits it."""
         self.times |= {"read_share": (self._readers.times,), "matches_per_second": (self._writer.matches,)}

@@ -6,7 +6,8 @@
                                  └──> waits in the line of long reads, where it is, until one of these places is free
 
 A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
-go on. There it ends if its caller has left, and there it steps aside. A single thread also takes long reads.
+go on. There it ends if its caller has left, there it steps aside, and there a long one rests while calls of other
+tenants are under way (`giving_way`). A single thread also takes long reads.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from psoup.expressions import supplied
 from psoup.reading import ReadEnded
 from psoup.wording import counted, verb
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
+from psoup_service.host.giving_way import LEAST_S, GivingWay
 from psoup_service.host.room import RETRY_AFTER_MS
 from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
@@ -76,7 +78,7 @@ class Read:
         """Processor time of its work, in seconds, once that is done."""
         self._began = 0.0
         self._charged = 0.0
-        self._look = 0.0
+        self._look = self._rested = 0.0
         self._turns = ExitStack()
         self.turn: threading.Event | None = None
         """Set when a read that has stepped aside may go on; None for other reads."""
@@ -89,6 +91,8 @@ class Read:
         if self.gone:
             raise ReadEnded
         now = time.perf_counter()
+        if self.long and threading.get_ident() == self._thread:
+            now = self._give_way(now)
         if now < self._look or threading.get_ident() != self._thread:
             return
         used = time.thread_time() - self._began
@@ -99,6 +103,15 @@ class Read:
             self._be_long()
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
         self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
+
+    def _give_way(self, now: float) -> float:
+        """Rest while calls of other tenants are under way; returns the time afterwards."""
+        if now - self._rested < LEAST_S:
+            return now
+        if self._readers.way.rest(self.tenant, min(now - self._rested, LONG_S)):
+            now = time.perf_counter()
+        self._rested = now
+        return now
 
     def uncharged(self, used: float) -> float:
         """The processor time of `used` that its tenant has not been charged yet."""
@@ -119,6 +132,7 @@ class Read:
     def do(self) -> Any:
         """Do the work; returns its result, or its exception."""
         self._thread, self._began = threading.get_ident(), time.thread_time()
+        self._rested = time.perf_counter()
         supplied.caller.set(self._caller)
         try:
             with self._turns:
@@ -137,8 +151,10 @@ class Readers:
     For event loops.
     """
 
-    def __init__(self, threads: int, most_s: float, weight: Weight = equal) -> None:
+    def __init__(self, threads: int, most_s: float, weight: Weight = equal, way: GivingWay | None = None) -> None:
+        """`way`: long reads give way to the calls that it knows of."""
         self.most_s = most_s
+        self.way = way or GivingWay()
         self.times = TenantTimes(weight)
         self._places, self._long_places = threads, max(threads - 1, 1)
         self._under_way = self._long = 0

@@ -23,6 +23,7 @@ from psoup_service.gate.held_refusals import HeldRefusals
 from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
+from psoup_service.host.giving_way import GivingWay
 from psoup_service.metrics import Metrics
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
@@ -74,8 +75,10 @@ class Ended(NamedTuple):
 class Calls:
     """Runs calls. `under_way`: they are counted; `meters`: what each tenant takes. One event loop."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters) -> None:
+    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters, way: GivingWay) -> None:
+        """`way`: is told of each call, so that long work of other tenants rests meanwhile."""
         self._metrics, self._gate, self.meters = metrics, gate, meters
+        self._way = way
         self._refusals = HeldRefusals()
         self._by_tenant = metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
@@ -96,7 +99,7 @@ class Calls:
                 self.under_way.check(watching)
             principal = self._gate.admit(name, caller)
             metered = NOT_METERED if name in _ALWAYS else self.meters.call(principal.tenant, name, watching=watching)
-            with metered, self._gate.under_way(principal, ender):
+            with metered, self._gate.under_way(principal, ender), self._way.beside(principal.tenant):
                 ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)

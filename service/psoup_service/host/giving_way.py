@@ -1,0 +1,89 @@
+"""Long work gives way to calls of other tenants: it rests while one that has just begun is under way.
+
+    a call of acme     ▁▁▁▁▁████▁▁▁▁▁▁▁▁▁▁████▁▁▁
+    a join of umbra    ██████▁▁▁▁██████████▁▁▁▁██      rests at its next step, no longer than it has worked since
+
+Threads share one interpreter: a call gives it up some twenty times, and waits for it as often while another thread
+computes. Work that takes seconds can wait for a call that takes milliseconds. It rests for half of the time at most,
+however many calls come. Calls that take long themselves count for `YOUNG_S`; those of the own tenant do not count.
+Any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+YOUNG_S = 0.02
+"""Seconds after its beginning in which other tenants' work gives way to a call."""
+
+LEAST_S = 0.001
+"""Work of a thread between two rests, at least: to fall asleep and wake up takes a tenth of that."""
+
+
+class GivingWay:
+    """The calls to give way to. `beside` is around each, `rest` is called by long work between its steps."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._open: dict[str, int] = {}
+        self._latest: OrderedDict[str, float] = OrderedDict()
+        """When the newest call of each tenant began, of those that have some; the newest is last."""
+        self.resting = 0
+        """Threads that rest now."""
+
+    @contextmanager
+    def beside(self, tenant: str) -> Iterator[None]:
+        """A context for a call of a tenant, from its beginning to its end."""
+        self.begun(tenant)
+        try:
+            yield
+        finally:
+            self.ended(tenant)
+
+    def begun(self, tenant: str) -> None:
+        """Note that a call has begun. O(1)."""
+        with self._changed:
+            self._open[tenant] = self._open.get(tenant, 0) + 1
+            self._latest[tenant] = time.monotonic()
+            self._latest.move_to_end(tenant)
+
+    def ended(self, tenant: str) -> None:
+        """Note its end. O(1)."""
+        with self._changed:
+            self._open[tenant] -= 1
+            if not self._open[tenant]:
+                del self._open[tenant], self._latest[tenant]
+                if self.resting:
+                    self._changed.notify_all()
+
+    def wanted(self, tenant: str) -> bool:
+        """Whether a call of another tenant has just begun, and is under way. O(1)."""
+        with self._changed:
+            return self._left(tenant) > 0
+
+    def rest(self, tenant: str, worked: float) -> bool:
+        """Wait while a call of another tenant is under way, at most `worked` seconds; returns whether there was one."""
+        if worked < LEAST_S:
+            return False
+        with self._changed:
+            end = time.monotonic() + worked
+            if self._left(tenant) <= 0:
+                return False
+            self.resting += 1
+            try:
+                while (left := min(self._left(tenant), end - time.monotonic())) > 0:
+                    self._changed.wait(left)
+            finally:
+                self.resting -= 1
+            return True
+
+    def _left(self, tenant: str) -> float:
+        """Seconds for which calls of others than `tenant` are still young; 0 or less without one."""
+        for other in reversed(self._latest):
+            if other != tenant:
+                return self._latest[other] + YOUNG_S - time.monotonic()
+        return 0.0
