@@ -18,7 +18,7 @@ from psoup_service.settings import Settings
 from psoup_service.web.gateway import Gateway, opened_gateway
 from psoup_storage import DurableStore
 from psoup_testing.authority import Authority
-from psoup_testing.pages import Page, WebRefusal
+from psoup_testing.pages import CALL, Page, WebRefusal, path_of
 from psoup_testing.serving import Serving, serving
 
 INFO, LIST = "ServerService/GetServerInfo", "QueryService/ListQueries"
@@ -64,6 +64,17 @@ def test_a_page_without_a_token_or_with_a_wrong_one_is_told_nothing(guarded: tup
     assert cookie.status == 401, "a cookie is no credential"
     assert bearer(service, good).call(INFO)["state"] == "serving"
     assert Page(service.service).send("GET", "/healthz").status == 200
+
+
+def test_two_credentials_are_none(guarded: tuple[Serving, Client, Path]) -> None:
+    service, owner, _ = guarded
+    secret = owner.issue_token("two", ["reader"]).secret
+    once = f"Authorization: Bearer {secret}\r\n"
+    for lines, status in ((once, b"200"), (once * 2, b"401")):
+        with bearer(service, secret).raw() as opened:
+            more = "".join(f"{name}: {value}\r\n" for name, value in {**CALL, "Content-Length": "2"}.items())
+            opened.sendall(f"POST {path_of(INFO)} HTTP/1.1\r\nHost: localhost\r\n{more}{lines}\r\n{{}}".encode())
+            assert opened.recv(12) == b"HTTP/1.1 " + status
 
 
 def test_roles_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None:
