@@ -50,8 +50,14 @@ export function shownValue(value: Value, field: Field): string {
   if (value === null) return "NULL";
   if (field.kind === "timestamp") return instant(value as number);
   if (field.kind === "date") return new Date(Number(value) * 86_400_000).toISOString().slice(0, 10);
-  if (field.kind === "double") return Number.isInteger(value) ? String(value) : String(Math.round((value as number) * 1e6) / 1e6);
+  if (field.kind === "double") return double(value as number);
   return String(value);
+}
+
+/** Six digits behind the point; of what is nearly nothing, six digits. */
+function double(value: number): string {
+  if (Number.isInteger(value)) return String(value);
+  return String(Math.abs(value) < 1e-3 ? Number(value.toPrecision(6)) : Math.round(value * 1e6) / 1e6);
 }
 
 /** RFC 3339 as microseconds. */

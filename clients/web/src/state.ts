@@ -52,7 +52,11 @@ export async function reload(): Promise<void> {
 
 /** Begin: read what is kept, and follow address, clock and store. */
 export function begin(): void {
-  addEventListener("hashchange", () => (route.value = routeOf(location.hash)));
+  addEventListener("hashchange", () => {
+    const before = route.value;
+    route.value = routeOf(location.hash);
+    if (route.value.page !== before.page) said.value = "";
+  });
   let asked = false;
   onChange(() => {
     if (asked) return;

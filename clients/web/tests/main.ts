@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { type Change, SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb";
-import { bytes, instant, microsOf, span } from "../src/format";
+import { bytes, instant, microsOf, shownValue, span } from "../src/format";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { movedTo, windowAt } from "../src/parts/window_bar";
@@ -86,6 +86,8 @@ test("instants and sizes", () => {
   assert.equal(instant(2n ** 62n), "+148108-07-06 14:00:27.387904");
   assert.equal(instant(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
   assert.equal(microsOf("2014-01-01T06:00:00.123456Z"), 1_388_556_000_123_456);
+  const double = { name: "x", kind: "double" as const, scale: 0 };
+  assert.deepEqual([1e-9, -1.23456789e-5, 1 / 3, 0, 1e300, NaN].map((value) => shownValue(value, double)), ["1e-9", "-0.0000123457", "0.333333", "0", "1e+300", "NaN"]);
   assert.deepEqual([59, 7_200, 700 * 86_400, 45_291 * 86_400].map(span), ["59 seconds", "2 hours", "700 days", "124 years"]);
   assert.deepEqual([12, 1234, 54_321, 2_000_000].map(bytes), ["12 B", "1.2 kB", "54 kB", "2.0 MB"]);
 });

@@ -7,6 +7,8 @@ import type { Column } from "../sync/values";
 const ROW = 32;
 const MARGIN = 12;
 const LONGEST = 300;
+/** Characters of a column; a longer text is told whole when it is pointed at. */
+const WIDEST = 36;
 
 export type Rows = { fields: Field[]; columns: Column[]; order: number[] };
 
@@ -54,9 +56,10 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
             <tr key={first + at} aria-rowindex={first + at + 2} class={(first + at) % 2 === 1 ? "odd" : ""}>
               {fields.map((field, column) => {
                 const value = columns[column]![row]!;
+                const text = short(shownValue(value, field));
                 return (
-                  <td key={column} class={value === null ? `${field.kind} null` : field.kind} dir="auto">
-                    {short(shownValue(value, field))}
+                  <td key={column} class={value === null ? `${field.kind} null` : field.kind} dir="auto" title={text.length > WIDEST ? text : undefined}>
+                    {text}
                   </td>
                 );
               })}
@@ -85,5 +88,5 @@ function short(text: string): string {
 /** So many characters as most of the first values have. */
 function widthOf(field: Field, column: Column, order: number[]): number {
   const lengths = order.slice(0, 200).map((row) => shownValue(column[row]!, field).length);
-  return Math.min(Math.max(field.name.length + 1, 5, ...lengths) + 3, 36);
+  return Math.min(Math.max(field.name.length + 1, 5, ...lengths) + 3, WIDEST);
 }
