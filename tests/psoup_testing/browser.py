@@ -96,7 +96,9 @@ def browser() -> Iterator[Browser]:
     """Start the browser; it ends with the block."""
     with sync_playwright() as driver:
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = driver.chromium.launch(executable_path=executable(), args=flags)
+        # In a POSIX locale some builds say that their language is en-US@posix, which is none: script ends.
+        words: dict[str, str | float | bool] = {**os.environ, "LANG": "en_US.UTF-8", "LC_ALL": "en_US.UTF-8"}
+        chromium = driver.chromium.launch(executable_path=executable(), args=flags, env=words)
         try:
             yield chromium
         finally:
