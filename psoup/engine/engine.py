@@ -25,7 +25,7 @@ from psoup.engine.maintenance import pair
 from psoup.engine.maintenance.rules import next_task, overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
-from psoup.engine.rooms import Rooms
+from psoup.engine.rooms import BEHIND_SHARE, Rooms
 from psoup.engine.spent import Spent
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
@@ -211,6 +211,11 @@ class Engine:
                 return task
         return None
 
+    def behind(self) -> bool:
+        """Whether a sixteenth of the memory waits to be sealed or stored: more tuples should wait. O(streams)."""
+        waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
+        return waiting > self.config.memory_bytes // BEHIND_SHARE
+
     def install(self, result: Installable) -> int:
         """Take in what a task computed, unless its stream has moved on since; publishes.
 
@@ -286,13 +291,8 @@ class Engine:
     def _relieve(self, allowed: int) -> int:
         """Make stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
         ready = [state for state in self._archiving.values() if state.shelf.can_leave]
-        if not ready:
-            return 0
-        over = self._taken() - allowed
-        freed = 0
+        over, freed = self._taken() - allowed if ready else 0, 0
         for state in ready:
-            if freed >= over:
-                break
             freed += state.shelf.relieve(over - freed)
         return freed
 

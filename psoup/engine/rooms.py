@@ -29,6 +29,9 @@ _PACKS_SHARE = 16
 RESULTS_SHARE = 8
 """An eighth of the memory is left to results, whatever tuples and queries take."""
 
+BEHIND_SHARE = 16
+"""The share of the memory that may wait for maintenance before the writer waits for it."""
+
 
 class Rooms:
     """The rooms of one engine. Owned by its writer; readers fill those of keys, folds and packs."""

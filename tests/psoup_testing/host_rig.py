@@ -59,16 +59,21 @@ class RecordingTask:
 
 
 class RecordingEngine:
-    """An engine whose snapshot is the tuple of all applied sequences; `runs`: the runs as they came."""
+    """An engine whose snapshot is the tuple of all applied sequences; `runs`: the runs as they came.
+
+    `story`: runs and what was installed, in their order.
+    """
 
     def __init__(self) -> None:
         self.runs: list[list[int]] = []
         self.installed: list[str] = []
+        self.story: list[list[int] | str] = []
         self.threads: set[str] = set()
         self.gate, self.inside = Gate(), threading.Event()
         self.tasks: list[RecordingTask] = []
         self.problem: Exception | None = None
         self.freed = 0
+        self.is_behind = False
         self._published: tuple[int, ...] = ()
 
     def expire(self, clock: int) -> int:
@@ -94,6 +99,7 @@ class RecordingEngine:
         if self.problem is not None:
             raise self.problem
         self.runs.append([event.sequence for event in events])
+        self.story.append(self.runs[-1])
         self._published += tuple(self.runs[-1])
         freed, self.freed = self.freed, 0
         return Effects(events[-1].sequence, freed)
@@ -107,10 +113,15 @@ class RecordingEngine:
         self.threads.add(threading.current_thread().name)
         return self.tasks.pop(0) if self.tasks else None
 
+    def behind(self) -> bool:
+        """As it was told."""
+        return self.is_behind
+
     def install(self, result: Any) -> int:
         """Record a result."""
         self.threads.add(threading.current_thread().name)
         self.installed.append(result)
+        self.story.append(result)
         return 0
 
 

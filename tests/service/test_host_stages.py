@@ -264,6 +264,43 @@ def test_maintenance_is_computed_beside_the_writer_and_installed_between_runs() 
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("kind", "waits"), [("seal", True), ("store", True), ("cover", False)])
+def test_tuples_wait_for_memory_that_comes_back_while_the_engine_is_behind(kind: str, waits: bool) -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            task, rig.engine.is_behind = RecordingTask(kind), True
+            rig.engine.tasks.append(task)
+            with held(task.gate):
+                await rig.host.submit(ROW)
+                await happened(task.inside)
+                last = await rig.host.submit(ROW)
+                await queued(rig)
+                if not waits:
+                    await rig.host.wait_for(last.sequence, PATIENCE)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.story[:3] == [[1], [2], kind if waits else [3]]
+
+    asyncio.run(scenario())
+
+
+def test_a_service_that_ends_applies_what_waits_for_memory() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            task, rig.engine.is_behind = RecordingTask("seal"), True
+            rig.engine.tasks.append(task)
+            with held(task.gate):
+                await rig.host.submit(ROW)
+                await happened(task.inside)
+                await rig.host.submit(ROW)
+                drained = asyncio.ensure_future(rig.host.drain(PATIENCE))
+                while rig.engine.runs[-1] != [3]:
+                    await asyncio.sleep(0)
+            assert await drained
+            assert rig.host.snapshot() == (1, 2, 3)
+
+    asyncio.run(scenario())
+
+
 def test_maintenance_that_is_due_at_the_start_is_done_without_an_event() -> None:
     async def scenario() -> None:
         rig = Rig()

@@ -362,3 +362,15 @@ def test_a_chunk_that_finds_no_room_is_stored_when_there_is_some(
     assert values(soup, query) == list(range(210))
     soup.restart()
     assert values(soup, query) == list(range(210))
+
+
+def test_tuples_past_their_retention_that_are_not_stored_yet_leave_an_engine_behind(soup: RestartingPSoup) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT) RETENTION 100 ROWS")
+    for n in range(0, 640, 64):
+        soup.push("s", pa.table({"x": range(n, n + 64)}))
+    shelf = soup.engine._streams[1].shelf
+    tuples = shelf.entries[0].data.nbytes
+    unsealed = sum(entry.results.charged for entry in shelf.entries)
+    assert (shelf.overdue, shelf.waiting_bytes) == (8, 8 * tuples + unsealed)
+    soup.maintain()
+    assert (shelf.overdue, shelf.waiting_bytes, len(shelf.entries)) == (0, 0, 2)

@@ -57,6 +57,8 @@ class Shelf:
         """The number of the first chunk that has left the memory, and whose folds may be there alone; None: no such."""
         self.next_to_store = 0
         """The number of the first chunk that is not stored; 0 if none are ever stored."""
+        self.overdue = 0
+        """How many of the oldest chunks are past their retention, and stay until they are stored."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
@@ -106,10 +108,21 @@ class Shelf:
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
         """How many of the oldest chunks lie wholly before the retention edge at `now`, and need no storing any more."""
-        count = self._before_edge(0, spec, now, next_id, 0)
+        past = count = self._before_edge(0, spec, now, next_id, 0)
         if count and self._keeps:  # what is dropped before it is stored would come back from the log
             count = min(count, self.next_to_store - self.entries[0].data.number)
+        self.overdue = past - count
         return count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that maintenance gives back: open forms not sealed yet, tuples that are overdue. O(such chunks)."""
+        unsealed = 0
+        for entry in reversed(self.entries):
+            if entry.results.open is None:
+                break
+            unsealed += entry.results.charged
+        return unsealed + sum(entry.data.nbytes for entry in self.entries[: self.overdue])
 
     def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
         """How many of the chunks in memory lie wholly in the archive's part of the retention at `now`."""

@@ -23,6 +23,11 @@ SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 class TaskPort(Protocol):
     """A piece of maintenance: immutable inputs, computed off the writer."""
 
+    @property
+    def name(self) -> str:
+        """The kind; "seal" and "store" give memory back."""
+        ...
+
     def compute(self, run: Runner = serial) -> Any:
         """The result to hand to `install`; large pieces of the work go to `run`."""
         ...
@@ -53,6 +58,10 @@ class EnginePort(Protocol[SnapshotT_co]):
 
     def maintenance(self) -> TaskPort | None:
         """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install."""
+        ...
+
+    def behind(self) -> bool:
+        """Whether so much waits to be sealed or stored that no more tuples should be applied before some of it is."""
         ...
 
     def install(self, result: Any) -> int:

@@ -4,7 +4,9 @@
     results  of maintenance      installed between two runs, never in one
 
 After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
-`published`, and asks the engine for maintenance. Readers never wait for the writer: they have snapshots.
+`published`, and asks the engine for maintenance. Readers never wait for the writer: they have snapshots. Tuples that
+come faster than full chunks are sealed and stored would fill the memory: then the writer waits for one such piece
+before each run, the queue fills, and callers wait at the door.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ RUN_ROWS = 65_536
 RUN_EVENTS = 1_024
 """Events after which a run is closed."""
 
+GIVES_BACK = ("seal", "store")
+"""Maintenance that the writer waits for, one piece at a time, while the engine is behind with it."""
+
 
 class Writer(StageThread):
     """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance."""
@@ -48,7 +53,8 @@ class Writer(StageThread):
         self._results: deque[Any] = deque()
         self._guard = guard
         self._maintainer = Maintainer(self.post, failed, guard, run)
-        self._maintaining = False
+        self._maintaining = self._giving_back = False
+        self._held = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
         self._tickets = 0
         self._over: Callable[[], PSoupError] | None = None
@@ -141,18 +147,28 @@ class Writer(StageThread):
         return super().join(timeout) and self._maintainer.join(timeout)
 
     def has_work(self) -> bool:
-        """Whether events, results or room wait, or the engine has not been asked for maintenance yet."""
-        return bool(self._queue or self._results) or self._clock is not None or not self._asked
+        """Whether events that may go on, results or room wait, or the engine was not asked for maintenance yet."""
+        events = bool(self._queue) and self._may_apply()
+        return events or bool(self._results) or self._clock is not None or not self._asked
 
     def run(self) -> None:
         """Install and apply until stopped."""
         while self.wait_for_work():
-            while self._results:
-                self._install(self._results.popleft())
+            self._install_all()
             self._expire()
-            run, entered = self._take_run()
+            run, entered = self._take_run() if self._may_apply() else ([], {})
             if run:
                 self._apply(run, entered)
+            self._ask()
+
+    def _may_apply(self) -> bool:
+        """Whether no memory is to be given back first. A writer that is ended applies what it has."""
+        return not self._held or self._stopping
+
+    def _install_all(self) -> None:
+        if self._results:
+            while self._results:
+                self._install(self._results.popleft())
             self._ask()
 
     def _take_run(self) -> tuple[list[Event], dict[str, int]]:
@@ -218,5 +234,6 @@ class Writer(StageThread):
         if not self._maintaining:
             task = self._engine.maintenance()
             if task is not None:
-                self._maintaining = True
+                self._maintaining, self._giving_back = True, task.name in GIVES_BACK
                 self._maintainer.put(task)
+        self._held = self._maintaining and self._giving_back and self._engine.behind()
