@@ -174,6 +174,36 @@ def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     _with_readers(1, scenario)
 
 
+def test_a_long_read_gives_its_place_to_that_of_a_tenant_that_had_less() -> None:
+    """Joins that never end kept the one place for long reads, and a neighbour's read of 20 ms waited seconds."""
+
+    async def scenario(readers: Readers) -> None:
+        endless, go = threading.Event(), threading.Event()
+
+        def join(reading: Read) -> str:
+            while not go.is_set():
+                _burn(reading)
+                endless.set()
+            return "join"
+
+        joins = [_start(readers, join, long=True, tenant="a") for _ in range(2)]
+        await happened(endless)
+        assert await readers.read(_burn, tenant="b", long=True) == "long"
+        assert await readers.read(_burn, tenant="b", long=False) == "long"
+        waiting = _Held()
+        left = _start(readers, waiting, long=True, tenant="b")
+        await happened(waiting.inside)
+        assert readers.aside == 1, "of a tenant's own long reads the first goes on, and no other begins"
+        joins[0].cancel()
+        waiting.go.set()
+        assert await left == "done"
+        go.set()
+        assert await joins[1] == "join"
+        assert readers.aside == 0
+
+    _with_readers(2, scenario)
+
+
 def test_a_read_that_has_used_its_processor_time_is_told_what_it_may_use() -> None:
     async def scenario(readers: Readers) -> None:
         with pytest.raises(ResourceExhausted, match=r"one read may use 0.01 s \(read_cpu_s\)") as caught:

@@ -6,8 +6,9 @@
                                  └──> waits in the line of long reads, where it is, until one of these places is free
 
 A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
-go on. There it ends if its caller has left, there it steps aside, and there a long one rests while calls of other
-tenants are under way (`giving_way`). A single thread also takes long reads.
+go on. There it ends if its caller has left, there it steps aside, there a long one rests while calls of other
+tenants are under way (`giving_way`), and there it gives its place to a long read of a tenant that had less. A single
+thread also takes long reads.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ class Read:
             raise _used_up(used, self._readers.most_s)
         if used > LONG_S:
             self._readers.charge(self.tenant, self.uncharged(used))
-            self._be_long()
+            if self.long:
+                self._readers.let_others(self)
+            else:
+                self._be_long()
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
         self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
 
@@ -208,6 +212,22 @@ class Readers:
             self._under_way -= 1
             self._aside.add(reading)
             self._long_line.put(reading)
+            self._call_thread()
+        reading.turn.wait()
+        if reading.gone:
+            raise ReadEnded
+
+    def let_others(self, reading: Read) -> None:
+        """Let a long read give its place to one that waits, of a tenant that had less; returns when its turn comes."""
+        with self._lock:
+            line, had = self._long_line, self.times.had.get(reading.tenant, 0.0)
+            if not line or len(self._aside) >= _ASIDE or line.first.tenant == reading.tenant or line.had >= had:
+                return
+            reading.turn = threading.Event()
+            self._under_way -= 1
+            self._long -= 1
+            self._aside.add(reading)
+            line.put(reading, first=True)
             self._call_thread()
         reading.turn.wait()
         if reading.gone:
@@ -324,8 +344,10 @@ class _ReadLine:
         """What the first read's tenant had; the line must not be empty."""
         return self._turns.had
 
-    def put(self, reading: Read) -> None:
-        self._tenants.setdefault(reading.tenant, deque()).append(reading)
+    def put(self, reading: Read, *, first: bool = False) -> None:
+        """Let a read wait, before (`first`) or after the others of its tenant."""
+        reads = self._tenants.setdefault(reading.tenant, deque())
+        (reads.appendleft if first else reads.append)(reading)
         self._turns.wait(reading.tenant)
 
     def take(self) -> Read:
