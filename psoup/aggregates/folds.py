@@ -198,7 +198,7 @@ class FoldRoom:
     def __init__(self, limit: int, fan: int, kept: KeptBytes | None = None) -> None:
         self.limit, self.fan = limit, fan
         self.kept_bytes = kept or KeptBytes()
-        self.kept_bytes.parts.append(self.held_by)
+        self.kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}

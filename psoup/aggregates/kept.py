@@ -16,15 +16,19 @@ Bytes = Callable[[str], int]
 
 
 class KeptBytes:
-    """The bytes of all tenants. Any thread. `limit`: the most that one may have. `parts`: those who keep something."""
+    """The bytes of all tenants. Any thread. `limit`: the most that one may have."""
 
     def __init__(self, limit: Bytes = lambda _: 0) -> None:
         self.limit = limit
-        self.parts: list[Bytes] = []
+        self._parts: list[Bytes] = []
+
+    def add(self, part: Bytes) -> None:
+        """Count what `part` keeps for a tenant, too."""
+        self._parts.append(part)
 
     def held(self, tenant: str) -> int:
         """What is kept for a tenant. O(what is kept)."""
-        return sum(part(tenant) for part in self.parts)
+        return sum(part(tenant) for part in self._parts)
 
     def over(self, tenant: str, more: int = 0) -> int:
         """The bytes that a tenant has beyond what it may, with so many more; 0 without a limit, which is soon told."""

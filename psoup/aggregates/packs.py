@@ -288,7 +288,7 @@ class PackRoom:
     def __init__(self, limit: int, fan: int, kept: KeptBytes | None = None) -> None:
         self.limit, self.fan = limit, fan
         self._kept_bytes = kept or KeptBytes()
-        self._kept_bytes.parts.append(self.held_by)
+        self._kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
 
     @property

@@ -180,7 +180,7 @@ class KeptJoins:
     def __init__(self, board: Board, limit: int, kept: KeptBytes) -> None:
         """`limit`: bytes of all pairs; `kept`: of each tenant, with others."""
         self.room = PairRoom(limit, kept)
-        kept.parts.append(self.held_by)
+        kept.add(self.held_by)
         self._board = board
         self._joins: dict[PairKey, KeptJoin] = {}
         self._published = KeptPairs()

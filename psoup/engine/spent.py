@@ -22,7 +22,7 @@ class Spent:
     def begin(self, state: StreamState, tenants: Mapping[str, Tenant]) -> None:
         """Let the matches of a stream be counted, or not."""
         tenant = tenants.get(state.tenant)
-        state.matches = 0 if tenant is not None and tenant.quotas.matches_per_second else None
+        state.count_matches(wanted=tenant is not None and bool(tenant.quotas.matches_per_second))
 
     def end(self, state: StreamState, began: float) -> float:
         """Note the work for a stream since `began`; returns the time now."""

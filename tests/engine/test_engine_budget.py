@@ -44,7 +44,7 @@ def test_a_megabyte_of_tuples_and_queries() -> None:
     every = soup.register("SELECT b FROM s")
     count, full = pushed_until_full(soup)
     assert full.reason == "MEMORY_BUDGET"
-    assert int(full.facts["would_need"]) > MEGABYTE == int(full.facts["budget"])
+    assert int(full.facts["would_need"]) > MEGABYTE == int(full.facts["limit"])
     assert "raise memory_mib" in full.message
     soup.maintain()
     assert soup.invoke(query).to_table().num_rows == count // 10

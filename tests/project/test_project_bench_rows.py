@@ -82,7 +82,7 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 0 < found["recovery.first"]["value"] < found["recovery.covered"]["value"]
     tuples = recovered() * 64 / 2**20
     assert tuples < found["recovery.memory"]["peer_value"] < 2 * tuples  # and their results
-    grown = ("register.", "join.growth.queries.", "watch.stalled.memory", "web.idle.memory")
+    grown = ("gate.", "register.", "join.growth.queries.", "watch.stalled.memory", "web.idle.memory", "idle.memory")
     counted = [row for row in rows if not row["name"].startswith(grown) and row["unit"] != "stalls"]
     assert [row["name"] for row in counted if row["value"] <= 0] == []
 

@@ -87,7 +87,7 @@ def test_what_would_take_too_long_is_refused_beforehand_and_explain_says_it_befo
     assert (source.to_evaluate, source.chunks_to_evaluate, source.refused) == (tuples, view.archived, False)
     assert source.expected_seconds == pytest.approx(tuples / START)
     work = f"an invocation evaluates {tuples:,} of these tuples, in {view.archived} chunks, in"
-    assert said.lines("q-1")[-2].strip() == f"{work} less than 0.1 s"
+    assert f"{work} less than 0.1 s" in [line.strip() for line in said.lines("q-1")]
     assert replace(source, expected_seconds=2.0).result_lines("q-1")[-1].strip() == (
         f"{work} about 2.0 s; psoup spark cover q-1 has a job do it once"
     )

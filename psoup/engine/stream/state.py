@@ -70,7 +70,7 @@ class StreamState:
         """Results of the open chunk."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
         self.matches: int | None = None
-        """Matches of new tuples since they were last taken; None: nobody counts them."""
+        """Matches of new tuples since `count_matches`; None: nobody counts them."""
         self._publication = Publication(event, keys, folds, packs)
         self._attention = attention
         if event.stored is not None:
@@ -99,6 +99,10 @@ class StreamState:
             if self.data.full:
                 self.close_open()
         return 0 if released is None else len(released)
+
+    def count_matches(self, *, wanted: bool) -> None:
+        """Begin to count the matches of new tuples at 0, or count them no more."""
+        self.matches = 0 if wanted else None
 
     def expire(self, clock: int | None = None) -> int:
         """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
