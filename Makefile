@@ -128,13 +128,14 @@ web-figures: $(STAMP) ## Measure the web application in a headless Chromium besi
 	@$(BIN)/python -m benchmarks --only web.page --json build/web-figures.json $(ARGS)
 
 # Without one the tests of the page are skipped, and say so.
-browser: ## Get a browser for the tests of the page, if there is none: Debian's chromium, as root.
+browser: $(STAMP) ## Get a browser for the tests of the page, if there is none: Debian's chromium, as root, or that of an npm package.
 	@for name in "$${PSOUP_TEST_CHROMIUM:-}" chromium google-chrome chromium-browser; do \
 	  [ -z "$$name" ] || ! command -v "$$name" > /dev/null || exit 0; \
 	done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq \
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null; then exit 0; fi; \
-	echo "make browser: there is no Chromium, and none can be installed here; the tests of the page are skipped" >&2
+	tests/web/chromium/get.sh || \
+	echo "make browser: there is no Chromium, and none can be had here; the tests of the page are skipped" >&2
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \

