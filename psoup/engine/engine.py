@@ -211,10 +211,10 @@ class Engine:
                 return task
         return None
 
-    def behind(self) -> bool:
-        """Whether a sixteenth of the memory waits to be sealed or stored: more tuples should wait. O(streams)."""
+    def behind(self) -> float:
+        """What waits to be sealed or stored, as a part of what may: above 1 more tuples should wait. O(streams)."""
         waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
-        return waiting > self.config.memory_bytes // BEHIND_SHARE
+        return waiting / max(self.config.memory_bytes // BEHIND_SHARE, 1)
 
     def install(self, result: Installable) -> int:
         """Take in what a task computed, unless its stream has moved on since; publishes.

@@ -73,7 +73,7 @@ class RecordingEngine:
         self.tasks: list[RecordingTask] = []
         self.problem: Exception | None = None
         self.freed = 0
-        self.is_behind = False
+        self.is_behind = 0.0
         self._published: tuple[int, ...] = ()
 
     def expire(self, clock: int) -> int:
@@ -113,7 +113,7 @@ class RecordingEngine:
         self.threads.add(threading.current_thread().name)
         return self.tasks.pop(0) if self.tasks else None
 
-    def behind(self) -> bool:
+    def behind(self) -> float:
         """As it was told."""
         return self.is_behind
 

@@ -60,8 +60,8 @@ class EnginePort(Protocol[SnapshotT_co]):
         """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install."""
         ...
 
-    def behind(self) -> bool:
-        """Whether so much waits to be sealed or stored that no more tuples should be applied before some of it is."""
+    def behind(self) -> float:
+        """What waits to be sealed or stored, as a part of what may: above 1 no more tuples should be applied first."""
         ...
 
     def install(self, result: Any) -> int:

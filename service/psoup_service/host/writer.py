@@ -39,6 +39,9 @@ RUN_EVENTS = 1_024
 GIVES_BACK = ("seal", "store")
 """Maintenance that the writer waits for, one piece at a time, while the engine is behind with it."""
 
+FAR_BEHIND = 2.0
+"""Times what may wait, above which the writer waits for a piece of any maintenance: these take turns."""
+
 
 class Writer(StageThread):
     """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance."""
@@ -236,4 +239,4 @@ class Writer(StageThread):
             if task is not None:
                 self._maintaining, self._giving_back = True, task.name in GIVES_BACK
                 self._maintainer.put(task)
-        self._held = self._maintaining and self._giving_back and self._engine.behind()
+        self._held = self._maintaining and self._engine.behind() > (1.0 if self._giving_back else FAR_BEHIND)
