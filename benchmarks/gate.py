@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import grpc
-import pyarrow as pa
 
 from benchmarks import processes
 from benchmarks.measure import Row, Sample, Target, in_turns
 from benchmarks.run import Run
-from benchmarks.wire import BATCH, KEPT, ROUND, as_ipc
+from benchmarks.wire import BATCH, KEPT, ROUND, as_ipc, push_all
 from benchmarks.workload import CREATE, STREAM, batches, make_columns, make_queries
 from psoup_client import Client, ClientOptions
 from psoup_proto.v1 import ingest_pb2, server_pb2
@@ -104,14 +103,6 @@ def _bulk(sides: list[_Side], run: Run) -> Row:
     queries = [query.statement(BATCH) for query in make_queries(run.of(1_024, 1_024, 16), 4)]
     for side in sides:
         side.client.register_many(queries)
-    turns: list[Callable[[], None]] = [partial(_push, side.client, tables) for side in sides]
+    turns: list[Callable[[], None]] = [partial(push_all, side.client, tables) for side in sides]
     theirs, ours = in_turns(turns, [len(tables) * BATCH] * 2, run.of(11, 7, 1))
     return Row("gate.push.q1024", ours.wall, "tuples/s", "open service", theirs.wall, Target(at_least=0.97))
-
-
-def _push(client: Client, tables: list[pa.Table]) -> None:
-    with client.producer(STREAM, batch_rows=BATCH) as producer:
-        for table in tables:
-            producer.push(table)
-        last = producer.flush().sequence
-    client.wait_for(last)

@@ -66,14 +66,15 @@ def _pushed(count: int, columns: Columns, tables: list[pa.Table], samples: int, 
     with processes.service(durable=durable) as address, Client(address) as client:
         client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
         standing = client.register_many([query.statement(BATCH) for query in queries])
-        rates = [len(tables) * BATCH / seconds(lambda: _push(client, tables)) for _ in range(samples + 1)]
+        rates = [len(tables) * BATCH / seconds(lambda: push_all(client, tables)) for _ in range(samples + 1)]
         last = columns[:, -BATCH:]
         for query, handle in zip(queries[:64], standing, strict=False):
             _compare(handle, last[:, query.mask(last)])
     return Sample.of(rates[1:])
 
 
-def _push(client: Client, tables: list[pa.Table]) -> None:
+def push_all(client: Client, tables: list[pa.Table]) -> None:
+    """Push tables by a producer, and wait until all are applied."""
     with client.producer(STREAM, batch_rows=BATCH) as producer:
         for table in tables:
             producer.push(table)

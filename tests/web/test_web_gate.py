@@ -60,8 +60,9 @@ def test_a_page_without_a_token_or_with_a_wrong_one_is_told_nothing(guarded: tup
         INFO, "{}", {"authorization": f"Bearer {good}", "Authorization": f"Bearer {good}"}
     )
     assert twice.status == 401, "two credentials are none"
-    cookie = Page(service.service).post(INFO, "{}", {"cookie": f"authorization=Bearer {good}"})
-    assert cookie.status == 401, "a cookie is no credential"
+    for cookie in (f"authorization=Bearer {good}", f"Bearer {good}", f"token={good}"):
+        answered = Page(service.service).post(INFO, "{}", {"cookie": cookie})
+        assert answered.status == 401, "a cookie is no credential"
     assert bearer(service, good).call(INFO)["state"] == "serving"
     assert Page(service.service).send("GET", "/healthz").status == 200
 
