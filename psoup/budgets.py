@@ -1,4 +1,4 @@
-"""The budgets of statements, queries and reads: the name of each, what it bounds, and the setting that raises it.
+"""Budgets, of statements, queries, reads and credentials: the name of each, what it bounds, the setting that raises it.
 
     join_pairs   of a read: pairs of tuples that a join may look at     join_pairs of the service
        └─> RESOURCE_EXHAUSTED JOIN_BUDGET   budget=join_pairs used=301,000,000 limit=268,435,456 setting=join_pairs
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget. `of`: a statement, a query, a batch in parts, or a read; `setting`: what raises it; "" if none does."""
+    """A budget. `of`: statement, query, batch in parts, read or credential; `setting`: what raises it; "" if none."""
 
     name: str
     of: str
@@ -49,6 +49,7 @@ REPLY_BYTES = Budget("reply_bytes", "read", "bytes of a row, or of an answer tha
 RESULTS_BYTES = Budget("results_bytes", "read", "bytes of bits, of queries over tuples, in one call")
 COPIED_BYTES = Budget("copied_bytes", "read", "bytes of an answer that is compared with the one before, for copies")
 PINNED_BYTES = Budget("pinned_bytes", "read", "bytes kept for readers of streamed answers that are behind, of all")
+WATCHES = Budget("watches", "credential", "watches that are open at a time", "watches_per_credential")
 
 BUDGETS = {found.name: found for found in [*globals().values()] if isinstance(found, Budget)}
 """Every budget by its name, in the order above."""

@@ -10,11 +10,14 @@ HTTP. Tenants with quotas have rows of their own (`tenant_figures`), a hundred o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from psoup.budgets import BUDGETS
+from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup_service.tenant_figures import TenantFigures, Usage
 
@@ -113,6 +116,12 @@ class Metrics:
         self._timed: dict[tuple[str, str], Histogram] = {}
         self._late, self._ahead = self._refused.labels("late"), self._refused.labels("ahead")
 
+    @cached_property
+    def _over_budget(self) -> Counter:
+        return Counter(
+            "psoup_refused_by_budget", "Calls refused by a budget, by its name", ["budget"], registry=self.registry
+        )
+
     def by_tenant(self, usage: Usage) -> TenantFigures:
         """Show what tenants use of their quotas from now on; returns what counts their refusals."""
         figures = TenantFigures(usage)
@@ -143,6 +152,11 @@ class Metrics:
             self._late.inc(push.late)
         if push.ahead:
             self._ahead.inc(push.ahead)
+
+    def over_budget(self, error: PSoupError) -> None:
+        """Count a refusal, if a budget is why."""
+        if (budget := error.facts.get("budget")) in BUDGETS:
+            self._over_budget.labels(budget).inc()
 
     def loop_lag(self, seconds: float) -> None:
         """Count how late a timer of the event loop was."""

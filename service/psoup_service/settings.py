@@ -178,6 +178,9 @@ class Settings(BaseModel):
     watchers: int = Field(default=4_096, ge=0)
     """clients that may watch answers, beside other calls; each takes 50 to 150 kB"""
 
+    watches_per_credential: int = Field(default=1_000, ge=1)
+    """of these, watches that one credential may have open; one watch may be of a thousand queries"""
+
     connections: int = Field(default=20_000, ge=1)
     """connections at once of each listener, 18 kB each; of pages a quarter of the open files and 4,096 at most"""
 
@@ -325,6 +328,7 @@ class Settings(BaseModel):
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
             watchers=self.watchers,
+            watches_per_credential=self.watches_per_credential,
             connections=self.connections,
             receive_bytes=self.receive_mib * _MIB,
             receive_s=self.receive_s,

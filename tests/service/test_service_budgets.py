@@ -24,14 +24,17 @@ from psoup.events.commands import Register
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
+from psoup_service.gate.principal import Principal
 from psoup_service.host.allowance import Allowance, SharedBytes
 from psoup_service.host.expectations import Expectations
 from psoup_service.host.pins import Pins
 from psoup_service.host.readers import Read, Readers
 from psoup_service.settings import Settings
 from psoup_service.wire.answers import Pieces
+from psoup_service.wire.limits import Limits
 from psoup_service.wire.staged import BatchKey, StagedPart, Stages
 from psoup_service.wire.status import status_of
+from psoup_service.wire.under_way import CallsUnderWay
 from psoup_testing.gate import Gate
 from psoup_testing.host_rig import PATIENCE
 
@@ -124,6 +127,12 @@ def _staged() -> None:
     asyncio.run(run())
 
 
+def _watched() -> None:
+    under_way, principal = CallsUnderWay(Limits(watches_per_credential=2)), Principal("dash", ("reader",))
+    with under_way.watched(principal), under_way.watched(principal), under_way.watched(principal):
+        pass
+
+
 HITS: dict[str, Callable[[], None]] = {
     "statement_bytes": lambda: _statement(f"SELECT k FROM s WHERE k = 1 /* {'x' * 70_000} */"),
     "statement_depth": lambda: _statement(f"SELECT k FROM s WHERE k = {'(' * 60}1{')' * 60}"),
@@ -146,6 +155,7 @@ HITS: dict[str, Callable[[], None]] = {
     "reply_bytes": _reply,
     "results_bytes": _bits,
     "pinned_bytes": _pinned,
+    "watches": _watched,
 }
 
 

@@ -26,6 +26,7 @@ from psoup_service.watching import rounds as module
 from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
+from psoup_testing.door import Door
 from psoup_testing.wire import Wire, refused, run
 
 EXHAUSTED, INVALID = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT
@@ -36,10 +37,12 @@ NEVER = 300
 class Client:
     """A client that watches: its messages, and the tokens and numbers of rows that it holds."""
 
-    def __init__(self, wire: Wire, *wants: str | sync.Want, progress: int = NEVER, **fields: Any) -> None:
+    def __init__(
+        self, wire: Wire, *wants: str | sync.Want, progress: int = NEVER, metadata: Any = (), **fields: Any
+    ) -> None:
         named = [want if isinstance(want, sync.Want) else sync.Want(query_id=want) for want in wants]
         request = sync.WatchRequest(wants=named, progress_seconds=progress, **fields)
-        self.call = sync_pb2_grpc.SyncServiceStub(wire.channel).Watch(request)
+        self.call = sync_pb2_grpc.SyncServiceStub(wire.channel).Watch(request, metadata=metadata)
         self.tokens = [want.token for want in named]
         self.came = [0] * len(named)
         self.gone = set[int]()
@@ -322,6 +325,31 @@ def test_limits_of_watchers() -> None:
         await refused(Client(wire, query, max_bytes=-1).call.read(), INVALID)
 
     script(body, Settings(port=0, watchers=2, concurrent_calls=2))
+
+
+def test_watches_of_one_credential_leave_places_for_others() -> None:
+    async def body(wire: Wire) -> None:
+        query = await wire.register("SELECT a FROM s")
+        door = await Door(wire).begin()
+        (_, mine), (_, other) = await door.issue("reader"), await door.issue("reader")
+        async with watching(wire, query, metadata=mine) as first, watching(wire, query, metadata=mine) as second:
+            await first.next()
+            await second.next()
+            refusal = await refused(Client(wire, query, metadata=mine).call.read(), EXHAUSTED)
+            assert (refusal.reason, "RetryInfo" in refusal.details) == ("WATCH_BUDGET", True)
+            told = {"budget": "watches", "used": "2", "needed": "1", "limit": "2", "setting": "watches_per_credential"}
+            assert told.items() <= refusal.facts.items()
+            refusals = wire.service._metrics.registry.get_sample_value
+            assert refusals("psoup_refused_by_budget_total", {"budget": "watches"}) == 1
+            async with watching(wire, query, metadata=other) as third:
+                await third.next()
+        await idle(wire, lambda: not wire.service._calls.under_way.watching)
+        async with watching(wire, query, metadata=mine) as again:
+            await again.next()
+        await idle(wire, lambda: not wire.service._calls.under_way.watching)
+        assert not wire.service._calls.under_way._watches, "nothing is left of credentials that do not watch"
+
+    script(body, Settings(port=0, watches_per_credential=2))
 
 
 def test_a_wrong_want_ends_alone() -> None:

@@ -82,7 +82,7 @@ class SyncServiceServicer(object):
         When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
         that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
         have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
-        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may. WATCH_BUDGET: as many of one credential.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

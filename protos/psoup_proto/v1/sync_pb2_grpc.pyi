@@ -57,7 +57,7 @@ class SyncServiceStub:
     When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
     that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
     have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
-    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may. WATCH_BUDGET: as many of one credential.
     """
 
 @_typing.type_check_only
@@ -89,7 +89,7 @@ class SyncServiceAsyncStub(SyncServiceStub):
     When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
     that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
     have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
-    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+    RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may. WATCH_BUDGET: as many of one credential.
     """
 
 class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -130,7 +130,7 @@ class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
         When no message was sent for a while one comes with all wants: NOW, and what has left the windows since. A want
         that has failed, because its query was unregistered, say, is told once, and ends alone; the call ends when all
         have. It also ends with UNAVAILABLE: DRAINING, STREAM_AGE or STREAM_IDLE; call again with the latest tokens.
-        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may.
+        RESOURCE_EXHAUSTED, TOO_MANY_WATCHERS: as many clients watch as may. WATCH_BUDGET: as many of one credential.
         """
 
 def add_SyncServiceServicer_to_server(servicer: SyncServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,6 +1,6 @@
 """Refusals of callers who ask again at once: they are answered later.
 
-    refused, by a quota ── FEW a second of late? ──yes──> answered at once, with when to come again
+    refused, by a limit ── FEW a second of late? ──yes──> answered at once, with when to come again
                                 └─ no ─> answered after some HELD_S, as long as MOST of the tenant are held
 
 A refusal costs the event loop nearly as much as a small call, and the loop is everybody's: a caller who does not wait
@@ -27,6 +27,9 @@ FEW = 20.0
 MOST = 32
 """Refusals of a tenant that are held at a time: they take places among the calls under way."""
 
+_HELD = ("QUOTA", "WATCH_BUDGET")
+"""The reasons of refusals that are held: what a tenant, and what a credential, has too much of."""
+
 
 class HeldRefusals:
     """The refusals of each tenant. `now`: seconds of a clock that never goes back."""
@@ -37,8 +40,10 @@ class HeldRefusals:
         self._held: dict[str, int] = {}
 
     async def hold(self, tenant: str, error: PSoupError) -> None:
-        """Return when a call of `tenant` may be answered with `error`: at once if that is no refusal by a quota."""
-        if not (isinstance(error, ResourceExhausted) and error.reason == "QUOTA"):
+        """Return when a call of `tenant` may be answered with `error`: at once if that is no refusal by a quota, or
+        of one watch too many of a credential.
+        """
+        if not (isinstance(error, ResourceExhausted) and error.reason in _HELD):
             return
         now, held = self._now(), self._held.get(tenant, 0)
         rate = self._rates.setdefault(tenant, Rate(now))

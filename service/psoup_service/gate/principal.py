@@ -25,6 +25,13 @@ class Principal:
     ends: int = 0
 
     @property
+    def credential(self) -> tuple[str, str, str] | None:
+        """The credential that let him in, told from all others, of a certificate or a provider by its name; None
+        where nobody is asked for one.
+        """
+        return (self.tenant, self.token_id, self.name) if self.token_id or self.name or self.ends else None
+
+    @property
     def serves(self) -> bool:
         """Whether he is of the tenant that runs the service: an operator of it is the service's."""
         return self.tenant == DEFAULT_TENANT

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 _ALWAYS = frozenset({"Health/Check"})
 """Calls that are answered however many others there are: a service that is busy is not ill."""
+
+_NO_WATCH = nullcontext()
 
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
@@ -99,12 +101,14 @@ class Calls:
                 self.under_way.check(watching)
             principal = self._gate.admit(name, caller)
             metered = NOT_METERED if name in _ALWAYS else self.meters.call(principal.tenant, name, watching=watching)
-            with metered, self._gate.under_way(principal, ender), self._way.beside(principal.tenant):
+            watched = self.under_way.watched(principal) if watching else _NO_WATCH
+            with watched, metered, self._gate.under_way(principal, ender), self._way.beside(principal.tenant):
                 ended = Ended(await serve())
         except PSoupError as problem:
             error = _not_now(problem)
             code, ended = code_of(error).name, Ended(error=error)
             self._by_tenant.refused(error)
+            self._metrics.over_budget(error)
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
             let_go(problem)

@@ -59,6 +59,9 @@ class Limits:
     watchers: int = 4_096
     """Calls that watch at once, over all clients; they are not among `concurrent_calls`."""
 
+    watches_per_credential: int = 1_000
+    """Of these, calls of one token, certificate or name of a provider."""
+
     connections: int = 20_000
     """Connections at once of each listener, those too that have not said yet what they are; others are closed."""
 

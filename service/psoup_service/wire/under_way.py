@@ -2,13 +2,19 @@
 
 calls      as long as their work                 `concurrent_calls` at once
 watchers   as long as their clients wish         `watchers` at once, which take no place of a call
+ └─ of a credential                              `watches_per_credential` of them
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from psoup.budgets import WATCHES
 from psoup.errors import ResourceExhausted
+from psoup_service.gate.principal import Principal
 from psoup_service.wire.limits import Limits
 
 
@@ -20,6 +26,7 @@ class CallsUnderWay:
         self.open = self.watching = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._watches: Counter[tuple[str, str, str]] = Counter()
 
     def enter(self, watching: bool) -> None:
         """Count a call that begins."""
@@ -40,6 +47,26 @@ class CallsUnderWay:
             raise _too_many_watchers(self._limits.watchers)
         if not watching and self.open - self.watching > self._limits.concurrent_calls:
             raise _too_many(self._limits.concurrent_calls)
+
+    @contextmanager
+    def watched(self, principal: Principal) -> Iterator[None]:
+        """A context in which a watch of a principal is open; any number of them where nobody is asked for a credential.
+
+        Raises ResourceExhausted, reason WATCH_BUDGET, for one too many of his credential.
+        """
+        credential = principal.credential
+        if credential is None:
+            yield
+            return
+        if self._watches[credential] >= self._limits.watches_per_credential:
+            raise _too_many_of_one(principal, self._limits.watches_per_credential)
+        self._watches[credential] += 1
+        try:
+            yield
+        finally:
+            self._watches[credential] -= 1
+            if not self._watches[credential]:
+                del self._watches[credential]
 
     async def finished(self, timeout: float) -> bool:
         """Wait until there are none, up to `timeout` seconds; returns whether there are none."""
@@ -65,5 +92,16 @@ def _too_many_watchers(limit: int) -> ResourceExhausted:
         f"{limit:,} clients watch, the most there may be (watchers); sync now and then instead, or try again later",
         reason="TOO_MANY_WATCHERS",
         limit=limit,
+        retry_after_ms=1_000,
+    )
+
+
+def _too_many_of_one(principal: Principal, limit: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the credential of {principal.name!r} has {limit:,} watches open, the most of one (watches_per_credential):"
+        " end some, watch up to 1,000 queries in one, give each program a credential of its own, or try again later",
+        reason="WATCH_BUDGET",
+        **WATCHES.over(limit, limit),
+        needed=1,
         retry_after_ms=1_000,
     )
