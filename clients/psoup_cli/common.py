@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from psoup_cli.legible import legible_lines
 from psoup_cli.main import INTERRUPTED, discard_output
 from psoup_cli.settings import client_settings
 from psoup_client import (
@@ -128,7 +129,7 @@ def unreadable(problem: OSError | ValueError) -> str:
 
 def message(text: str) -> None:
     """Print a line for people, on standard error."""
-    print(text, file=sys.stderr)
+    print(legible_lines(text), file=sys.stderr)
 
 
 @contextmanager
@@ -165,7 +166,7 @@ class ErrorGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as problem:
-            problem.message = _in_own_words(problem.message)
+            problem.message = legible_lines(_in_own_words(problem.message))
             raise
         except PSoupError as problem:
             message(f"psoup: {problem.message}")

@@ -25,6 +25,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 from rich.text import Text
 
+from psoup_cli.legible import legible, legible_json
 from psoup_client.times import python_values
 
 SAMPLE = 1_000
@@ -56,7 +57,7 @@ def show(value: Any) -> str:
     if isinstance(value, dt.datetime):
         return iso(value).replace("T", " ")
     if isinstance(value, str):
-        return value.translate({code: f"\\x{code:02x}" for code in (*range(32), 127)})
+        return legible(value)
     return str(value)
 
 
@@ -84,7 +85,7 @@ def plain(value: Any) -> Any:
 
 def print_json(row: Mapping[str, Any]) -> None:
     """Print one object on one line."""
-    print(json.dumps(plain(row), ensure_ascii=False, allow_nan=False))
+    print(legible_json(json.dumps(plain(row), ensure_ascii=False, allow_nan=False)))
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[bool] = ()) -> None:
@@ -95,6 +96,7 @@ def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequ
     """
     left = iter(rows)
     sample = [[show(value) for value in row] for row in islice(left, SAMPLE)]
+    names = list(map(legible, names))
     widths = [max(map(cell_len, column)) for column in zip(names, *sample, strict=True)]
     aligned = [position < len(right) and right[position] for position in range(len(names))]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
@@ -151,7 +153,7 @@ def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
     table.add_column()
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(Text(name, style="bold"), Text(show(value)))
+        table.add_row(Text(legible(name), style="bold"), Text(show(value)))
     _print(table)
 
 
@@ -237,7 +239,7 @@ def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str
     """Show a table every two seconds, until Ctrl-C. The first line names the columns; `right`: those of numbers."""
     with Live(console=console(), auto_refresh=False, screen=False) as live:
         while True:
-            lines = table()
+            lines = [tuple(map(legible, line)) for line in table()]
             widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
             aligned = [
                 "  ".join(

@@ -21,6 +21,9 @@ from psoup.model import DEFAULT_TENANT
 MOST_TOKENS = 10_000
 """Tokens that may stand at once, over all tenants."""
 
+MOST_OF_TENANT = 1_000
+"""Those of one tenant beside `default`, so that none takes the places of all others."""
+
 
 class KnownTokens(dict[str, AccessToken]):
     """The tokens that stand, by their IDs, as of the last prepared event."""
@@ -70,6 +73,14 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
         raise AlreadyExists(f"there is a token {token.token_id} already; try again", reason="TOKEN_EXISTS")
     if token.expired(now):
         raise InvalidInput("the token would have expired already; give a later end", field="expires")
+    of_tenant = sum(other.tenant == token.tenant for other in known.values())
+    if token.tenant != DEFAULT_TENANT and of_tenant >= MOST_OF_TENANT:
+        raise ResourceExhausted(
+            f"{MOST_OF_TENANT:,} tokens of tenant {token.tenant!r} stand, the most that one may have; revoke those that"
+            " nobody uses, also those that have expired",
+            reason="TOO_MANY_TOKENS",
+            limit=MOST_OF_TENANT,
+        )
     if len(known) >= MOST_TOKENS:
         raise ResourceExhausted(
             f"{MOST_TOKENS:,} tokens stand, the most there may be; revoke those that nobody uses",

@@ -9,7 +9,7 @@ A key is free as soon as its query is gone, a label name with the last query tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from psoup.admission.spans import meeting
 from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
-from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded
+from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded, tag_of
 from psoup.invariants import ensure
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.records import QueryRecord
@@ -199,8 +199,17 @@ def check_tag(tag: Tag) -> None:
         _check_text(value, f"label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
 
 
+def tag_in(key: str, labels: Mapping[str, str]) -> Tag:
+    """The tag that a request names, checked as by `check_tag`; too many labels are refused before they are read."""
+    _check_count(len(labels))
+    tag = tag_of(key, labels)
+    check_tag(tag)
+    return tag
+
+
 def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -> TagColumns:
     """The tags in columns of a table off the wire. Raises InvalidInput that names a missing or wrong column."""
+    _check_count(len(labels))
     wanted = [*([key] if key else ()), *labels]
     lacking = [name for name in dict.fromkeys(wanted) if name not in table.column_names]
     if lacking:
@@ -211,7 +220,6 @@ def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -
             reason="TAG_COLUMN",
             column=lacking[0][:_SHOWN],
         )
-    _check_count(len(labels))
     if len(set(labels)) < len(labels):
         raise InvalidInput(f"a column of labels is named twice: {', '.join(labels)}", reason="LABELS")
     keys = _texts(table, key, number) if key else None

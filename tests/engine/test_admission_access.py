@@ -11,6 +11,7 @@ from psoup.admission import Admission
 from psoup.engine.engine import Engine
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.access import AccessToken, IssueToken, RevokeToken
+from psoup.events.tenants import GENEROUS, CreateTenant
 from psoup.model import SECOND
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_testing.gate import Gate
@@ -49,6 +50,17 @@ def test_a_token_that_has_expired_or_is_one_too_many_is_not_issued(gate: Gate, m
     monkeypatch.setattr("psoup.admission.access.MOST_TOKENS", 2)
     with pytest.raises(ResourceExhausted, match="2 tokens stand"):
         issue(gate, 2, "reader")
+
+
+def test_no_tenant_takes_the_places_of_all_others_tokens(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator of any tenant could issue all tokens that there may be, and nobody else got one."""
+    monkeypatch.setattr("psoup.admission.access.MOST_OF_TENANT", 1)
+    for tenant in "ab":
+        gate.send(CreateTenant(tenant, GENEROUS))
+        gate.send(IssueToken(AccessToken(f"of {tenant}", "holder", ("reader",), bytes(32), tenant)))
+    with pytest.raises(ResourceExhausted, match="1 tokens of tenant 'a' stand"):
+        gate.send(IssueToken(AccessToken("another", "holder", ("reader",), bytes(32), "a")))
+    issue(gate, 2, "reader")
 
 
 def test_an_operator_stays(gate: Gate) -> None:

@@ -13,6 +13,7 @@ import pytest
 from psoup_client import Client
 from psoup_proto.v1 import attach_pb2 as attach
 from psoup_proto.v1 import cover_pb2 as cover
+from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings
 from psoup_service.wire.limits import Limits
@@ -61,6 +62,32 @@ def test_a_deadline_of_days_is_cut_to_the_longest() -> None:
         half_sent(there.address, "ServerService/GetServerInfo", calls=1, size=1_000, names=days) as half,
     ):
         assert half.wait_ended(1, 8)
+
+
+def test_labels_are_counted_before_anything_is_made_of_them() -> None:
+    """Names of columns were compared each with each on the event loop, and any number of labels was looked up: a call
+    of a megabyte held all others for minutes.
+    """
+    names, labels = ["a"] * 33, {f"{number}": "x" for number in range(9)}
+    tuples = {"stream": "s", "end_id": 1}
+    with serving() as there, Client(there.address) as client:
+        client.create_stream("CREATE STREAM s (x BIGINT)")
+        client.push("s", [{"x": 1}])
+        stubs = client.connection
+        for call, request in (
+            (stubs.matching.MatchesBetween, matching.MatchesBetweenRequest(**tuples, label_columns=names)),
+            (stubs.matching.MatchesBetween, matching.MatchesBetweenRequest(**tuples, labels=labels)),
+            (stubs.matching.Results, matching.ResultsRequest(stream="s", labels=labels)),
+            (stubs.queries.Matches, queries.MatchesRequest(stream="s", labels=labels)),
+            (stubs.queries.ListQueries, queries.ListQueriesRequest(labels=labels)),
+            (stubs.queries.TopQueries, queries.TopQueriesRequest(labels=labels)),
+            (stubs.queries.UnregisterMany, queries.UnregisterManyRequest(labels=labels)),
+            (stubs.queries.Register, queries.RegisterRequest(statement="SELECT x FROM s", labels=labels)),
+        ):
+            assert refusal(call, request) in (
+                "label_columns has 33 names; 32 are the most",
+                "9 labels are too many: a query has 8 at most",
+            )
 
 
 def test_a_key_is_looked_at_whatever_request_id_comes_with_it() -> None:

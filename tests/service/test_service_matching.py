@@ -155,12 +155,13 @@ def test_what_cannot_be_asked_of_keys_and_labels(client: Client, queries: list[s
 
 
 def test_why_through_the_service(client: Client, queries: list[str]) -> None:
-    client.push("m", {"a": [5], "t": ["x'y"]})
-    found = client.why(queries[0], 0)
-    assert client.why(queries[0], np.int64(0)).kept_out is None  # as it comes out of a frame
+    (pushed,) = client.tuple_ids(client.push("m", {"a": [5], "t": ["x'y"]}))
+    assert pushed is not None
+    found = client.why(queries[0], pushed)
+    assert client.why(queries[0], np.int64(pushed)).kept_out is None  # as it comes out of a frame
     assert found.kept_out is None
     assert [step.kind for step in found.steps] == ["factor", "window", "retention", "arrival"]
-    assert found.steps[0].values == {"t": "'x'"}
+    assert found.steps[0].values == {"t": "'x''y'"}
     kept = client.why(queries[1], {"a": 0, "t": "x"}).kept_out
     assert kept is not None
     assert (kept.kind, kept.text, kept.values) == ("factor", "a >= 1", {"a": "0"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from psoup_cli.common import AsJson, message
+from psoup_cli.legible import legible_lines
 from psoup_cli.output import byte_bar, print_json
 from psoup_client.wording import counted, verb
 
@@ -128,7 +129,7 @@ def _replay(directory: Path, memory: int | None, functions: list[str], report: R
 
 def _print(report: Report) -> None:
     for finding in report.findings:
-        print(_lines(finding))
+        print(legible_lines(_lines(finding)))
     figures = ", ".join(_figure(what, count) for what, count in report.figures.items())
     print(f"Examined {report.path}: {figures}.")
     if not report.well:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, query_of
+from psoup_cli.legible import legible
 from psoup_cli.output import print_json
 
 
@@ -30,4 +31,4 @@ def explain(
     if as_json:
         print_json(explanation.details)
     else:
-        print(explanation)
+        print(*map(legible, explanation.lines), sep="\n")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_of, message, unreadable
+from psoup_cli.legible import legible
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
 from psoup_client import Answer, AnswerStream, AnswerTable, NotFound, PSoupError, Query
@@ -205,7 +206,7 @@ def _print_many(named: list[dict[str, str]], answers: Iterator[Answer | PSoupErr
             print_json({**name, "rows": list(answer), "final": answer.completeness.final})
         else:
             shown = f"{answer.query_id} ({answer.key})" if answer.key else answer.query_id
-            print(f"{shown}: {counted(len(answer), 'row')}. {answer.completeness.sentence()}")
+            print(f"{legible(shown)}: {counted(len(answer), 'row')}. {answer.completeness.sentence()}")
             table = answer.to_arrow()
             print_table(answer.columns, rows_of(table.slice(0, rows or len(answer))), numeric(table.schema))
             print()

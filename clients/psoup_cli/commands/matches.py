@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of
+from psoup_cli.legible import legible
 from psoup_cli.output import print_json
 
 
@@ -58,4 +59,4 @@ def print_pairs(pairs: Any, as_json: bool, alone: bool = False) -> None:
         if as_json:
             print_json({first: number, "query_id": query_id, **({} if key is None else {"key": key})})
         else:
-            print(*([] if alone else [number]), query_id, *([] if key is None else [key]), sep="\t")
+            print(*([] if alone else [number]), query_id, *([] if key is None else [legible(key)]), sep="\t")

@@ -9,6 +9,7 @@ import typer
 
 from psoup_cli.commands.invoke import AsOf, instant_of
 from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, message
+from psoup_cli.legible import legible
 from psoup_cli.output import print_json
 
 
@@ -48,7 +49,7 @@ def why(
         if as_json:
             print_json({"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values})
         else:
-            print(step)
+            print(legible(str(step)))
     if not as_json:
         kept = found.kept_out
         inside = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 
+from psoup.admission.tags import tag_in
 from psoup.answer.by_tuple import matches_each
 from psoup.answer.costs import QueryCost
 from psoup.answer.dearest import ORDERS, Place, top_queries
 from psoup.answer.tagged import keys_of
 from psoup.errors import InvalidInput
-from psoup.events.tags import tag_of
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
@@ -38,7 +38,7 @@ class CostCalls:
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
             raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
-        by, labels = ORDERS[max(request.order, 1) - 1], tag_of("", request.labels).labels
+        by, labels = ORDERS[max(request.order, 1) - 1], tag_in("", request.labels).labels
         shown = json.dumps([by, request.stream, *labels])
         after = _place(request.page_token, shown)
 

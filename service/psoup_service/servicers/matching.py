@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
-from psoup.admission.tags import MAX_LABEL_NAMES
+from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
 from psoup.answer.bits import Choice, bits_of, stretch
 from psoup.answer.by_tuple import matches_between
 from psoup.answer.reasons import Row, Step, why
@@ -17,7 +17,6 @@ from psoup.answer.tagged import PAIR_BYTES, Tagged, Wanted, tagged
 from psoup.answer.would_match import match
 from psoup.config import CHUNK_ROWS
 from psoup.errors import InvalidInput, NotFound
-from psoup.events.tags import tag_of
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import NO_LIMIT, ReadBudget
@@ -156,7 +155,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
                 raise InvalidInput(f"{field} is {getattr(request, field)}; it must not be negative", field=field)
         after = ids.read_query(request.after_query_id) if request.after_query_id else -1
         query_ids = [ids.read_query(text) for text in request.query_ids]
-        return Choice(query_ids, list(request.keys), tag_of("", dict(request.labels)).labels, after)
+        return Choice(query_ids, list(request.keys), tag_in("", request.labels).labels, after)
 
     def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
         """The queries; errors have the client's query ID instead of the engine's number."""
@@ -241,15 +240,17 @@ def _step(step: Step) -> matching_pb2.WhyStep:
 def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> Wanted:
     """What a request wants beside IDs; `name`: of the column of rows."""
     names = list(request.label_columns)
+    if len(names) > MAX_LABEL_NAMES:
+        raise InvalidInput(
+            f"label_columns has {len(names):,} names; {MAX_LABEL_NAMES} are the most", field="label_columns"
+        )
     taken = [label for label in names if label in (name, "query", "query_id", "key") or names.count(label) > 1]
     if taken:
         raise InvalidInput(
             f"label_columns has {taken[0][:64]!r}, which would be the name of two columns; leave it out",
             field="label_columns",
         )
-    if len(names) > MAX_LABEL_NAMES:
-        raise InvalidInput(f"label_columns has {len(names):,} names; {MAX_LABEL_NAMES} are the most")
-    return Wanted(dict(request.labels), request.keys, names)
+    return Wanted(dict(tag_in("", request.labels).labels), request.keys, names)
 
 
 def _pairs(shown: Tagged, name: str = "row", first: int = 0) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.admission.registration import check_count
-from psoup.admission.tags import check_tag
+from psoup.admission.tags import tag_in
 from psoup.answer.by_tuple import matches
 from psoup.answer.describe import get_query, list_queries
 from psoup.answer.explain import explain
@@ -21,7 +21,7 @@ from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement, RemovalAcknowledgement
 from psoup.events.commands import Register, Unregister, UnregisterMany
-from psoup.events.tags import Labels, TagColumns, tag_of
+from psoup.events.tags import Labels, TagColumns
 from psoup.model import EXACT_DOUBLE
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
@@ -60,7 +60,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        tag = tag_of(request.key, request.labels)
+        tag = tag_in(request.key, request.labels)
         command: Register | commands.RegisterMany = Register(
             request.statement,
             request.request_id,
@@ -72,7 +72,6 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         )
         place = None
         if request.parameters:
-            check_tag(tag)
             command, place = await self._block(request, [request.statement], caller, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
             command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
@@ -157,7 +156,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
-        labels = tag_of("", request.labels).labels
+        labels = tag_in("", request.labels).labels
         within = lifetime_days(request.expiring_within) * DAY
         shown = _shown(request, within, labels)
         expiring = backend.now() + within if within else None
@@ -218,7 +217,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
             ids = await backend.made(len(texts), lambda _: backend.ids.read_queries(texts))
         command = UnregisterMany(
             ids,
-            tag_of("", request.labels).labels,
+            tag_in("", request.labels).labels,
             request.key_prefix,
             request.request_id,
             backend.tenant(caller),
@@ -257,7 +256,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
     async def Matches(self, request: queries_pb2.MatchesRequest, caller: Caller) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""
         backend, tenant = self._backend, self._backend.tenant(caller)
-        size, labels = page_size(request.page_size, _MATCHES, _MAX_MATCHES), dict(request.labels)
+        size, labels = page_size(request.page_size, _MATCHES, _MAX_MATCHES), dict(tag_in("", request.labels).labels)
         state = read_page_token("matches", request.page_token, after=int)
         await backend.reflecting(request.min_sequence)
         after, now = max(state["after"], -1) if state else -1, backend.now()

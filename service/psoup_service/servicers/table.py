@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.tags import check_prefix, check_tag
+from psoup.admission.tags import check_prefix, tag_in
 from psoup.answer.asked import Failed
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
@@ -24,7 +24,7 @@ from psoup.answer.window import WindowChoice
 from psoup.budgets import REPLY_BYTES
 from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
-from psoup.events.tags import Labels, tag_of
+from psoup.events.tags import Labels
 from psoup.published.selection import with_labels, with_prefix
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
@@ -242,9 +242,7 @@ def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
         )
     if request.key_prefix:
         check_prefix(request.key_prefix)
-    tag = tag_of("", request.labels)
-    check_tag(tag)
-    return tag.labels
+    return tag_in("", request.labels).labels
 
 
 def _completeness(group: Group) -> types_pb2.Completeness:
