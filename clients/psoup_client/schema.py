@@ -176,7 +176,8 @@ class QueryInfo(html.Facts):
 
     `streams` are those of FROM, each once, and `sources` has what is selected of each: one, or those of a join, whose
     `stream` is the first, and whose `clause` and `window` are the texts of all together. `side_of` is "" but for the
-    sides of joins that jobs ask for. `keep_pairs`: the pairs of the join are kept, as `register` was told.
+    sides of joins that jobs ask for. `keep_pairs`: the pairs of the join are kept, as `register` was told. `outside`:
+    why it is not in the index, so that each answer evaluates it row by row; () if it is.
     """
 
     query_id: str
@@ -196,6 +197,7 @@ class QueryInfo(html.Facts):
     sources: tuple[QuerySource, ...] = ()
     side_of: str = ""
     keep_pairs: bool = False
+    outside: tuple[str, ...] = ()
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -233,6 +235,7 @@ class QueryInfo(html.Facts):
             sources=sources,
             side_of=message.side_of,
             keep_pairs=message.keep_pairs,
+            outside=tuple(message.outside),
         )
 
 

@@ -5,6 +5,7 @@
     matched new   of the candidates, matched
     matched       all that matched: beside them those of older tuples, which it was evaluated over, and not a candidate
     share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
+    arrival       of the writer's time, of late, if that is much (`psoup.answer.arrival_shares`); 0 if it is not
     bytes         of its results, and its part of index and catalog; an estimate but for the results
 
 Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. The
@@ -15,7 +16,7 @@ of the query is not selective.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from psoup.answer.matches import chunk_matches
@@ -40,6 +41,7 @@ class QueryCost:
     matched: int
     share: float
     bytes: int
+    arrival: float = 0.0
 
     @property
     def selectivity(self) -> float:
@@ -52,6 +54,8 @@ class QueryCost:
             f"  cost     {self.candidates:,} of {counted(self.tuples, 'new tuple')} looked at,"
             f" {self.matched_new:,} matched; {self.share:.1%} of the work of all queries, {counted(self.bytes, 'byte')}"
         ]
+        if self.arrival:
+            lines.append(f"           takes {self.arrival:.0%} of the time in which tuples arrive, of late")
         if self.matched > self.matched_new:
             older = self.matched - self.matched_new
             lines.append(f"           {counted(older, 'older tuple')} {verb(older, 'matches', 'match')} besides")
@@ -87,6 +91,7 @@ class StreamCosts:
             matched + int(counts.matched[slot]),
             float(counts.units[slot]) / total / users if total else 0.0,
             (size + self.spare) // users,
+            self.view.index.costs.noted.get(query_id, 0.0),
         )
 
     def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
@@ -124,4 +129,8 @@ def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
 def together(parts: Sequence[ClauseCount], query_id: int, total: float) -> QueryCost:
     """The costs of a query with these clauses."""
     costs = [stream.cost(clause, query_id, total) for stream, clause in parts]
-    return costs[0] if len(costs) == 1 else QueryCost(query_id, *map(sum, zip(*map(_figures, costs), strict=True)))
+    if len(costs) == 1:
+        return costs[0]
+    noted = {stream.view.stream_id: cost.arrival for (stream, _), cost in zip(parts, costs, strict=True)}
+    summed = QueryCost(query_id, *map(sum, zip(*map(_figures, costs), strict=True)))
+    return replace(summed, arrival=sum(noted.values()))

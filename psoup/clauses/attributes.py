@@ -47,6 +47,11 @@ class Attributes(Mapping[int, Expr]):
         """The expressions for a reader: it may see more of them later, and none leaves that is there now."""
         return self._exprs
 
+    @property
+    def known(self) -> Collection[Expr]:
+        """All expressions that have an ID."""
+        return self._ids.keys()
+
     def unbar(self, attribute: int) -> None:
         """Let an attribute that no clause reads any more be computed for the next clause that does."""
         self.barred.discard(attribute)

@@ -4,6 +4,7 @@
     anded      tuples looked at as bits, 64 at a time
     hits       of a cell of the index: how often its lists were tested; a clause is tested once for each of its cells
     matched    in chunks that are gone; in the others the results themselves tell
+    joined     seconds of the writer's time in all joins, and computed: of that for each expression
 
 By slot, since the clause joined: a slot that is used again begins anew. Counting is O(1) for a clause that is looked
 at, and free for the others. Counts of a chunk or a part of the index that is gone wait, as they are, until
@@ -13,13 +14,16 @@ of old tuples is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from psoup.clauses.predicate_index import Part, PredicateIndex
-from psoup.columns import Array
+from psoup.columns import Array, Column
+from psoup.config import TextLimits
+from psoup.expressions.guarded import Compute
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
 from psoup.kernels.tally import tally_cells, tally_work
 
@@ -60,6 +64,11 @@ class ClauseCosts:
         self._recent: Part | None = None
         self.tuples = 0
         """Tuples joined so far."""
+        self.joined = 0.0
+        self.computed: dict[Expr, float] = {}
+        self.noted: Mapping[int, float] = {}
+        """By query ID: the share of the writer's time that dear queries of this stream took at the last look, 0 to 1.
+        Of who looks (`psoup.answer.arrival_shares`); a new mapping each time."""
         self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
         """Rows: looked, anded, matched, and `tuples` when the clause came."""
         self._left: list[tuple[Part, int]] = []
@@ -95,6 +104,25 @@ class ClauseCosts:
             self._by_slot = grown
         self._by_slot[:3, slots] = 0
         self._by_slot[3, slots] = self.tuples
+
+    def timed(self, compute: Compute, timer: Callable[[], float]) -> Compute:
+        """The same computation, counted by expression. O(1) for each, beside what it computes."""
+
+        def computed(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
+            if isinstance(expr, AttributeRef):
+                return compute(expr, columns, ids, times, texts)
+            began = timer()
+            try:
+                return compute(expr, columns, ids, times, texts)
+            finally:
+                self.computed[expr] = self.computed.get(expr, 0.0) + timer() - began
+
+        return computed
+
+    def forget(self, known: Collection[Expr]) -> None:
+        """Forget all expressions but those in `known`."""
+        for expr in [expr for expr in self.computed if expr not in known]:
+            del self.computed[expr]
 
     def planned(self, index: PredicateIndex, clauses: Array, walked: Array, room: Array, tuples: int) -> None:
         """Count the work that a plan asks for. O(clauses in it)."""

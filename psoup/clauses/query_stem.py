@@ -337,6 +337,7 @@ class QuerySteM:
         """Forget attributes that no clause reads; True."""
         self.attributes.forget(self._used() if self.texts is None else self._used() | self.texts._used())
         self.waits.forget(self.attributes)
+        self.costs.forget(self.attributes.known)
         return True
 
     def _used(self) -> set[int]:

@@ -282,7 +282,9 @@ class Engine:
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
             self._spent.begin(state, self._tenants)
-            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
+            released[stream_id] = released.get(stream_id, 0) + state.advance(
+                self._run, self._precautions, self._spent.now
+            )
             freed += state.expire()
             began = self._spent.end(state, began)
         fed.clear()

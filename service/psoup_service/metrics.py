@@ -29,6 +29,8 @@ FIGURES = {
     "archived_tuples": "Tuples that are on disk only",
     "clauses": "Different FROM-WHERE parts of standing queries",
     "clauses_left_index": "Clauses that left the index since the start, as they could not be evaluated",
+    "dear_clauses_left_index": "Clauses that left the index since the start, as a query took too much time of arrival",
+    "dear_queries": "Queries that took more than warn_share of the time of arrival at the last look",
     "events": "Events logged since the start",
     "groups": "Groups of events logged since the start, each with one write to the disk",
     "installed": "Pieces of maintenance installed since the start",

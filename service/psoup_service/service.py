@@ -40,6 +40,7 @@ from psoup_proto.v1 import (
     streams_pb2_grpc,
     sync_pb2_grpc,
 )
+from psoup_service.arrival_watch import ArrivalWatch
 from psoup_service.clock import SystemClock
 from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
@@ -149,8 +150,8 @@ class Service:
         self._serving: dict[str, Any] = {}
         self.gateway: Gateway | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.expiry = Expiry(self.host, self._store)
-        self.folding = Folding(self.host, self._threads)
+        self.expiry, self.folding = Expiry(self.host, self._store), Folding(self.host, self._threads)
+        self.shares = ArrivalWatch(self.host, self._store, settings.warn_share, settings.quarantine_share)
         self._regular: list[asyncio.Task[None]] = []
         self._stopped = False
 
@@ -181,7 +182,7 @@ class Service:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
         known = certificate_table(self.settings.certificate_roles)
         openid = open_id(self.settings.provider(), clock.now, self._threads)
-        closed = bool(known or openid) or self._lets_nobody_in() or self._store.guarded
+        closed = bool(known or openid) or self.settings.lets_nobody_in() or self._store.guarded
         stand = self._standing = Standing(self.host, self._store.guarded)
         return Gate(
             stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants, openid=openid
@@ -244,7 +245,8 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        self._regular = [asyncio.create_task(part.run()) for part in (self.expiry, self.folding, self.gate)]
+        regular = (self.expiry, self.folding, self.gate, self.shares)
+        self._regular = [asyncio.create_task(part.run()) for part in regular]
         if self.certificates is not None:
             self._regular.append(asyncio.create_task(self.certificates.run(self._threads)))
 
@@ -339,24 +341,21 @@ class Service:
         await on(self._threads.life, import_module, _GATEWAY)  # 4 MB and 0.1 s, not on the loop
         from psoup_service.web.gateway import opened_gateway
 
-        state = lambda: self.host.state  # noqa: E731
-        self.gateway = await opened_gateway(self.settings, self._answering, self._serving, self.certificates, state)
+        parts = self._answering, self._serving, self.certificates, lambda: self.host.state
+        self.gateway = await opened_gateway(self.settings, *parts)
 
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
-        return {**structures, **self.host.counters(), **frame, "watch_rounds": self._sync.rounds}
+        frame |= {"watch_rounds": self._sync.rounds, **self.shares.figures()}
+        return {**structures, **self.host.counters(), **frame}
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         self._health.set(("", *self._services), status)
 
-    def _lets_nobody_in(self) -> bool:
-        """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
-        return not self.settings.tls_client_ca and any(place.outside for place in self.settings.places())
-
     def _check_somebody_may_come(self) -> None:
-        if self._lets_nobody_in() and not (self._standing.tokens() or self.settings.oidc_issuer):
+        if self.settings.lets_nobody_in() and not (self._standing.tokens() or self.settings.oidc_issuer):
             raise nobody_may_come(self.settings.data_dir)
 
     async def _watch_host(self) -> None:

@@ -148,6 +148,12 @@ class Settings(BaseModel):
     archive_rows: int | None = Field(default=None, ge=0)
     """deprecated, use archive_seconds: tuples on disk that one invocation may evaluate"""
 
+    warn_share: float = Field(default=0.5, ge=0, le=1)
+    """part of the time in which tuples arrive from which on a query that takes it is warned of; 0: none is"""
+
+    quarantine_share: float = Field(default=0.0, ge=0, le=1)
+    """the same, from which on its clause leaves the index until the next start; 0: none does"""
+
     max_ahead_s: int = Field(default=86_400, ge=0)
     """how far past the clock a tuple's time may lie at most, whatever a stream's AHEAD says"""
 
@@ -289,6 +295,10 @@ class Settings(BaseModel):
         """All of them: for gRPC, and for pages."""
         web = self.web_listener()
         return self.listeners() if web is None else (*self.listeners(), web)
+
+    def lets_nobody_in(self) -> bool:
+        """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
+        return not self.tls_client_ca and any(place.outside for place in self.places())
 
     def engine_config(self) -> EngineConfig:
         """The settings of the engine."""

@@ -130,6 +130,7 @@ class Query(_message.Message):
     SOURCES_FIELD_NUMBER: _builtins.int
     SIDE_OF_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
+    OUTSIDE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -184,6 +185,12 @@ class Query(_message.Message):
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuerySource]:
         """Of a join, the sources of FROM, in its order. Empty for a query over one stream, which the fields above describe."""
 
+    @_builtins.property
+    def outside(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why it is not in the index, each reason in words; empty if it is. New tuples do not meet such a query, and each answer
+        evaluates it row by row. Not told at the registration.
+        """
+
     def __init__(
         self,
         *,
@@ -204,10 +211,11 @@ class Query(_message.Message):
         sources: _abc.Iterable[Global___QuerySource] | None = ...,
         side_of: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
+        outside: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

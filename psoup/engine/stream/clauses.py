@@ -12,7 +12,7 @@ Owned by the engine's writer. This module knows no tuples and no results: `psoup
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -194,11 +194,19 @@ class StreamClauses:
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> Array:
         """Put out what a clause computes, or the clause alone if it computes nothing; returns the slots that leave."""
-        if len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)):
+        if self._is_out(clause):
             return _NONE
         derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
-        if derived:
-            return self.put_out(dict.fromkeys(derived, why), kept=True)
+        return self.put_out(dict.fromkeys(derived, why), kept=True) if derived else self._put_out_alone(clause, why)
+
+    def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> Array:
+        """Put out those of `exprs` that a clause computes, or the clause alone; returns the slots that leave."""
+        if not self._stands(clause) or self._is_out(clause):
+            return _NONE
+        dear = [a for a in clause.attributes if self.index.attributes[a] in exprs]
+        return self.put_out(dict.fromkeys(dear, why)) if dear else self._put_out_alone(clause, why)
+
+    def _put_out_alone(self, clause: ClauseRecord, why: str) -> Array:
         ids, slots = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
         self._tell()
         self.index.remove(slots)
@@ -206,6 +214,13 @@ class StreamClauses:
         self.quarantine.take(ids, slots, reason)
         self._news.append((reason, ids))
         return slots
+
+    def _stands(self, clause: ClauseRecord) -> bool:
+        ids, slots = self.table.since(clause.sqc_id, 1)
+        return [*ids.tolist(), *slots.tolist()] == [clause.sqc_id, clause.slot]
+
+    def _is_out(self, clause: ClauseRecord) -> bool:
+        return len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)) > 0
 
     @property
     def has_news(self) -> bool:

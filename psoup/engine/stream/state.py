@@ -12,7 +12,7 @@ met these tuples, and the chunk's exceptions say so (`psoup.results.chunk_result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from psoup.aggregates.folds import FoldRoom
@@ -32,6 +32,7 @@ from psoup.engine.stream.feed import Feed
 from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shelf import Shelf, outlived
 from psoup.events.events import Attached, Pushed, StreamCreated, WatermarkRaised
+from psoup.expressions.tree import Expr
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import cover
 from psoup.model import StreamSpec
@@ -86,13 +87,21 @@ class StreamState:
         self.feed.take(event)
         self.shelf.disk_may_have_room()
 
-    def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> int:
-        """Release what the watermark has passed and join it with all clauses; returns the number of tuples."""
+    def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS, timer: Callable[[], float] = float) -> int:
+        """Release what the watermark has passed and join it with all clauses; returns the number of tuples.
+
+        `timer`: the thread's time in seconds, by which the costs of clauses are counted.
+        """
+        costs = self.clauses.index.costs
+        compute = costs.timed(care.compute, timer)
         released = rest = self.feed.release(self.data.next_id)
         while rest is not None:
             piece, rest = self.data.append(rest)
             self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
-            if failed := probe(self.clauses.index, piece, self.open, run, care.compute):
+            began = timer()
+            failed = probe(self.clauses.index, piece, self.open, run, compute)
+            costs.joined += timer() - began
+            if failed:
                 self._raised(failed, self.clauses.index.readers(failed), piece.start)
             if self.matches is not None:
                 self.matches += self.open.matched(piece.start, piece.start + len(piece))
@@ -216,6 +225,14 @@ class StreamState:
         """Take a clause, and all clauses that read what it computes, out of the index."""
         slots = self.clauses.put_out_by_hand(clause, why)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], 0)
+
+    def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> bool:
+        """Take a clause out of the index until a start, as it takes too much time: with all clauses that compute those
+        of `exprs` that it computes. They met all tuples that are there. False if it is gone, or out.
+        """
+        slots = self.clauses.put_out_dear(clause, exprs, why)
+        self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
+        return len(slots) > 0
 
     def raised(self, failed: Mapping[int, str]) -> None:
         """Count attributes that maintenance could not compute, and why."""

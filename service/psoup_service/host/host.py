@@ -224,6 +224,10 @@ class Host(Generic[SnapshotT]):
         """Have `published` called on the writer's thread after each publication; None: nobody listens any more."""
         self._writer.published = published
 
+    def install(self, piece: object) -> None:
+        """Have something installed between two runs of the writer, soon. From any thread."""
+        self._writer.put_aside(piece)
+
     def budget(self) -> ReadBudget:
         """The budget of a read over several calls of `evaluate`; the caller closes it."""
         return self._allowance.budget()
@@ -300,8 +304,7 @@ class Host(Generic[SnapshotT]):
         return {
             "sequence": self._admission.sequence,
             "applied": self._writer.applied,
-            "groups": self._sequencer.groups,
-            "events": self._sequencer.events,
+            **self._sequencer.counters(),
             "runs": self._writer.runs,
             "installed": self._writer.installed,
             "pending_commands": self._room.commands,
@@ -310,14 +313,11 @@ class Host(Generic[SnapshotT]):
             "queued_bytes": self._room.bytes,
             "reserved_bytes": self._admission.reserved_bytes,
             "producer_bytes": self._admission.producer_bytes,
-            "pinned_bytes": self.pins.bytes,
-            "pinning_streams": self.pins.streams,
-            "streams_behind": self.pins.ended,
+            **self.pins.counters(),
             "sort_bytes": self._allowance.sorts.used,
             "reads_aside": self._readers.aside,
             "store_bytes": self._store.bytes,
             "clauses_left_index": self._guard.left,
-            "watermark_jumps": self._sequencer.jumps.count,
         }
 
     # Inside ---------------------------------------------------------------------------------------------------

@@ -82,6 +82,10 @@ class Pins:
         """Streams under way."""
         return len(self._pins)
 
+    def counters(self) -> dict[str, int]:
+        """Figures for the operator."""
+        return {"pinned_bytes": self.bytes, "pinning_streams": self.streams, "streams_behind": self.ended}
+
     def hold(self, stream_id: int, chunks: Iterable[Chunk], end: Callable[[PSoupError], None]) -> Pin:
         """Note that a stream of answers has begun, and holds `chunks` of one stream of tuples."""
         return self.hold_all([(stream_id, chunks)], end)

@@ -93,8 +93,8 @@ class Guard:
                 _log.info("no query reads what could not be evaluated: it may be tried again", extra=extra)
                 continue
             _log.warning(
-                "what a query computes cannot be evaluated: the queries that read it left the index, and are evaluated"
-                " row by row when they are invoked",
+                "what a query computes cannot be evaluated, or takes too long: the queries that read it left the index,"
+                " and are evaluated row by row when they are invoked",
                 extra={
                     "stream": left.stream,
                     "expression": left.expression,

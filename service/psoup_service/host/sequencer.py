@@ -98,6 +98,10 @@ class Sequencer(StageThread):
         """What tenants had of this thread, and of the binder's."""
         return self._line.times, self.binder.times
 
+    def counters(self) -> dict[str, int]:
+        """Figures for the operator."""
+        return {"groups": self.groups, "events": self.events, "watermark_jumps": self.jumps.count}
+
     def start(self) -> None:
         """Start the threads; a store without a disk needs no committer."""
         self.binder.start()

@@ -1,7 +1,7 @@
 """The second stage: the only thread that changes the engine.
 
     queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
-    results  of maintenance      installed between two runs, never in one
+    results  of maintenance      installed between two runs, never in one; so are clauses that are to leave the index
 
 After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
 `published`, and asks the engine for maintenance. Readers never wait for the writer: they have snapshots. Tuples that
@@ -56,6 +56,8 @@ class Writer(StageThread):
         self._results: deque[Any] = deque()
         self._guard = guard
         self._maintainer = Maintainer(self.post, failed, guard, run)
+        self._asides: deque[Any] = deque()
+        """What others than maintenance want to be installed."""
         self._maintaining = self._giving_back = False
         self._held = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
@@ -96,6 +98,12 @@ class Writer(StageThread):
         """Queue a result of maintenance. From any thread."""
         with self.condition:
             self._results.append(result)
+            self.condition.notify()
+
+    def put_aside(self, result: Any) -> None:
+        """Queue what is to be installed, of others than maintenance. From any thread."""
+        with self.condition:
+            self._asides.append(result)
             self.condition.notify()
 
     def make_room(self, clock: int) -> None:
@@ -152,12 +160,14 @@ class Writer(StageThread):
     def has_work(self) -> bool:
         """Whether events that may go on, results or room wait, or the engine was not asked for maintenance yet."""
         events = bool(self._queue) and self._may_apply()
-        return events or bool(self._results) or self._clock is not None or not self._asked
+        return events or bool(self._results) or bool(self._asides) or self._clock is not None or not self._asked
 
     def run(self) -> None:
         """Install and apply until stopped."""
         while self.wait_for_work():
             self._install_all()
+            while self._asides:
+                self._put_in(self._asides.popleft())
             self._expire()
             run, entered = self._take_run() if self._may_apply() else ([], {})
             if run:
@@ -205,11 +215,14 @@ class Writer(StageThread):
         self._say_published()
 
     def _install(self, result: Any) -> None:
+        self._put_in(result)
+        self._maintaining = False
+        self.installed += 1
+
+    def _put_in(self, result: Any) -> None:
         freed = self._engine.install(result)
         with self.condition:
             self._freed += freed
-        self._maintaining = False
-        self.installed += 1
         self._tell()
         self._say_published()
 

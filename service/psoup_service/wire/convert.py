@@ -147,9 +147,24 @@ def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Quer
         expire_time=timestamp(snapshot.lifetimes.end(record.query_id)),
         side_of=ids.query(query_of(record.query_id)) if is_side(record.query_id) else "",
         keep_pairs=bool(record.query.sides) and snapshot.pairs.keeps(record.query_id),
+        outside=_outside(record, snapshot),
     )
     message.MergeFrom(standing(record.query))
     return message
+
+
+def _outside(record: QueryRecord, snapshot: Snapshot) -> list[str]:
+    """Why a query is not in the index; of a join, why its sides are not."""
+    reasons = list[str]()
+    for stream_id in {*snapshot.streams_of(record)}:
+        if len((outside := snapshot.by_id[stream_id].outside).ids):
+            clauses = [
+                snapshot.clause(side.sqc_id) for side in snapshot.sides_of(record) if side.stream_id == stream_id
+            ]
+            reasons += [
+                str(reason) for clause in clauses for reason in outside.reasons(clause.sqc_id, clause.attributes)
+            ]
+    return [*dict.fromkeys(reasons)]
 
 
 def standing(query: StandingQuery) -> queries_pb2.Query:

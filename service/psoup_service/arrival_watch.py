@@ -1,0 +1,96 @@
+"""Queries that take much of the writer's time as tuples arrive: looked for every half minute, told, and taken out.
+
+    share of a query ── warn_share or more ────────> logged once while it stays so, counted, and told by EXPLAIN
+                     └─ quarantine_share or more ──> its clause leaves the index until the next start: answers evaluate
+                                                     it row by row (`psoup.clauses.quarantine`)
+
+All clients of a service share the writer: what one query takes of it, all others wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from psoup.answer.arrival_shares import ArrivalShare, ArrivalShares
+from psoup.engine.maintenance.dear import TooDear
+from psoup.errors import PSoupError
+from psoup.published.snapshot import Snapshot
+from psoup_service.host.host import Host
+from psoup_service.ids import Ids
+from psoup_storage.contract import Store
+
+EVERY_S = 30.0
+"""Seconds between two looks, and over which a share is measured."""
+
+_log = logging.getLogger(__name__)
+
+
+class ArrivalWatch:
+    """Looks at one service's queries. One event loop. `warn`, `quarantine`: shares of the writer's time, 0 to 1, from
+    which on a query is warned of, and taken out of the index; 0: never. `now`: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        host: Host[Snapshot],
+        store: Store,
+        warn: float,
+        quarantine: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host, self._ids, self._now = host, Ids(store.incarnation), now
+        self._warn, self._quarantine = warn, quarantine
+        self._least = min((share for share in (warn, quarantine) if share), default=0.0)
+        self._shares = ArrivalShares(self._least)
+        self._looked = now()
+        self._warned: frozenset[int] = frozenset()
+        self.quarantined = 0
+        """Clauses that this process has asked to leave the index."""
+
+    def figures(self) -> dict[str, int]:
+        """Figures for the operator."""
+        return {"dear_queries": len(self._warned), "dear_clauses_left_index": self.quarantined}
+
+    async def run(self) -> None:
+        """Look every half minute, until cancelled; return at once if nothing is asked for."""
+        while self._least:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.once()
+            except PSoupError as problem:  # too many reads under way: at the next look
+                _log.info("what queries take was not looked at: %s", problem.message)
+
+    async def once(self) -> Sequence[ArrivalShare]:
+        """Look now; returns the queries that took too much since the last look. Raises as `Host.read`."""
+        now = self._now()
+        passed, self._looked = max(now - self._looked, 1e-9), now
+        found = await self._host.read(lambda snapshot: self._shares.look(snapshot, passed))
+        dear = [share for share in found if self._warn and share.share >= self._warn]
+        for share in dear:
+            if share.query_id not in self._warned:
+                self._tell(share)
+        self._warned = frozenset(share.query_id for share in dear)
+        for share in found:
+            if self._quarantine and share.share >= self._quarantine:
+                self._take_out(share)
+        return found
+
+    def _tell(self, share: ArrivalShare) -> None:
+        _log.warning(
+            "a query takes much of the time in which tuples arrive; psoup explain tells of it, and others wait for it",
+            extra={"query": self._ids.query(share.query_id), "share": round(share.share, 3)},
+        )
+
+    def _take_out(self, share: ArrivalShare) -> None:
+        """Have the dearest clause of a query leave the index; of a join the others follow if that was too little."""
+        why = (
+            f"query {self._ids.query(share.query_id)} took {share.share:.0%} of the time in which tuples arrive,"
+            f" and {self._quarantine:.0%} is the most (quarantine_share): it comes back when the service starts,"
+            " or when all queries that have it are unregistered"
+        )
+        dearest = share.dearest
+        self._host.install(TooDear(dearest.clause, dearest.exprs, why))
+        self.quarantined += 1
