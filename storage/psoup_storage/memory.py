@@ -87,8 +87,7 @@ class MemoryStore:
     def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
         """Do nothing: `keep` writes nothing."""
 
-    @property
-    def due(self) -> bool:
+    def due(self, *, early: bool = False) -> bool:
         """Always False: every event is in its place."""
         return False
 

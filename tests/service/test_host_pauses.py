@@ -14,6 +14,7 @@ from psoup.errors import Internal, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CreateStream, Push
 from psoup.events.events import Event, Pushed
+from psoup.events.tenants import CreateTenant
 from psoup_service.host.line import LARGE_BYTES
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
 
@@ -25,7 +26,7 @@ class Durable(RecordingStore):
     """A store that is written by the committer; `done` is what was written, in order."""
 
     durable = True
-    due = False  # type: ignore[assignment]
+    is_due = is_nearly_due = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,10 +38,14 @@ class Durable(RecordingStore):
         large = any(isinstance(event, Pushed) and len(event.batch) > 1 for event in events)
         self.done.append("large" if large else "small")
 
+    def due(self, *, early: bool = False) -> bool:
+        """As it was told."""
+        return self.is_due or (early and self.is_nearly_due)
+
     def settle(self) -> None:
         """Note it."""
         self.done.append("settle")
-        self.due = False  # type: ignore[misc]
+        self.is_due = self.is_nearly_due = False
 
 
 def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
@@ -105,12 +110,45 @@ def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None
             await asyncio.to_thread(int)
             thread = asks(rig, store, ended)
             await come_to_pass(lambda: rig.host._sequencer._pauses)
-            store.due = True  # type: ignore[misc]
+            store.is_due = True
             calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
             await asyncio.to_thread(int)
         await asyncio.gather(*calls)
         thread.join(PATIENCE)
         assert store.done == ["large", "small", "settle", "pause", "large"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("tenant", "done"), [("acme", ["small", "small", "large"]), ("default", ["small", "large"])])
+def test_nobody_waits_for_a_large_push_of_another_tenant_that_came_later(tenant: str, done: list[str]) -> None:
+    async def scenario(rig: Rig, store: Durable) -> None:
+        await start(rig, "s")
+        await rig.host.submit(CreateTenant("acme"))
+        await rig.host.submit(CreateStream("CREATE STREAM t (x BIGINT)", tenant))
+        store.done.clear()
+        async with writing(rig, SMALL) as call:
+            calls = [call, asyncio.ensure_future(rig.host.submit(CreateStream("CREATE STREAM u (x BIGINT)")))]
+            calls += [asyncio.ensure_future(rig.host.submit(Push("t", LARGE, tenant=tenant)))]
+            await come_to_pass(lambda: len(rig.host._sequencer._committer._groups) == 2)
+        await asyncio.gather(*calls)
+        assert store.done == done
+
+    play(scenario)
+
+
+def test_what_is_put_off_is_settled_early_where_a_tenant_is_not_alone() -> None:
+    async def scenario(rig: Rig, store: Durable) -> None:
+        store.is_nearly_due = True
+        await start(rig, "s")
+        for _ in range(3):
+            await rig.host.submit(Push("s", SMALL))
+        assert "settle" not in store.done
+        await rig.host.submit(CreateTenant("acme"))
+        await rig.host.submit(CreateStream("CREATE STREAM t (x BIGINT)", "acme"))
+        await rig.host.submit(Push("s", SMALL))
+        await come_to_pass(lambda: not store.is_nearly_due)
+        assert store.done.count("settle") == 1
 
     play(scenario)
 
@@ -173,14 +211,14 @@ def test_what_is_due_waits_for_room_in_the_store() -> None:
         async with writing(rig, SMALL) as call:
             rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
         await come_to_pass(lambda: committer._full is not None)
-        store.due = True  # type: ignore[misc]
+        store.is_due = True
         for _ in range(20):  # each is refused, after the sequencer has looked at what there is to do
             with pytest.raises(ResourceExhausted):
                 await rig.host.submit(Push("s", SMALL))
         assert not committer._groups
         rig.store.problem = None
         await call
-        await come_to_pass(lambda: not store.due)
+        await come_to_pass(lambda: not store.is_due)
         await asyncio.to_thread(rig.host.close)
         assert store.done[-1] == "settle"
 
@@ -199,7 +237,7 @@ def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
         async with writing(rig, LARGE) as call:
             asks(rig, store, ended)
             await come_to_pass(lambda: rig.host._sequencer._pauses)
-            store.due = True  # type: ignore[misc]
+            store.is_due = True
         await call
         await happened(ended)
 

@@ -10,7 +10,9 @@ import pytest
 
 from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
 from psoup.events.commands import CreateStream, Heartbeat, Push
+from psoup.events.tenants import CreateTenant
 from psoup_service.host.host import Host
+from psoup_service.host.writer import LONG_ROWS
 from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
@@ -98,6 +100,29 @@ def test_a_run_ends_after_so_many_tuples(monkeypatch: pytest.MonkeyPatch) -> Non
                 await queued(rig)
             await rig.host.wait_for(last.sequence, PATIENCE)
             assert rig.engine.runs == [[1], [2], [3, 4], [5]]
+
+    asyncio.run(scenario())
+
+
+def test_what_comes_before_a_long_event_of_another_tenant_is_visible_before_it() -> None:
+    rows = pa.table({"x": range(LONG_ROWS)})
+
+    async def scenario() -> None:
+        async with serving() as rig:
+            await rig.host.submit(CreateTenant("acme"))
+            last = await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)", "acme"))
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            rig.engine.runs.clear()
+            rig.engine.inside.clear()
+            with held(rig.engine.gate):
+                await rig.host.submit(ROW)
+                await happened(rig.engine.inside)
+                await rig.host.submit(ROW)
+                for tenant in ("acme", "acme", "default"):
+                    last = await rig.host.submit(Push("s", rows, tenant=tenant))
+                await queued(rig)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.runs == [[4], [5], [6, 7], [8]]
 
     asyncio.run(scenario())
 

@@ -6,11 +6,13 @@
     committer   large │ small │ pause │ small │ large │ small │ …      between any two of them small pushes have gone
     maintenance ─ asks ───────┤ forget├──
 
-The slower the disk, the more commands share one wait for it. Other writes have their turn, too: transactions of
-maintenance (a `Pause`, which takes the turn of a large push; its thread waits until the committer has come to it and
-writes while the committer waits), and work that the store has put off (`settle`). A store without room keeps nothing
-and says so: the groups wait then, new commands are refused, and both go on when there is room. Any other error ends the
-stage. A store that is not durable has no wait to share, and is written by the sequencer's thread.
+The slower the disk, the more commands share one wait for it. But nobody waits for megabytes of another tenant that came
+after him: those are written behind what came before. Other writes have their turn, too: transactions of maintenance (a
+`Pause`, which takes the turn of a large push; its thread waits until the committer has come to it and writes while the
+committer waits), and work that the store has put off (`settle`), in smaller pieces while commands of several tenants
+come. A store without room keeps nothing and says so: the groups wait then, new commands are refused, and both go on
+when there is room. Any other error ends the stage. A store that is not durable has no wait to share, and is written by
+the sequencer's thread.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class Committer(StageThread):
     """Logs and answers groups in the order they come. `error` makes the errors of callers whose groups cannot be
     logged.
 
-    `written` is called when `writing` may have ended, on the committer's thread.
+    `written` is called when `writing` may have ended, on the committer's thread. `company`: tells whether more than one
+    tenant was served of late; from any thread.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Committer(StageThread):
         error: Callable[[], PSoupError],
         failed: Failure,
         written: Callable[[], None],
+        company: Callable[[], bool] = bool,
     ) -> None:
         super().__init__("psoup-committer", failed)
         self._store = store
@@ -104,6 +108,7 @@ class Committer(StageThread):
         self._room = room
         self._error = error
         self._written = written
+        self._company = company
         self._groups: deque[CommitGroup] = deque()
         self._taken: list[CommitGroup] = []
         self._large = 0
@@ -127,7 +132,7 @@ class Committer(StageThread):
     @property
     def due(self) -> bool:
         """Whether the store has something to settle, and room to do so. From any thread."""
-        return self._store.due and self._full is None
+        return self._store.due(early=self._company()) and self._full is None
 
     def check_room(self) -> None:
         """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
@@ -159,8 +164,7 @@ class Committer(StageThread):
         """Log until stopped."""
         while self.wait_for_work():
             with self.condition:
-                self._taken = list(self._groups)
-                self._groups.clear()
+                self._taken = self._next_groups()
                 large = sum(group.large for group in self._taken)
             taken, self._pausing = self._taken, any(group.large and not group.outcomes for group in self._taken)
             self._commit()
@@ -170,12 +174,24 @@ class Committer(StageThread):
                 self._large -= large
             self._written()
 
+    def _next_groups(self) -> list[CommitGroup]:
+        """Take the groups to write together: all, or those before a large push of a tenant that they are not of."""
+        taken = [self._groups.popleft()]
+        tenants = set(taken[0].leaving)
+        while self._groups:
+            group = self._groups[0]
+            if group.large and group.outcomes and not tenants <= group.leaving.keys():
+                break
+            tenants |= group.leaving.keys()
+            taken.append(self._groups.popleft())
+        return taken
+
     def _pause(self, taken: list[CommitGroup]) -> None:
         """Let the store and other threads write, after the groups that came with them. A failing store does not keep a
         thread in its pause.
         """
         try:
-            if self._store.due:
+            if self._store.due(early=self._company()):
                 self._store.settle()
         finally:
             for group in taken:

@@ -1,6 +1,7 @@
 """The second stage: the only thread that changes the engine.
 
-    queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
+    queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples; what comes before a long event of another
+                                 tenant is a run of its own
     results  of maintenance      installed between two runs, never in one; so are clauses that are to leave the index
 
 After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
@@ -35,6 +36,9 @@ RUN_ROWS = 65_536
 """Tuples after which a run is closed: larger runs gain nothing, and are published later."""
 RUN_EVENTS = 1_024
 """Events after which a run is closed."""
+
+LONG_ROWS = 8_192
+"""Tuples of an event from which on it takes long to apply: other tenants' events before it do not wait for it."""
 
 GIVES_BACK = ("seal", "store")
 """Maintenance that the writer waits for, one piece at a time, while the engine is behind with it."""
@@ -188,7 +192,10 @@ class Writer(StageThread):
         """Events to apply together, and the room that each tenant has for them."""
         run, rows, entered = list[Event](), 0, dict[str, int]()
         while self._queue and rows < RUN_ROWS and len(run) < RUN_EVENTS:
-            event, (tenant, size) = self._queue.popleft()
+            event, (tenant, size) = self._queue[0]
+            if run and rows_of(event) >= LONG_ROWS and entered.keys() != {tenant}:
+                break
+            self._queue.popleft()
             run.append(event)
             entered[tenant] = entered.get(tenant, 0) + size
             rows += rows_of(event)

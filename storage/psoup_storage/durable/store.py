@@ -203,10 +203,9 @@ class DurableStore:
         """See `Store`."""
         self._pause, self._database.postpones = pause, True
 
-    @property
-    def due(self) -> bool:
-        """Whether the write-ahead log is long."""
-        return self._database.due
+    def due(self, *, early: bool = False) -> bool:
+        """Whether the write-ahead log is long, or (`early`) a quarter as long."""
+        return self._database.due(early=early)
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.data.chunk.Keep`); raises OSError or Internal if the disk fails.
