@@ -1,6 +1,6 @@
 """Bodies of calls: JSON, in time, in size and in depth, to messages; and messages to JSON.
 
-    content-length ── too long: refused ── room ─> bytes, in time ─> few values, not deep ─> message
+    content-length ── too long: refused ── room ─> bytes, in time ─> few values, not deep ─> JSON ─> it fits ─> message
 
 The mapping is that of protobuf (`google.protobuf.json_format`), which is written in Python and takes some microseconds
 a value: what is long is made on a thread.
@@ -8,13 +8,17 @@ a value: what is long is made on a thread.
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from typing import Any
 
 import orjson
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from psoup.errors import InvalidInput, ResourceExhausted
+from psoup_service.web.fitting import Misfit, check
 
 MOST_BYTES = 1024 * 1024
 """Bytes of a body."""
@@ -28,6 +32,8 @@ MOST_VALUES = 50_000
 LONG_BYTES = 16 * 1024
 """Bytes of JSON, or of a message, from which on a thread reads or makes it."""
 
+_DIGITS = 40
+_SHOWN = 64
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 """Texts, in which brackets mean nothing, and brackets."""
 
@@ -58,18 +64,41 @@ def parsed(raw: bytes, kind: type[Message]) -> Message:
         raise _wrong("it is not an object")
     _check_depth(raw)
     try:
-        text = raw.decode()
-        json_format.Parse(text, message, max_recursion_depth=MOST_DEPTH)
-    except UnicodeDecodeError:
-        raise _wrong("it is not UTF-8") from None
-    except (json_format.ParseError, ValueError, TypeError, RecursionError) as problem:
-        raise _wrong(str(problem)[:300]) from None
+        told = _JSON.decode(raw.decode())
+        check(told, kind)
+        json_format.ParseDict(told, message, max_recursion_depth=MOST_DEPTH)
+    except UnicodeDecodeError as problem:
+        raise _wrong(f"it is not UTF-8 from byte {problem.start} on") from None
+    except json.JSONDecodeError as problem:
+        where = f"line {problem.lineno}, column {problem.colno}"
+        raise _wrong(f"it is not JSON, at {where}: {problem.msg}") from None
+    except Misfit as problem:
+        raise _wrong(problem.why) from None
+    except (json_format.ParseError, ValueError, TypeError, RecursionError, SystemError):
+        raise _wrong("one of its values does not fit its field") from None
     return message
 
 
 def jsoned(message: Message) -> bytes:
     """A message as JSON."""
     return orjson.dumps(json_format.MessageToDict(message))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; raises Misfit if a name is there twice: which of both would count?"""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise Misfit(f"the name {twice[:_SHOWN]!a} is there twice in one object")
+    return made
+
+
+def _whole(digits: str) -> int:
+    """A whole number; of one with very many digits, that there are too many for any field is all that is known."""
+    return int(digits[:_DIGITS])
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
 
 
 def _check_depth(raw: bytes) -> None:
