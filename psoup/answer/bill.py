@@ -2,7 +2,7 @@
 
     structure             bytes of real buffers           per
     tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
-    search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
+    search codes          columns in 8 to 32 bits         tuple      those of 8 and 16 can be given up: made again
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
     kept pairs            rows of two chunks each        pair       can be given up: made again when a chunk has left
     folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
@@ -29,6 +29,7 @@ from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
 from psoup.data.keyed import KeyIndex
+from psoup.data.narrow import Short
 from psoup.published.snapshot import Snapshot, StreamView
 
 _SAMPLE = 64
@@ -111,7 +112,10 @@ def _codes(views: list[StreamView]) -> Item:
     size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.narrow.values()))
     coded = [codes for chunk in _chunks(views) for codes in list(chunk.coded.values())]
     size += sum(codes.nbytes for codes in coded if isinstance(codes, Coded))
-    return Item("search codes", size, size, sum(view.next_id - view.hot_id for view in views) if size else 0, "tuple")
+    forms = [form for chunk in _chunks(views) for form in list(chunk.short.values())]
+    stay = sum(form.codes.nbytes for form in forms if isinstance(form, Short))
+    tuples = sum(view.next_id - view.hot_id for view in views) if size + stay else 0
+    return Item("search codes", size + stay, size, tuples, "tuple")
 
 
 def _keys(views: list[StreamView]) -> Item:

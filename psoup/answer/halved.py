@@ -23,6 +23,7 @@ from psoup.columns import Array, new_array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.joins.room import Room
 from psoup.kernels.coded import may_be_null
+from psoup.kernels.gather import WIDE
 from psoup.kernels.halved import gather_pairs, read_side
 from psoup.kernels.paired import meet_chained
 
@@ -98,6 +99,9 @@ def _found(
     known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int
 ) -> list[HalvedMessage] | None:
     """All messages, gathered; None if keys are far apart, or may be NULL, or if there are many pairs."""
+    for own, kind, column in zip(sides, *known.asked[:4].reshape(2, 2).tolist(), strict=True):
+        if kind == WIDE and reading.keys is not None:
+            own.shorten(column, reading.keys)
     read = [
         _Side(own, own.table, scratch_array(own.size, np.int32), scratch_array(own.size, np.int64)) for own in sides
     ]

@@ -23,6 +23,8 @@ from psoup.columns import Array, scratch_array
 from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
+from psoup.data.coded import ASKED
+from psoup.data.key_room import KeyRoom
 from psoup.invariants import ensure
 from psoup.kernels.gather import PARTS
 from psoup.kernels.located import locate, write_rows
@@ -36,26 +38,46 @@ _MOST = 4_096
 """Chunks of a side that are located: a longer call would not see that its caller has gone."""
 _REMEMBERED = 64
 """Runs of chunks that are remembered of a stream while nothing comes."""
+_DENSE = 16
+"""Tuples of a window for each match, up to which half of the bytes is half of the memory to read: of fewer matches
+each has a line of the cache for itself."""
+_AT_ONCE = 16
+"""Chunks whose columns are made shorter by one invocation: in a millisecond or two."""
 _FIRST_ID = attrgetter("data.first_id")
 
 
 class ChunkRun:
     """Chunks that lie side by side, all of them in memory, as kernels ask for them; `asked`: as `locate` does."""
 
-    __slots__ = ("_table", "asked", "chunks", "covered_before")
+    __slots__ = ("_shortened", "_table", "asked", "chunks", "covered_before")
 
     def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
         """`covered_before`: clauses with a smaller SQC ID were evaluated over all of them."""
         self.chunks, self.asked, self.covered_before = chunks, asked, covered_before
         self._table: ChunkTable | None = None
+        self._shortened = set[int]()
+
+    def shorten(self, column: int, room: KeyRoom) -> None:
+        """See `KeyRoom.shorten`; of all chunks but the last, which may get tuples, and of some in one call."""
+        if column in self._shortened:
+            return
+        left = [chunk for chunk in self.chunks[:-1] if chunk.short.get(column) in (None, ASKED)]
+        done = [room.shorten(chunk, column) for chunk in left[:_AT_ONCE]]
+        if all(done):
+            self._table = self._tabled()
+            if len(left) <= _AT_ONCE:
+                self._shortened.add(column)
 
     @property
     def table(self) -> ChunkTable:
         """Where the columns are. O(chunks * columns), once."""
         if self._table is None:
-            sources, stride = tabled(self.chunks)
-            self._table = ChunkTable(sources, stride, bool(sources.reshape(-1, PARTS)[:, 1].any()))
+            self._table = self._tabled()
         return self._table
+
+    def _tabled(self) -> ChunkTable:
+        sources, stride = tabled(self.chunks)
+        return ChunkTable(sources, stride, bool(sources.reshape(-1, PARTS)[:, 1].any()))
 
 
 class ChunkTable(NamedTuple):
@@ -102,6 +124,12 @@ class Located(Sequence[Known]):
         (_, clause, low, high), run = self._side, self._run
         sources, stride, _ = run.table
         return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
+
+    def shorten(self, column: int, room: KeyRoom) -> None:
+        """Note that the values of a column were read, if the matches are so dense that fewer bytes save time."""
+        _, _, low, high = self._side
+        if column >= 0 and high - low <= _DENSE * self.size:
+            self._run.shorten(column, room)
 
     @property
     def chunks(self) -> list[ChunkView]:
@@ -156,6 +184,12 @@ class Located(Sequence[Known]):
 
 def located(side: Side) -> Located | None:
     """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
+    run = run_of(side)
+    return None if run is None else Located(side, run)
+
+
+def run_of(side: Side) -> ChunkRun | None:
+    """The chunks of a side; None as of `located`."""
     view, clause, low, high = side
     chunks = view.chunks
     first, stop = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0), len(chunks)
@@ -168,7 +202,7 @@ def located(side: Side) -> Located | None:
         if len(view.runs) >= _REMEMBERED:
             view.runs.clear()
         run = view.runs[of] = _run(chunks[first : of[1]], searched=of[2])
-    return None if run is None or clause.sqc_id >= run.covered_before else Located(side, run)
+    return None if run is None or clause.sqc_id >= run.covered_before else run
 
 
 def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:

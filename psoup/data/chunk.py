@@ -19,7 +19,7 @@ from psoup.columns import Array, Batch, Column, address_of
 from psoup.data.archived import ArchivedChunk, Zone
 from psoup.data.coded import Coded
 from psoup.data.keyed import Keyed
-from psoup.data.narrow import Narrow
+from psoup.data.narrow import Narrow, Short
 from psoup.expressions.tree import TIME_INDEX
 from psoup.kinds import TYPES
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
@@ -29,7 +29,7 @@ _FIRST_BYTES = 4_096
 _GROWTH = 8
 """How much larger a full buffer becomes, up to a chunk: with 2, copying took as long as taking the tuples."""
 _UNLIMITED = 2**62
-_DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
+DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
 """Kinds whose order keys are the values that answers have."""
 
 
@@ -49,6 +49,8 @@ class ChunkView:
     """Ranges of the values; see `psoup.data.zones`."""
     narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
     """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
+    short: dict[int, Short | int] = field(default_factory=dict, compare=False, repr=False)
+    """The values in 32 bits, of columns by which many rows were joined; see `psoup.data.key_room`."""
     keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
     """Rows by value, of columns that were searched often, or how often they were; see `psoup.data.key_room`."""
     coded: dict[int, Coded | int] = field(default_factory=dict, compare=False, repr=False)
@@ -87,7 +89,7 @@ class ChunkView:
         `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
         they count from the end. O(columns) once, and again when more of the columns are there in few bits.
         """
-        if not self.places or self.places[-1].coded != len(self.narrow):
+        if not self.places or self.places[-1].coded != len(self.narrow) + len(self.short):
             self.places.append(_places(self))
         return self.places[-1].addresses
 
@@ -98,8 +100,8 @@ class ChunkView:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns had narrow codes; `kept`: arrays that
-    the chunk itself does not keep alive."""
+    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns were there in few bits; `kept`: arrays
+    that the chunk itself does not keep alive."""
 
     addresses: Array
     coded: int
@@ -107,18 +109,23 @@ class Places:
 
 
 def _places(chunk: ChunkView) -> Places:
-    narrow_forms = dict(chunk.narrow)
+    narrow_forms, short_forms = dict(chunk.narrow), dict(chunk.short)
     addresses, arrays = list[int](), list[Array]()
     for index, column in enumerate(chunk.columns):
         addresses += [address_of(column.values), 0 if column.valid is None else address_of(column.valid)]
-        narrow = narrow_forms.get(index)
+        narrow, short = narrow_forms.get(index), short_forms.get(index)
         third = column.data
-        if narrow is not None and narrow.shift == narrow.first == 0 and column.type.kind in _DECODED:
+        if column.type.kind not in DECODED:
+            pass
+        elif narrow is not None and narrow.shift == narrow.first == 0:
             third = np.array([address_of(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
             arrays += [third, narrow.codes]
+        elif isinstance(short, Short):
+            third = np.array([address_of(short.codes), short.codes.itemsize, short.least], np.int64)
+            arrays += [third, short.codes]
         addresses.append(0 if third is None else address_of(third))
     addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
-    return Places(np.array(addresses, np.int64), len(narrow_forms), arrays)
+    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays)
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]

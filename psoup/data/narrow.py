@@ -8,6 +8,8 @@
 A code is (order key - least of the chunk) >> shift; one more, and 0 for NULL, in a column that has NULLs. Where the
 keys of a chunk are close together the shift is 0 and codes say all: answers are gathered from them too. TEXT has none.
 Codes are never stored nor sent.
+
+Columns whose keys are further apart, up to 2**32, and of which joins read many, are there in 32 bits as well.
 """
 
 from __future__ import annotations
@@ -60,6 +62,22 @@ class Narrow:
     def share(self, span: KeySpan) -> float:
         """The part of the rows that lies in a span, about, if values are spread evenly."""
         return (span.last - span.first + 1) / (2 + ((self.greatest - self.least) >> self.shift))
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Short:
+    """Values without NULL, less the `least` of them, as `codes`: uint32[n]."""
+
+    codes: Array
+    least: int
+
+
+def short(column: Column, least: int, greatest: int) -> Short | None:
+    """A column of whole numbers in 32 bits; None if it has NULLs, or narrow codes say all, or if its keys are further
+    apart. O(n)."""
+    if column.valid is not None or not _MOST < greatest - least < 2**32:
+        return None
+    return Short((column.values - least).astype(np.uint32), least)
 
 
 def narrow(column: Column, least: int, greatest: int) -> Narrow:

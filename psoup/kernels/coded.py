@@ -58,7 +58,7 @@ def _flags(place, sources, stride, codes, out):
 
 @njit(cache=True, nogil=True)
 def _wide(place, sources, stride, bases, codes, longs):
-    """Values of 8 bytes, from their codes where a chunk has such: a quarter or less of the memory to read at random."""
+    """Values of 8 bytes, from their codes where a chunk has such: a half or less of the memory to read at random."""
     parts, total = bases.shape[0], codes.shape[0]
     narrow = np.zeros((parts, CODED), np.int64)
     for part in range(parts):
@@ -72,6 +72,8 @@ def _wide(place, sources, stride, bases, codes, longs):
             longs[i] = _longs(bases[part], total)[offset]
         elif width == 1:
             longs[i] = narrow[part, 2] + np.int64(_bytes(address, total)[offset])
+        elif width == 4:
+            longs[i] = narrow[part, 2] + np.int64(carray(_pointer(address), total, np.uint32)[offset])
         else:
             longs[i] = narrow[part, 2] + np.int64(carray(_pointer(address), total, np.uint16)[offset])
 

@@ -26,7 +26,7 @@ PARTS = 3
 0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0."""
 
 CODED = 3
-"""Of values without NULL in few bits: the address of their codes, the bytes of a code (1 or 2), the value of code 0."""
+"""Of values without NULL in few bits: the address of their codes, how many bytes each has (1, 2, 4), what 0 is."""
 
 
 @intrinsic
@@ -155,13 +155,17 @@ def _copy(source, rows, start, stop, out):
 
 @njit(cache=True, nogil=True)
 def _decode(coded, rows, start, stop, out):
-    """out[i] = the value of rows[i], from its code: an eighth or a quarter of the memory to read."""
+    """out[i] = the value of rows[i], from its code: an eighth to a half of the memory to read."""
     table = _longs(coded, CODED)
     address, width, least, size = table[0], table[1], table[2], rows[stop - 1] + 1
     if width == 1:
         codes = _bytes(address, size)
         for i in range(np.uint64(start), np.uint64(stop)):
             out[i] = least + np.int64(codes[np.uint64(rows[i])])
+    elif width == 4:
+        longer = carray(_pointer(address), size, np.uint32)
+        for i in range(np.uint64(start), np.uint64(stop)):
+            out[i] = least + np.int64(longer[np.uint64(rows[i])])
     else:
         wide = carray(_pointer(address), size, np.uint16)
         for i in range(np.uint64(start), np.uint64(stop)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,8 +13,13 @@ from psoup.answer import halved, paired
 from psoup.answer.invoke import Answer
 from psoup.answer.message import Message, read
 from psoup.clock import VirtualClock
+from psoup.columns import Column
 from psoup.config import EngineConfig
+from psoup.data.chunk import ChunkView
+from psoup.data.key_room import KeyRoom
+from psoup.data.narrow import Short
 from psoup.local import LocalPSoup
+from psoup.model import BIGINT
 from psoup_service.host.runner import TaskPool
 
 ROWS = 400
@@ -26,7 +32,8 @@ def soup() -> Iterator[LocalPSoup]:
     soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100), run=pool)
     for stream in "rs":
         soup.execute(
-            f"CREATE STREAM {stream} (k BIGINT, d DATE, m DECIMAL(9,2), far BIGINT, n BIGINT, hot BIGINT, f BOOLEAN)"
+            f"CREATE STREAM {stream} (k BIGINT, d DATE, m DECIMAL(9,2), far BIGINT, n BIGINT, hot BIGINT, f BOOLEAN, "
+            "w BIGINT, v BIGINT)"
         )
         keys = rng.integers(-90, 200, ROWS)
         columns = {
@@ -37,6 +44,8 @@ def soup() -> Iterator[LocalPSoup]:
             "n": pa.array(keys, mask=rng.random(ROWS) < 0.2),
             "hot": pa.array(np.where(rng.random(ROWS) < 0.5, 7, keys)),
             "f": pa.array(rng.random(ROWS) < 0.5, mask=rng.random(ROWS) < 0.2),
+            "w": pa.array(keys * 600),
+            "v": pa.array(np.where(keys > 150, None, keys * 600)),
         }
         for start in range(0, ROWS, 50):
             soup.push(stream, pa.table(columns).slice(start, 50))
@@ -73,6 +82,38 @@ def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.Mon
         assert pa.Table.from_batches(answer.batches(7), answer.schema).equals(wanted)
         parts = [read(part.gathered(), answer.schema) for part in _messages(answer, 900)]
         assert pa.Table.from_batches(parts, answer.schema).equals(wanted)
+
+
+@pytest.mark.parametrize(("key", "kind"), [("w", Short), ("v", int), ("k", int)])
+def test_keys_of_dense_sides_are_read_from_32_bits(
+    key: str, kind: type, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the third time on, of closed chunks: keys that 16 bits do not say; neither NULLs nor those of less bits."""
+    monkeypatch.setattr(paired, "_SMALL", 0)
+    monkeypatch.setattr(halved, "_PLACES", 1 << 18)
+    query = soup.register(f"SELECT r.{key} AS x, s._id AS j FROM r, s WHERE r.{key} = s.{key} AND r.k < 190")
+    soup.maintain()
+    tables = [soup.invoke(query).to_table() for _ in range(4)]
+    monkeypatch.setattr(halved, "_MOST", 0)
+    assert tables == [soup.invoke(query).to_table()] * 4
+    stream = soup.engine.snapshot().stream("r", "default")
+    *closed, newest = [entry.data for entry in stream.chunks if isinstance(entry.data, ChunkView)]
+    place = [attribute.name for attribute in stream.spec.schema.attributes].index(key)
+    assert {type(chunk.short.get(place)) for chunk in closed} == {kind}
+    assert not newest.short
+
+
+def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk() -> None:
+    values = np.arange(9) * 90_000
+    chunks = [ChunkView(0, 0, np.arange(9), (Column(BIGINT, values - n),), 0) for n in range(2)]
+    room = KeyRoom(4 * 9, 1, 1)
+    assert [[room.shorten(chunk, 0) for chunk in chunks] for _ in range(3)] == [[False] * 2, [True] * 2, [True] * 2]
+    assert [isinstance(chunk.short[0], Short) for chunk in chunks] == [True, False]
+    assert room.held == 36
+    assert room.give_up(100) == 0
+    chunks.clear()
+    gc.collect()
+    assert room.held == 0
 
 
 def test_crowded_joins_are_left_to_pieces_for_a_while(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def gathered(rng: Rng) -> tuple[Any, ...]:
             }.get(kind, rng.integers(-99, 99, size))  # fmt: skip
             arrays = [values, valid if rng.random() < 0.5 else None, data if kind == TEXT else None]
             if kind == WIDE and rng.random() < 0.5:
-                codes = rng.integers(0, 256, size).astype(rng.choice(["uint8", "uint16"]))
+                codes = rng.integers(0, 256, size).astype(rng.choice(["uint8", "uint16", "uint32"]))
                 _KEPT.append(codes)
                 arrays = [values, None, np.array([codes.__array_interface__["data"][0], codes.itemsize, -7])]
             _KEPT.extend(arrays)
