@@ -23,6 +23,7 @@ from psoup.answer.middles import Found
 from psoup.answer.one_row import only_row
 from psoup.answer.pair_form import pair_form
 from psoup.answer.paired import paired
+from psoup.answer.placed import Placed, placed
 from psoup.answer.reused import between_ends
 from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
 from psoup.answer.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
@@ -238,6 +239,8 @@ def invoke(
     """
     record = snapshot.query(query_id, tenant)
     if record.sqc_id == NO_CLAUSE:
+        if as_of is None and window is None and ranges is None and (known := placed(snapshot, record)) is not None:
+            return _placed_answer(snapshot, record, known, now, budget or ReadBudget())
         return join_answer(
             snapshot,
             record,
@@ -339,6 +342,21 @@ def join_answer(
         return Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
 
     return Answer(record, told, reading, [view.stream_id for view in views], made_of)
+
+
+def _placed_answer(snapshot: Snapshot, record: QueryRecord, known: Placed, clock: int, budget: ReadBudget) -> Answer:
+    """Answer a join whose windows are where they were."""
+    budget.window = known.tuples
+    budget.check()
+    config, now = snapshot.config, known.now(clock)
+    pairs = _pairs(snapshot, record, known.views) if snapshot.pairs else None
+    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, known.views[0].keys, pairs)
+    reading = Reading(known.located(), now, config.texts, budget, *limits)
+
+    def told() -> Completeness:
+        return Completeness(snapshot.sequence, now, 0, tuple(map(part_of, known.seen(clock))))
+
+    return Answer(record, told, reading, known.streams, known.ranges)
 
 
 def _pairs(snapshot: Snapshot, record: QueryRecord, views: Sequence[StreamView]) -> PairTable | None:

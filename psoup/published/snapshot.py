@@ -228,6 +228,8 @@ class Snapshot:
         init=False, default_factory=dict, compare=False, repr=False
     )
     """The sources of joins that readers looked up, while it is published: see `sources_of`."""
+    placed: dict[int, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """Where the sides of joins lie that readers asked for, while it is published: see `psoup.answer.placed`."""
 
     @property
     def count(self) -> int:
