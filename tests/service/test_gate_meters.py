@@ -55,6 +55,13 @@ def test_calls_a_second_are_those_of_the_quota_whatever_their_pattern() -> None:
     assert let_in > 20 * (rig.clock - began) * 0.5
 
 
+def test_of_a_quota_next_to_nothing_a_wait_is_told_all_the_same() -> None:
+    """The wait was more than a number can say, which was a defect of each call."""
+    rig = Rig(calls_per_second=5e-324)
+    rig.call()
+    assert rig.refused()["retry_after_ms"] == "86400000"
+
+
 def test_who_comes_when_he_was_told_to_is_let_in() -> None:
     rig = Rig(calls_per_second=0.5)
     rig.call()

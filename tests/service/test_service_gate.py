@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pyarrow as pa
 import pytest
 
 from psoup.clock import VirtualClock
@@ -15,6 +16,7 @@ from psoup.errors import PermissionDenied, Unavailable
 from psoup.model import SECOND
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.gate import credentials
 from psoup_service.gate.issuing import issued
@@ -27,7 +29,7 @@ from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.issuing import issue_offline
 from psoup_testing.door import Door, behind, methods
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.wire import Wire, ipc, refused, run
 
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
 
@@ -119,6 +121,29 @@ def test_a_producer_pushes_to_the_streams_of_its_patterns_alone() -> None:
         await refused(door.wire.ingest.Heartbeat(beat, metadata=producer), grpc.StatusCode.NOT_FOUND)
         call = door.wire.ingest.PushStream(iter([ingest.PushStreamRequest(stream="other")]), metadata=producer)
         await refused(call.read(), grpc.StatusCode.NOT_FOUND)
+
+    behind(script)
+
+
+def test_a_producer_has_no_part_in_stages_of_streams_that_are_none_of_his() -> None:
+    """Who knew its name could add to a batch of another stream, commit it, and ask what became of one."""
+
+    async def script(door: Door) -> None:
+        _, owner = await door.issue("owner", "producer")
+        _, producer = await door.issue("producer", streams=["meters_*"])
+        calls, missing = door.wire.staging, grpc.StatusCode.NOT_FOUND
+        create = streams.CreateStreamRequest(statement="CREATE STREAM other (x BIGINT)")
+        await door.wire.streams.CreateStream(create, metadata=owner)
+        begin = staging.BeginStageRequest(stream="other", producer="p")
+        stage = (await calls.BeginStage(begin, metadata=owner)).stage
+        part = staging.AddPartRequest(stage=stage, part="1", arrow_ipc=ipc(pa.table({"x": [1]})))
+        commit, abort = staging.CommitStageRequest(stage=stage), staging.AbortStageRequest(stage=stage)
+        await refused(calls.AddPart(part, metadata=producer), missing)
+        await calls.AddPart(part, metadata=owner)
+        await refused(calls.CommitStage(commit, metadata=producer), missing)
+        await refused(calls.AbortStage(abort, metadata=producer), missing)
+        assert (await calls.CommitStage(commit, metadata=owner)).outcome.accepted == 1
+        await refused(calls.CommitStage(commit, metadata=producer), missing)
 
     behind(script)
 

@@ -115,6 +115,12 @@ def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
             await counted(who)
         refusal = await refused(counted(owner), FULL)
         assert refusal.facts["quota"] == "read_share"
+        sql, wire = "SELECT x FROM s", door.wire
+        for call in (
+            wire.statements.Execute(statements.ExecuteRequest(statement=sql), metadata=owner),
+            wire.queries.Check(queries.CheckRequest(statement=sql), metadata=owner),
+        ):
+            assert (await refused(call, FULL)).facts["quota"] == "read_share"
         await pushed(door, owner)
         await counted(other)
 

@@ -30,6 +30,9 @@ RETRY_AFTER_MS = 250
 HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
 """The waits for what others of the tenant hold, and give back when they end: requests, stages, answers being read."""
 
+_LONGEST_S = 86_400.0
+"""The longest wait that is told: a quota may be so small that no number says when it is paid."""
+
 _JOINS = ("join_share", "matches_per_second")
 _PUSHES = ("pushed_bytes_per_second", *_JOINS)
 _REGISTERS = ("prepare_share",)
@@ -39,7 +42,6 @@ PAYS: dict[str, tuple[str, ...]] = {
     "StreamService/CreateStream": _REGISTERS,
     "StatementService/Ask": _READS,
     "StatementService/AskStream": _READS,
-    "StatementService/Execute": _REGISTERS,
     "IngestService/Push": _PUSHES,
     "IngestService/PushStream": _PUSHES,
     "IngestService/TupleIds": _READS,
@@ -48,7 +50,8 @@ PAYS: dict[str, tuple[str, ...]] = {
     "StagingService/CommitStage": _JOINS,
     "QueryService/Register": _REGISTERS,
     "QueryService/RegisterMany": _REGISTERS,
-    "QueryService/Check": _REGISTERS,
+    "QueryService/Check": (*_REGISTERS, *_READS),
+    "QueryService/ListQueries": _READS,
     "QueryService/Explain": _READS,
     "QueryService/Invoke": _READS,
     "QueryService/InvokeMany": _READS,
@@ -65,7 +68,9 @@ PAYS: dict[str, tuple[str, ...]] = {
     "SyncService/Sync": _READS,
     "SyncService/Watch": _READS,
 }
-"""The rates that a call may have used up, by its name. A call that only takes away, or is cheap, is not in here."""
+"""The rates that a call may have used up, by its name. A call that only takes away, or is cheap, is not in here;
+StatementService/Execute pays as what it executes.
+"""
 
 TOLD = ("prepare_share", "join_share", "read_share", "matches_per_second")
 """Rates of what is known afterwards: processor time, and matches, which are counted of tenants that have the quota."""
@@ -160,11 +165,18 @@ class Meters:
         tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:
             self._check_open(tenant, meter, watching)
-            for quota in ("calls_per_second", *PAYS.get(call, ())):
-                self._check_rate(tenant, meter, quota)
+            self._check_rate(tenant, meter, "calls_per_second")
+            self.pay(name, call)
         limit = 0.0 if tenant is None else tenant.quotas.calls_per_second
         meter.rates["calls_per_second"].add(self._now(), 1, limit)
         return MeteredCall(meter, watching)
+
+    def pay(self, name: str, call: str) -> None:
+        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up what a call of this name pays with."""
+        tenant = self.tenants().get(name)
+        if tenant is not None:
+            for quota in PAYS.get(call, ()):
+                self._check_rate(tenant, self._meter(name), quota)
 
     def push(self, name: str, size: int) -> None:
         """Charge tuples of so many bytes. Raises ResourceExhausted, reason QUOTA, if earlier ones are not paid yet, or
@@ -234,7 +246,7 @@ class Meters:
             self._look(meter, tenant.name, quota, limit)
         else:
             rate.add(now, 0, limit)
-        wait = ceil(1_000 * rate.wait(limit, quota == "calls_per_second"))
+        wait = ceil(1_000 * min(rate.wait(limit, quota == "calls_per_second"), _LONGEST_S))
         if wait:
             raise _used_up(tenant, quota, rate.per_second(now), wait)
 

@@ -58,7 +58,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         """Check a part and keep it."""
         if not 0 < len(request.part.encode("utf-8")) <= _NAME_BYTES:
             raise InvalidInput(f"the part's name must have 1 to {_NAME_BYTES} bytes; name it", field="part")
-        stage = self._stages.find(request.stage, self._backend.tenant(caller))
+        stage = self._stages.find(request.stage, self._tenant(request.stage, caller))
         self._stages.check_open(stage, request.part)
         spec = self._spec(stage)
         part = await self._decoded(spec, request, caller)
@@ -73,7 +73,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self, request: staging_pb2.CommitStageRequest, caller: Caller
     ) -> staging_pb2.CommitStageResponse:
         """Push the parts as one batch."""
-        tenant = self._backend.tenant(caller)
+        tenant = self._tenant(request.stage, caller)
         try:
             stage = self._stages.find(request.stage, tenant)
         except NotFound:  # perhaps it was committed, and the reply was lost
@@ -101,7 +101,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self, request: staging_pb2.AbortStageRequest, caller: Caller
     ) -> staging_pb2.AbortStageResponse:
         """Forget the parts."""
-        tenant = self._backend.tenant(caller)
+        tenant = self._tenant(request.stage, caller)
         try:
             stage = self._stages.find(request.stage, tenant)
         except NotFound:
@@ -110,6 +110,13 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         if not stage.committing:
             self._stages.drop(stage)
         return staging_pb2.AbortStageResponse()
+
+    def _tenant(self, token: str, caller: Caller) -> str:
+        """The tenant of a call; raises NotFound if the stage is of a stream that the caller may not push to."""
+        tenant = self._backend.tenant(caller)
+        if caller.principal.streams:
+            caller.principal.check_stream(read_token(token, tenant).stream)
+        return tenant
 
     async def _recall(self, batch: BatchKey) -> PushAcknowledgement:
         numbers = (batch.producer, batch.epoch, batch.number)

@@ -116,6 +116,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         sql, response = request.statement, statements_pb2.ExecuteResponse()
         match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), caller):
             case "CREATE":
+                self._backend.meters.pay(self._backend.tenant(caller), "StreamService/CreateStream")
                 create = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=request.allow_existing)
                 response.created.CopyFrom(await self._streams.CreateStream(create, caller))
             case "ALTER":
@@ -127,6 +128,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 drop = streams_pb2.DropStreamRequest(name=asked.stream, allow_missing=lenient, cascade=asked.cascade)
                 response.dropped.CopyFrom(await self._streams.DropStream(drop, caller))
             case _:
+                self._backend.meters.pay(self._backend.tenant(caller), "StatementService/Ask")
                 question = statements_pb2.AskRequest(
                     statement=sql, min_sequence=request.min_sequence, max_bytes=request.max_bytes
                 )
