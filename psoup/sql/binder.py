@@ -20,6 +20,7 @@ from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, TEXT, TIMESTAMP
+from psoup.resting import may_rest
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.names import Names
@@ -137,6 +138,7 @@ class Binder:
 
     def bind(self, node: exp.Expr) -> Expr:
         """Bind one expression to its typed tree. Raises SqlError with the place."""
+        may_rest()
         name = _BINARY.get(type(node))
         if name is not None:
             bound = self._binary(name, node)

@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import TokenizerCore, TokenType
 
+from psoup.resting import may_rest
 from psoup.sql.grammar import WINDOW_WORDS, Grammar
 from psoup.sql.syntax import (
     AlterStreamNode,
@@ -175,6 +176,16 @@ class PSoupParser(Grammar):
 _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 
+class _Core(TokenizerCore):
+    """The tokenizer's loop, which may rest at each token."""
+
+    __slots__ = ()
+
+    def _add(self, token_type: TokenType, text: str | None = None) -> None:
+        may_rest()
+        super()._add(token_type, text)
+
+
 class PSoup(Dialect):
     """The dialect: tokens of plain SQL with `//`, underscores in numbers, NULLs last."""
 
@@ -192,6 +203,11 @@ class PSoup(Dialect):
             },
             "//": TokenType.DIV,
         }
+
+        def _init_core(self) -> TokenizerCore:
+            core = super()._init_core()
+            core.__class__ = _Core  # sqlglot has no place to say which class it is to make
+            return core
 
     Parser = PSoupParser
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from psoup.resting import may_rest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
 
 MAX_STEPS = 30
@@ -47,6 +48,7 @@ class Grammar(parser.Parser):
 
     def _advance(self, times: int = 1) -> None:
         super()._advance(times)
+        may_rest()
         self._steps += 1
         if self._steps > MAX_STEPS * (self._tokens_size + 10):
             raise TooComplex

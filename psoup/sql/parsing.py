@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.plan.canonical import UNITS
+from psoup.resting import may_rest
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.syntax import PlacedError, Refusal, TooComplex
@@ -50,6 +51,7 @@ def untie(tree: exp.Expr) -> None:
     """Free a syntax tree as soon as it is dropped: its nodes know their parents, and cycles are left to Python's
     collector, which stops all threads. O(nodes)."""
     for node in tree.walk():
+        may_rest()
         node.parent = None
 
 

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
+from psoup.resting import may_rest
 from psoup.sql.instead import (
     FOR_FUNCTION,
     FOR_STATEMENT,
@@ -342,6 +343,7 @@ def refuse_syntax(source: StatementText, root: exp.Select) -> None:
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
+        may_rest()
         node, depth = stack.pop()
         count += 1
         if depth > MAX_TREE:

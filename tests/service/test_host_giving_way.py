@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from psoup.resting import may_rest
 from psoup_service.host import giving_way
 from psoup_service.host.binder import BindingJob, BindingThread
-from psoup_service.host.giving_way import LEAST_S, GivingWay
+from psoup_service.host.giving_way import LEAST_S, MOST_SAVED_S, GivingWay, Rests
 
 LONG = 60.0
 
@@ -82,3 +83,82 @@ def test_a_slice_of_binding_ends_when_a_call_comes(way: GivingWay) -> None:
     binder.stop(finish=True)
     assert binder.join(LONG)
     assert len(slices) == 2
+
+
+class Clock:
+    """Instead of the module's clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    monotonic = perf_counter
+
+
+class Noted(GivingWay):
+    """A call of another tenant is always under way, and lasts; rests take the clock's time."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock, self.rests = clock, list[tuple[str, float]]()
+
+    def rest(self, tenant: str, worked: float) -> bool:
+        self.rests.append((tenant, worked))
+        self._clock.now += worked
+        return True
+
+
+def test_rests_are_as_long_as_the_work_and_no_longer_than_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(giving_way, "time", clock)
+    way = Noted(clock)
+    rests = Rests(way)
+    clock.now += 100.0  # no work
+    rests.begin("umbra")
+    assert not rests.rest()
+    for worked in (LEAST_S / 2, LEAST_S, 3 * LEAST_S, 2 * MOST_SAVED_S):
+        clock.now += worked
+        rests.rest()
+    assert [tenant for tenant, _ in way.rests] == ["umbra"] * 3
+    assert [rested for _, rested in way.rests] == pytest.approx([1.5 * LEAST_S, 3 * LEAST_S, MOST_SAVED_S])
+
+
+def test_what_was_not_rested_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(giving_way, "time", clock)
+    way = Noted(clock)
+    rests = Rests(way)
+    rests.begin("umbra")
+    monkeypatch.setattr(way, "rest", lambda *_: False)
+    for _ in range(3):
+        clock.now += 2 * LEAST_S
+        assert not rests.rest()
+    monkeypatch.undo()
+    monkeypatch.setattr(giving_way, "time", clock)
+    clock.now += 2 * LEAST_S
+    assert rests.rest()
+    assert way.rests == [("umbra", pytest.approx(8 * LEAST_S))]
+
+
+def test_one_step_of_binding_rests_in_its_midst(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(giving_way, "LEAST_S", 0.0)
+    ended, way = threading.Event(), Noted(Clock())
+    within = list[int]()
+
+    def advance(_: Callable[[], bool]) -> bool:
+        for _ in range(3):
+            may_rest()
+            within.append(len(way.rests))
+        return True
+
+    binder = BindingThread(lambda: 0, pytest.fail)
+    binder.way = way
+    binder.put(BindingJob("umbra", "a client", lambda: False, advance, ended.set))
+    binder.start()
+    assert ended.wait(LONG)
+    binder.stop(finish=True)
+    assert binder.join(LONG)
+    assert within == [1, 2, 3]
+    assert {tenant for tenant, _ in way.rests} == {"umbra"}

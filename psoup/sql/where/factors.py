@@ -14,6 +14,7 @@ from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
 from psoup.plan.canonical import factor_text, term_text
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.resting import may_rest
 from psoup.sql.where.differences import difference
 from psoup.sql.where.formula import (
     ALWAYS,
@@ -153,6 +154,7 @@ def _distribute(node: Formula) -> list[list[Formula]] | None:
 
 def formula(expr: Expr, negated: bool = False) -> Formula:
     """The formula of where the condition `expr` (or NOT `expr`) is TRUE."""
+    may_rest()
     if isinstance(expr, Literal):
         return ALWAYS if expr.value is not None and bool(expr.value) != negated else NEVER
     if not isinstance(expr, Call):

@@ -8,8 +8,9 @@ A block of thousands of statements takes seconds, and one statement may take a f
 Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
 hundred at once has the time of one sender.
 The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and each slice is followed by a
-rest while other commands come, or while calls of other tenants are under way (`giving_way`). The job of a caller who
-has left is dropped. The binder decides nothing.
+rest while other commands come, or while calls of other tenants are under way (`giving_way`); for these it rests within
+a slice, too, where one statement takes long (`psoup.resting`). The job of a caller who has left is dropped. The binder
+decides nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from psoup.errors import PSoupError
+from psoup.resting import resting
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
-from psoup_service.host.giving_way import LEAST_S, GivingWay
+from psoup_service.host.giving_way import LEAST_S, GivingWay, Rests
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
@@ -35,11 +37,6 @@ SLICE_SECONDS = 0.005
 REST_SECONDS = 0.005
 """Rest between two slices while other commands come: a push asks for the interpreter some twenty times (each step of
 SQLite gives it up), and in a rest it has it at once."""
-
-
-MOST_REST_SECONDS = 0.02
-"""The longest rest after a slice while calls of other tenants are under way: a single statement may take a fifth of a
-second, and need not rest as long."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -116,19 +113,20 @@ class BindingThread(StageThread):
 
     def _bind(self) -> None:
         """Bind slice after slice until no job is left, or the stage is to end."""
-        before = self._others()
+        before, rests = self._others(), Rests(self.way)
         while self._works and (self._finishing or not self._stopping):
             job, began = self._next(), time.thread_time()
             tenant, start = job.tenant, time.perf_counter()
-            done = job.left() or job.advance(self._until(tenant, start + SLICE_SECONDS))
+            rests.begin(tenant)
+            with resting(rests.rest):
+                done = job.left() or job.advance(self._until(tenant, start + SLICE_SECONDS))
             with self.condition:
                 self.times.charge(tenant, time.thread_time() - began)
             if done:
                 self._take_out(job)
                 job.end()
             del job
-            worked = time.perf_counter() - start
-            if not self.way.rest(tenant, min(worked, MOST_REST_SECONDS)) and self._others() != before:
+            if not rests.rest() and self._others() != before:
                 with self.condition:
                     self.condition.wait(REST_SECONDS)
             before = self._others()

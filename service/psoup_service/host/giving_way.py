@@ -24,6 +24,10 @@ LEAST_S = 0.001
 """Work of a thread between two rests, at least: to fall asleep and wake up takes a tenth of that."""
 
 
+MOST_SAVED_S = 0.02
+"""The longest rest: work that has not rested for longer need not rest as long."""
+
+
 class GivingWay:
     """The calls to give way to. `beside` is around each, `rest` is called by long work between its steps."""
 
@@ -87,3 +91,33 @@ class GivingWay:
             if other != tenant:
                 return self._latest[other] + YOUNG_S - time.monotonic()
         return 0.0
+
+
+class Rests:
+    """The rests of one thread at a time, which works for one tenant after the other; as long as its work, in sum.
+
+    What it has not rested is saved up to `MOST_SAVED_S`: so it rests for the whole of a call that comes after some
+    milliseconds of work, and again for the next.
+    """
+
+    def __init__(self, way: GivingWay) -> None:
+        self._way, self._tenant, self._saved = way, "", 0.0
+        self._since = time.perf_counter()
+
+    def begin(self, tenant: str) -> None:
+        """Work for a tenant from here on; what was no work, since the last time, does not count."""
+        self._tenant, self._since = tenant, time.perf_counter()
+
+    def rest(self) -> bool:
+        """Rest if a call of another tenant is under way; returns whether there was one. 0.1 us before `LEAST_S`."""
+        now = time.perf_counter()
+        worked = now - self._since
+        if worked < LEAST_S:
+            return False
+        self._since = now
+        self._saved = min(self._saved + worked, MOST_SAVED_S)
+        if not self._way.rest(self._tenant, self._saved):
+            return False
+        self._since = time.perf_counter()
+        self._saved -= self._since - now
+        return True

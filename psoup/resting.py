@@ -1,0 +1,34 @@
+"""Places at which long work in Python may rest: the host's other threads need the interpreter for moments.
+
+    tokens, syntax tree, names and types, factors ──may_rest()──> the host's `rest`, which may sleep, or nothing
+
+To read one statement may take a fifth of a second in which nothing can be taken apart into steps: so what reads it asks
+at every token and every node. The engine has neither a clock nor threads: when to rest is the host's to say. Without
+a host nothing happens, and a place costs some 50 ns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_rest: ContextVar[Callable[[], object] | None] = ContextVar("rest", default=None)
+
+
+def may_rest() -> None:
+    """Call the `rest` of this context, if there is one. No more than some milliseconds of work lie between two calls,
+    and no lock is held at any."""
+    rest = _rest.get()
+    if rest is not None:
+        rest()
+
+
+@contextmanager
+def resting(rest: Callable[[], object]) -> Iterator[None]:
+    """A context in which `rest` is called at each place; it must be quick unless it rests, and must not raise."""
+    token = _rest.set(rest)
+    try:
+        yield
+    finally:
+        _rest.reset(token)
