@@ -46,12 +46,12 @@ def check_budget(text: str) -> None:
     """
     if len(text) > MAX_BYTES:
         return
-    source, conversions = StatementText(text), _CONVERSION * len(_CONVERTED.findall(text))
+    source, conversions = StatementText(text), _CONVERSION * _converted(text)
     if len(text) + conversions <= MOST_POINTS and "$" not in text:
         return
     with suppress(SqlError):  # what is never closed is refused when it is read
         text, _ = plain(source)
-        conversions = _CONVERSION * len(_CONVERTED.findall(text))
+        conversions = _CONVERSION * _converted(text)
     words = _WORD.findall(text)
     items = sum(map(bool, words))
     points = len(words) - items + items * 2 // 3 + conversions
@@ -62,6 +62,15 @@ def check_budget(text: str) -> None:
             hint="use IN or BETWEEN instead of OR, or make several queries of it",
         )
         raise _over(problem, STATEMENT_WORDS.over(points, MOST_POINTS))
+
+
+def _converted(text: str) -> int:
+    """How many texts are converted. Over 60,000 characters the pattern keeps the interpreter for 0.7 ms, which no
+    other thread can end; what it begins with is found in 0.05.
+    """
+    if "::" not in text and "CAST" not in text.upper():
+        return 0
+    return len(_CONVERTED.findall(text))
 
 
 MAX_BYTES = 64 * 1024

@@ -29,7 +29,6 @@ from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 MAX_TREE = 100
 """Deepest expression; AND and OR chains count once. Evaluation recurses over expressions."""
 
-MAX_CONJUNCTS = 500
 MAX_NODES = 50_000
 
 PREDICATES = (
@@ -364,18 +363,6 @@ def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
         if value and name not in parts:
             feature = _PARTS.get((type(node), name)) or f"this form of {source.written(node)!r}"
             raise source.unsupported(feature, node, hint=feature_hint(feature))
-
-
-def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
-    """Refuse a WHERE of more than MAX_CONJUNCTS conditions joined by AND."""
-    count, at = 1, where
-    while isinstance(at, exp.And | exp.Paren):
-        count += isinstance(at, exp.And)
-        at = at.this
-    if count > MAX_CONJUNCTS:
-        raise source.error(
-            f"WHERE joins {count:,} conditions, more than {MAX_CONJUNCTS}", where, hint="use IN or BETWEEN"
-        )
 
 
 def refuse_function(source: StatementText, name: str, at: Place) -> None:

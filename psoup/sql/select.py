@@ -24,7 +24,6 @@ from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse, untie
 from psoup.sql.refusals import (
     refuse_clauses,
-    refuse_conjuncts,
     refuse_node,
     refuse_statement,
     refuse_syntax,
@@ -37,6 +36,7 @@ from psoup.sql.where.factors import factors_of
 
 __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
 
+MAX_CONJUNCTS = 500
 MAX_CROSSED = 10_000
 """Rows that may be asked of a join in which nothing connects some of the sources."""
 
@@ -77,7 +77,7 @@ def bind_select(
     binder = Binder(source, origin.names, parameters)
     where = select.args.get("where")
     if where is not None:
-        refuse_conjuncts(source, where.this)
+        _check_conjuncts(source, where.this)
     if origin.joined:
         return _bind_join(source, select, origin, binder, lookup, parameters or {}, known)
     factors = factors_of(None if where is None else binder.condition(where.this))
@@ -116,6 +116,18 @@ def _bind_join(
     if crossed:
         _check_crossed(source, select, plan, crossed, [alias for _, alias in origin.names.sources])
     return StandingQuery(source.text, selections, plan, sides)
+
+
+def _check_conjuncts(source: StatementText, where: exp.Expr) -> None:
+    """Refuse a WHERE of more than MAX_CONJUNCTS conditions joined by AND."""
+    count, at = 1, where
+    while isinstance(at, exp.And | exp.Paren):
+        count += isinstance(at, exp.And)
+        at = at.this
+    if count > MAX_CONJUNCTS:
+        raise source.error(
+            f"WHERE joins {count:,} conditions, more than {MAX_CONJUNCTS}", where, hint="use IN or BETWEEN"
+        )
 
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:

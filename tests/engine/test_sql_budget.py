@@ -32,6 +32,7 @@ TOO_MUCH = {
     "conversions": "SELECT x FROM s WHERE " + " OR ".join(f"x = '{number}'::DECIMAL(9, 2)" for number in range(450)),
     "a list in a text": f"SELECT x FROM s WHERE t = '{',1' * 9_000},' OR {ors(4_000)[22:]}",
     "escaped quotes": f"SELECT x FROM s WHERE t = E'\\'' OR {ors(4_500)[22:]} OR t = ''",
+    "casts": "SELECT x FROM s WHERE " + " OR ".join(["x=CaSt( '1' AS DATE)"] * 400),
     "texts in dollars that are converted": "SELECT x FROM s WHERE " + " OR ".join(["x=$$1$$::DATE"] * 400),
     "quotes": "SELECT x FROM s WHERE x IN (" + ",''" * 20_000 + ")" + "'" * 5_000,
 }
@@ -62,6 +63,15 @@ def test_what_takes_too_long_is_refused_with_the_way_out(name: str) -> None:
 @pytest.mark.parametrize("name", ENOUGH)
 def test_what_is_long_and_quickly_read_is_taken(name: str) -> None:
     check_budget(ENOUGH[name])
+
+
+def test_a_long_text_without_conversions_is_not_searched_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Searched:
+        def findall(self, text: str) -> list[str]:
+            raise AssertionError(f"{len(text)} characters are searched, and no other thread has the interpreter")
+
+    monkeypatch.setattr(budget, "_CONVERTED", Searched())
+    check_budget(f"SELECT x FROM s WHERE t = '{'y' * 60_000}'")
 
 
 def test_constants_that_are_plainly_written_are_what_casts_make_of_them() -> None:
