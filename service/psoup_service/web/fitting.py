@@ -161,8 +161,8 @@ def _check_whole_characters(text: str, what: str) -> None:
 
 
 def _check_word(words: Collection[str], listed: str, value: Any, place: str) -> None:
-    number = isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
-    if not number and not (isinstance(value, str) and value in words):
+    number = isinstance(value, int | float) and not isinstance(value, bool) and -(2**31) <= value < 2**31
+    if not (number and value == int(value)) and not (isinstance(value, str) and value in words):
         raise Misfit(f"{place} is not one of {listed}")
 
 
