@@ -68,7 +68,7 @@ class Settings(BaseModel):
     """what their claim aud must name: this service"""
 
     oidc_jwks_url: str = ""
-    """where the provider's keys are: its jwks_uri"""
+    """where the provider's keys are; empty: its jwks_uri, as oidc_issuer/.well-known/openid-configuration says"""
 
     oidc_role_claim: str = "roles"
     """claim that names roles, a list or words; within another claim with a dot: realm_access.roles"""

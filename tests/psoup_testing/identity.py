@@ -32,10 +32,15 @@ def ec_key() -> ec.EllipticCurvePrivateKey:
 
 
 class Identity:
-    """The provider. `keys`: what its URL answers, by name; `down`: it answers with an error; `asked`: how often."""
+    """The provider. `keys`: what its URL answers, by name; `down`: it answers with an error; `asked`: how often.
+
+    `document`: what it says of itself; `sent`: another place that it sends those to who ask for that.
+    """
 
     def __init__(self, address: str = "") -> None:
-        self.url = f"http://{address}/keys"
+        self.issuer, self.url = f"http://{address}", f"http://{address}/keys"
+        self.document: Any = {"issuer": self.issuer, "jwks_uri": self.url}
+        self.sent, self.documents = "", 0
         self.keys: list[dict[str, Any]] = [
             {"kid": "one", "use": "sig", **RSAAlgorithm.to_jwk(rsa_key().public_key(), as_dict=True)},
             {"kid": "two", "alg": "ES256", **ECAlgorithm.to_jwk(ec_key().public_key(), as_dict=True)},
@@ -75,9 +80,16 @@ def provider() -> Iterator[Identity]:
 
     class Keys(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            identity.asked += 1
-            body = json.dumps({"keys": identity.keys}).encode()
-            self.send_response(503 if identity.down else 200)
+            if self.path == "/.well-known/openid-configuration":
+                identity.documents += 1
+                body = json.dumps(identity.document).encode()
+                self.send_response(302 if identity.sent else 200)
+                if identity.sent:
+                    self.send_header("location", identity.sent)
+            else:
+                identity.asked += 1
+                body = json.dumps({"keys": identity.keys}).encode()
+                self.send_response(503 if identity.down else 200)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated, Unavailable
 from psoup_client import AccessDenied, Client, ClientOptions
-from psoup_service.gate import oidc
+from psoup_service.gate import oidc, provider_keys
 from psoup_service.gate import provider as settings_of
 from psoup_service.gate.audit import Audit
 from psoup_service.gate.credentials import Gate
@@ -27,6 +28,7 @@ from psoup_service.gate.oidc import OpenId
 from psoup_service.gate.principal import STRANGER
 from psoup_service.gate.provider import Provider, role_table
 from psoup_service.host.threads import Threads
+from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
 from psoup_testing.identity import AUDIENCE, ISSUER, Identity, claims, ec_key, provider, rsa_key, signed
 from psoup_testing.serving import serving
@@ -237,10 +239,90 @@ def test_a_service_lets_the_tokens_of_its_provider_in_and_nobody_else(identity: 
             assert denied.value.reason == reason
 
 
+def found_by(identity: Identity, threads: Threads) -> OpenId:
+    """The tokens of a provider that says itself where its keys are."""
+    return OpenId(Provider(identity.issuer, AUDIENCE, "", "roles", role_table(())), now, threads)
+
+
+def test_a_provider_says_itself_where_its_keys_are(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with provider() as identity:
+        openid = found_by(identity, threads)
+        for _ in range(3):
+            assert asyncio.run(openid.fetch())
+        assert (identity.documents, identity.asked) == (1, 3), "the document is read again after an hour"
+        token = signed(iss=identity.issuer)
+        assert openid.principal(token).name == "ada"
+        with pytest.raises(Unauthenticated):
+            openid.principal(signed())
+        monkeypatch.setattr(provider_keys, "DOCUMENT_S", -1.0)
+        identity.document = "gone"
+        assert asyncio.run(openid.fetch()) and identity.documents == 2, "the place of before"
+        identity.document = {"issuer": identity.issuer, "jwks_uri": f"{identity.issuer}/moved"}
+        identity.down = True
+        assert not asyncio.run(openid.fetch()) and openid.principal(token).name == "ada"
+        identity.down = False
+        assert asyncio.run(openid.fetch()) and openid._source.url.endswith("/moved")
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"issuer": ISSUER}, f"names the issuer '{ISSUER}'"),
+        ({"issuer": 7}, "names the issuer 7"),
+        ({}, "no jwks_uri"),
+        ({"jwks_uri": 5}, "no jwks_uri"),
+        ({"jwks_uri": "http://id.example.org/keys"}, "write https|must be https"),
+        ({"jwks_uri": "file:///etc/passwd"}, "must be https"),
+        ({"jwks_uri": "https://[::"}, "must be https"),
+        ({"more": "x" * 1_100_000}, "more than 1,048,576 bytes"),
+        ([], "not an object"),
+    ],
+)
+def test_a_document_that_does_not_fit_gives_no_keys(
+    document: Any, said: str, threads: Threads, caplog: pytest.LogCaptureFixture
+) -> None:
+    with provider() as identity:
+        own = {"issuer": identity.issuer} | ({} if said == "no jwks_uri" else {"jwks_uri": identity.url})
+        identity.document = {**own, **document} if isinstance(document, dict) else document
+        openid = found_by(identity, threads)
+        assert not asyncio.run(openid.fetch())
+        assert re.search(said, caplog.records[-1].__dict__["problem"])
+        with pytest.raises(Unavailable):
+            openid.principal(signed(iss=identity.issuer))
+        assert identity.asked == 0
+
+
+def test_nobody_is_sent_elsewhere_and_what_comes_slowly_is_left(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with provider() as identity:
+        identity.sent = identity.url
+        openid = found_by(identity, threads)
+        assert not asyncio.run(openid.fetch()) and identity.asked == 0
+        assert "sends to another place" in caplog.records[-1].__dict__["problem"]
+        identity.sent = ""
+        monkeypatch.setattr(provider_keys, "FETCH_S", 0.0)
+        assert not asyncio.run(openid.fetch())
+        assert (
+            "0 seconds" in caplog.records[-1].__dict__["problem"]
+            or "timed out" in caplog.records[-1].__dict__["problem"]
+        )
+
+
+def test_a_service_needs_the_issuer_and_the_audience_alone(identity: Identity) -> None:
+    settings = Settings(port=0, oidc_issuer=identity.issuer, oidc_audience=AUDIENCE)
+    token = signed(iss=identity.issuer)
+    with serving(settings) as running, Client(running.address, options=ClientOptions(token=token)) as client:
+        assert client.streams() == []
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"oidc_issuer": ISSUER}, "oidc_audience, oidc_jwks_url"),
+        ({"oidc_issuer": ISSUER}, "oidc_audience"),
+        ({"oidc_issuer": "http://id.example.org", "oidc_audience": "psoup"}, "https://.*or give oidc_jwks_url"),
         ({"oidc_audience": "psoup"}, "oidc_issuer"),
         ({"oidc_tenant_claim": "team"}, "oidc_issuer"),
         ({"oidc_jwks_url": "http://id.example.org/keys"}, "https://"),

@@ -1,7 +1,7 @@
 """Access tokens of an OpenID provider (JWTs): who one stands for, by its claims, signed with a key of the provider.
 
     eyJ… ─ kid ─> key ─> signature, iss, aud, exp, nbf ─> sub, roles, tenant ─> principal, for a minute
-                   └─ fetched beside the event loop, every five minutes; old ones are kept for a day
+                   └─ fetched beside the event loop, every five minutes; old ones are kept for a day (`provider_keys`)
 
 PyJWT decodes and verifies (the extra `oidc`); what a token says of where its key lies (`jku`, `x5u`, `jwk`) is not
 looked at. Only asymmetric algorithms are known, those of the key. Nothing of this is loaded without a provider.
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
 import jwt
@@ -24,6 +25,7 @@ import jwt
 from psoup.errors import PermissionDenied, PSoupError, Unauthenticated, Unavailable
 from psoup_service.gate.principal import Principal
 from psoup_service.gate.provider import Provider
+from psoup_service.gate.provider_keys import KeySource
 from psoup_service.host.threads import Threads, on
 
 _FAMILIES = {
@@ -39,7 +41,6 @@ STALE_S = 86_400.0
 """Seconds for which keys are used while the provider does not answer."""
 PAUSE_S = 10.0
 """Seconds between two attempts, also where an unknown key asks for one."""
-_FETCH_S = 10.0
 _REMEMBERED_S = 60
 _REMEMBERED = 10_000
 _LEEWAY_S = 10
@@ -65,7 +66,7 @@ class OpenId:
 
     def __init__(self, provider: Provider, now: Callable[[], int], threads: Threads) -> None:
         self.provider, self._now = provider, now
-        self._client = jwt.PyJWKClient(provider.keys_url, cache_jwk_set=False, timeout=_FETCH_S)
+        self._source = KeySource(provider)
         self._threads = threads
         self._keys: dict[str, _Key] = {}
         self._fetched = self._tried = float("-inf")
@@ -109,7 +110,7 @@ class OpenId:
         self._wanted.clear()
         try:
             keys = await on(self._threads.jobs, self._read)
-        except (jwt.PyJWTError, OSError, ValueError, TypeError, RecursionError) as problem:
+        except (jwt.PyJWTError, HTTPException, OSError, ValueError, TypeError, RecursionError) as problem:
             _log.warning("the keys of the OpenID provider could not be fetched", extra={"problem": str(problem)[:200]})
             if self._tried - self._fetched > STALE_S:
                 self._keys = {}
@@ -122,12 +123,10 @@ class OpenId:
 
     def _read(self) -> dict[str, _Key]:
         """The keys of the provider by their names, as they are there now."""
-        told = self._client.fetch_data()
-        listed = told.get("keys", []) if isinstance(told, dict) else []
-        read = (_key_of(raw) for raw in listed if isinstance(raw, dict))
+        read = (_key_of(raw) for raw in self._source.listed())
         keys = {key.name: key for key in read if key is not None}
         if not keys:
-            raise ValueError(f"{self.provider.keys_url} has no key for signatures that is known here")
+            raise ValueError(f"{self._source.url} has no key for signatures that is known here")
         return keys
 
     def _principal(self, token: str) -> Principal:

@@ -1,8 +1,8 @@
 """The provider of OpenID Connect whose access tokens are let in, as settings name it.
 
     oidc_issuer = "https://id.example.org"          oidc_audience = "psoup"
-    oidc_jwks_url = "https://id.example.org/keys"   oidc_role_claim = "realm_access.roles"
-    oidc_roles = ["analysts=reader+registrar"]      oidc_tenant_claim = "team"
+    oidc_roles = ["analysts=reader+registrar"]      oidc_role_claim = "realm_access.roles"
+    oidc_tenant_claim = "team"                      oidc_jwks_url: where its keys are, if it does not say so itself
 
 Nothing of it is asked for here, and no library is needed to read it (`psoup_service.gate.oidc`).
 """
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What its tokens must say. `roles`: what values of the claim `role_claim` stand for; `tenant_claim`: "" for none,
-    and the tenant `default`. A claim within another one is named with a dot between.
+    """What its tokens must say. `keys_url`: "" for the one that its own document names. `roles`: what values of the
+    claim `role_claim` stand for; `tenant_claim`: "" for none, and the tenant `default`. A claim within another one is
+    named with a dot between.
     """
 
     issuer: str
@@ -82,21 +83,29 @@ def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
 def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[str, object]) -> tuple[str, str] | None:
     """The setting of a provider that lacks another one or cannot be used, and why; None if they are well.
 
-    `others`: settings that say nothing without these three, and are not empty.
+    `others`: settings that say nothing without these, and are not empty.
     """
-    named = {"oidc_issuer": issuer, "oidc_audience": audience, "oidc_jwks_url": keys_url}
-    missing = [name for name, value in named.items() if not value]
-    if len(missing) < len(named) and missing:
-        given = next(name for name, value in named.items() if value)
-        return given, f"it goes together with {', '.join(missing)}; give all three or none"
-    if missing:
+    others = {**({"oidc_jwks_url": keys_url} if keys_url else {}), **others}
+    if not issuer and not audience:
         return next(((name, "it goes together with oidc_issuer; give that too") for name in others), None)
-    parts = urlsplit(keys_url)
-    if parts.scheme == "https" and parts.hostname:
+    if not (issuer and audience):
+        given, missing = ("oidc_issuer", "oidc_audience") if issuer else ("oidc_audience", "oidc_issuer")
+        return given, f"it goes together with {missing}; give both or none"
+    name, url = ("oidc_jwks_url", keys_url) if keys_url else ("oidc_issuer", issuer)
+    if trusted(url):
         return None
-    if parts.scheme == "http" and _of_this_machine(parts.hostname or ""):
-        return None
-    return "oidc_jwks_url", "whoever can change the keys on their way comes in; write https://, or http:// on loopback"
+    why = "whoever can change the keys on their way comes in; write https://, or http:// on loopback"
+    return name, why if keys_url else f"{why}, or give oidc_jwks_url, where its keys are"
+
+
+def trusted(url: str) -> bool:
+    """Whether nobody can change on its way what a URL says: it is https, or of this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and _of_this_machine(host)))
 
 
 def _of_this_machine(host: str) -> bool:
