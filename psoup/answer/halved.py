@@ -33,10 +33,13 @@ _UNLIKE = 16
 """Rows of a side for each one of the other at most: of sides that differ more the larger one is cut down first."""
 _PAIRS = 524_288
 """Pairs at most that are found before the first is given out."""
-_ROW_BYTES = 24
-"""Bytes of a row of a side, its code, its key, its place in two chains; of a pair, two positions and its message."""
+_ROW_BYTES = 16
+"""Bytes of a row of a side, its code, its key, the next row of its chain."""
 _PLACES = 131_072
 """Places of keys that there are at least, for few rows too: they fit in a core's own cache."""
+_SPREAD = 8
+"""Places of keys for each row: of two million tuples a side, 2 % of them selected, with six keys for each row, pieces
+by hashes take 1.7 times as long, of four million 1.25 times."""
 _SPARE = 1_024
 _CROWDED = 64
 """Invocations after which it is tried again."""
@@ -73,7 +76,7 @@ def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: in
         return None
     room = Room(reading.joins, reading.budget)
     try:
-        room.hold(_ROW_BYTES * sum(sizes) + 4 * _PLACES, "the keys of its sides")
+        room.hold(_ROW_BYTES * sum(sizes) + 4 * _places(sides), "the keys of its sides")
         messages = _found(known, sides, reading, room, most)
         if messages is not None:
             room.look(sum([message.rows for message in messages]), known.text)
@@ -86,6 +89,11 @@ def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: in
     room.close()
     known.crowded = _CROWDED
     return None
+
+
+def _places(sides: Sequence[Located]) -> int:
+    """How many keys there may be from the least to the greatest."""
+    return max(_SPREAD * sides[1].size, _PLACES)
 
 
 def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:
@@ -105,8 +113,7 @@ def _found(
     read = [
         _Side(own, own.table, scratch_array(own.size, np.int32), scratch_array(own.size, np.int64)) for own in sides
     ]
-    places = max(2 * sides[1].size, _PLACES)
-    heads, following = scratch_array(places, np.int32), scratch_array(sides[1].size + 1, np.int32)
+    heads, following = scratch_array(_places(sides), np.int32), scratch_array(sides[1].size + 1, np.int32)
     ends: list[tuple[bool, int, int]] = [(False, 0, 0)] * 2
 
     def keys(place: int, *chains: Array) -> None:

@@ -33,7 +33,7 @@ def soup() -> Iterator[LocalPSoup]:
     for stream in "rs":
         soup.execute(
             f"CREATE STREAM {stream} (k BIGINT, d DATE, m DECIMAL(9,2), far BIGINT, n BIGINT, hot BIGINT, f BOOLEAN, "
-            "w BIGINT, v BIGINT)"
+            "w BIGINT, v BIGINT, five BIGINT)"
         )
         keys = rng.integers(-90, 200, ROWS)
         columns = {
@@ -45,6 +45,7 @@ def soup() -> Iterator[LocalPSoup]:
             "hot": pa.array(np.where(rng.random(ROWS) < 0.5, 7, keys)),
             "f": pa.array(rng.random(ROWS) < 0.5, mask=rng.random(ROWS) < 0.2),
             "w": pa.array(keys * 600),
+            "five": pa.array(keys * 5),
             "v": pa.array(np.where(keys > 150, None, keys * 600)),
         }
         for start in range(0, ROWS, 50):
@@ -58,7 +59,7 @@ def _messages(answer: Answer, most: int) -> list[Message]:
     return [part for part in answer.messages(65_536, most) if isinstance(part, Message)]
 
 
-@pytest.mark.parametrize("key", ["k", "d", "m", "far", "n", "hot"])
+@pytest.mark.parametrize("key", ["k", "five", "d", "m", "far", "n", "hot"])
 def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows and some; in one message a half, in batches of seven, and in parts of few bytes."""
     made = list[halved.HalvedMessage]()
