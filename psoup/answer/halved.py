@@ -123,7 +123,8 @@ def _found(
 
     reading.run([partial(keys, 1, heads, following), partial(keys, 0, _NOTHING, _NOTHING)])
     (ready, _, _), (other_ready, least, greatest) = ends
-    expected = sides[0].size * sides[1].size // (greatest - least + 1)
+    keys_there = min(greatest - least + 1, sides[1].size)  # those far apart are gaps, and not rows without a partner
+    expected = sides[0].size * sides[1].size // keys_there
     if not (ready and other_ready) or expected > _PAIRS // 2:
         return None
     pairs = 2 * expected + _SPARE
