@@ -103,12 +103,13 @@ class Store(Protocol):
 
     def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
         """Share the disk with `append` from now on: `keep` enters a `pause` for each write, a context in which no
-        client waits for an `append` of many bytes, and the caller runs `settle` whenever something is `due`.
+        client waits for an `append` of many bytes, and the caller runs `settle` whenever the store is `due`.
         """
         ...
 
-    def due(self, *, early: bool = False) -> bool:
-        """Whether there is enough to settle; `early`: less is enough, so that it takes less long. O(1), any thread."""
+    @property
+    def due(self) -> bool:
+        """Whether there is something to settle. O(1), any thread."""
         ...
 
     def settle(self) -> None:

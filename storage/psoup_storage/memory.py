@@ -87,7 +87,8 @@ class MemoryStore:
     def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
         """Do nothing: `keep` writes nothing."""
 
-    def due(self, *, early: bool = False) -> bool:
+    @property
+    def due(self) -> bool:
         """Always False: every event is in its place."""
         return False
 

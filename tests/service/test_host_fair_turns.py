@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from psoup_service.host.fair_turns import Company, FairTurns, TenantTimes
+from psoup_service.host.fair_turns import FairTurns, TenantTimes
 
 WEIGHTS = {"acme": 1.0, "umbra": 3.0, "zeta": 0.5}
 
@@ -101,16 +101,3 @@ def test_used_is_the_sum_of_what_was_charged() -> None:
     times.charge("umbra", 0.3)
     times.charge("umbra", 0.2)
     assert times.used == {"umbra": 0.5}
-
-
-def test_a_tenant_has_company_for_a_second_after_another_was_served() -> None:
-    company = Company()
-    company.note("a", 5.0)
-    company.note("a", 6.0)
-    assert not company.there(6.0)
-    company.note("b", 7.0)
-    assert company.there(7.9) and not company.there(8.0)
-    company.note("b", 8.0)
-    assert not company.there(8.0)
-    company.note("a", 9.0)
-    assert company.there(9.0)

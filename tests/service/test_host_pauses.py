@@ -26,7 +26,7 @@ class Durable(RecordingStore):
     """A store that is written by the committer; `done` is what was written, in order."""
 
     durable = True
-    is_due = is_nearly_due = False
+    due = False  # type: ignore[assignment]
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,14 +38,10 @@ class Durable(RecordingStore):
         large = any(isinstance(event, Pushed) and len(event.batch) > 1 for event in events)
         self.done.append("large" if large else "small")
 
-    def due(self, *, early: bool = False) -> bool:
-        """As it was told."""
-        return self.is_due or (early and self.is_nearly_due)
-
     def settle(self) -> None:
         """Note it."""
         self.done.append("settle")
-        self.is_due = self.is_nearly_due = False
+        self.due = False  # type: ignore[misc]
 
 
 def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
@@ -110,7 +106,7 @@ def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None
             await asyncio.to_thread(int)
             thread = asks(rig, store, ended)
             await come_to_pass(lambda: rig.host._sequencer._pauses)
-            store.is_due = True
+            store.due = True  # type: ignore[misc]
             calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
             await asyncio.to_thread(int)
         await asyncio.gather(*calls)
@@ -133,22 +129,6 @@ def test_nobody_waits_for_a_large_push_of_another_tenant_that_came_later(tenant:
             await come_to_pass(lambda: len(rig.host._sequencer._committer._groups) == 2)
         await asyncio.gather(*calls)
         assert store.done == done
-
-    play(scenario)
-
-
-def test_what_is_put_off_is_settled_early_where_a_tenant_is_not_alone() -> None:
-    async def scenario(rig: Rig, store: Durable) -> None:
-        store.is_nearly_due = True
-        await start(rig, "s")
-        for _ in range(3):
-            await rig.host.submit(Push("s", SMALL))
-        assert "settle" not in store.done
-        await rig.host.submit(CreateTenant("acme"))
-        await rig.host.submit(CreateStream("CREATE STREAM t (x BIGINT)", "acme"))
-        await rig.host.submit(Push("s", SMALL))
-        await come_to_pass(lambda: not store.is_nearly_due)
-        assert store.done.count("settle") == 1
 
     play(scenario)
 
@@ -211,14 +191,14 @@ def test_what_is_due_waits_for_room_in_the_store() -> None:
         async with writing(rig, SMALL) as call:
             rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
         await come_to_pass(lambda: committer._full is not None)
-        store.is_due = True
+        store.due = True  # type: ignore[misc]
         for _ in range(20):  # each is refused, after the sequencer has looked at what there is to do
             with pytest.raises(ResourceExhausted):
                 await rig.host.submit(Push("s", SMALL))
         assert not committer._groups
         rig.store.problem = None
         await call
-        await come_to_pass(lambda: not store.is_due)
+        await come_to_pass(lambda: not store.due)
         await asyncio.to_thread(rig.host.close)
         assert store.done[-1] == "settle"
 
@@ -237,7 +217,7 @@ def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
         async with writing(rig, LARGE) as call:
             asks(rig, store, ended)
             await come_to_pass(lambda: rig.host._sequencer._pauses)
-            store.is_due = True
+            store.due = True  # type: ignore[misc]
         await call
         await happened(ended)
 

@@ -146,7 +146,7 @@ def test_a_disk_that_was_full_takes_events_again(tmp_path: Path, monkeypatch: py
 
 def settle(store: DurableStore) -> bool:
     """Move the log to its place if that is due; whether it was."""
-    due = store.due()
+    due = store.due
     if due:
         store.settle()
     return due

@@ -9,10 +9,9 @@
 The slower the disk, the more commands share one wait for it. But nobody waits for megabytes of another tenant that came
 after him: those are written behind what came before. Other writes have their turn, too: transactions of maintenance (a
 `Pause`, which takes the turn of a large push; its thread waits until the committer has come to it and writes while the
-committer waits), and work that the store has put off (`settle`), in smaller pieces while commands of several tenants
-come. A store without room keeps nothing and says so: the groups wait then, new commands are refused, and both go on
-when there is room. Any other error ends the stage. A store that is not durable has no wait to share, and is written by
-the sequencer's thread.
+committer waits), and work that the store has put off (`settle`). A store without room keeps nothing and says so: the
+groups wait then, new commands are refused, and both go on when there is room. Any other error ends the stage. A store
+that is not durable has no wait to share, and is written by the sequencer's thread.
 """
 
 from __future__ import annotations
@@ -88,8 +87,7 @@ class Committer(StageThread):
     """Logs and answers groups in the order they come. `error` makes the errors of callers whose groups cannot be
     logged.
 
-    `written` is called when `writing` may have ended, on the committer's thread. `company`: tells whether more than one
-    tenant was served of late; from any thread.
+    `written` is called when `writing` may have ended, on the committer's thread.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class Committer(StageThread):
         error: Callable[[], PSoupError],
         failed: Failure,
         written: Callable[[], None],
-        company: Callable[[], bool] = bool,
     ) -> None:
         super().__init__("psoup-committer", failed)
         self._store = store
@@ -108,7 +105,6 @@ class Committer(StageThread):
         self._room = room
         self._error = error
         self._written = written
-        self._company = company
         self._groups: deque[CommitGroup] = deque()
         self._taken: list[CommitGroup] = []
         self._large = 0
@@ -132,7 +128,7 @@ class Committer(StageThread):
     @property
     def due(self) -> bool:
         """Whether the store has something to settle, and room to do so. From any thread."""
-        return self._store.due(early=self._company()) and self._full is None
+        return self._store.due and self._full is None
 
     def check_room(self) -> None:
         """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
@@ -191,7 +187,7 @@ class Committer(StageThread):
         thread in its pause.
         """
         try:
-            if self._store.due(early=self._company()):
+            if self._store.due:
                 self._store.settle()
         finally:
             for group in taken:

@@ -8,8 +8,8 @@ What work costs is known afterwards, so it is charged afterwards: deficit round 
 and the round as short as a piece of work (start-time fair queueing, Goyal, Vin and Cheng 1996). A tenant that waits
 alone waits for nobody; the order inside a tenant is not of this module.
 
-`TenantTimes` is what tenants had of one resource, `FairTurns` those that wait in one line for it, `Company` whether
-several were served of late. Not thread-safe: the owner of the lines has a lock.
+`TenantTimes` is what tenants had of one resource, `FairTurns` those that wait in one line for it. Not thread-safe: the
+owner of the lines has a lock.
 """
 
 from __future__ import annotations
@@ -72,29 +72,6 @@ class TenantTimes:
         """Note that work for a tenant took so long. O(1)."""
         self.used[tenant] = self.used.get(tenant, 0.0) + seconds
         self.had[tenant] = self.begins(tenant) + seconds / self._weight(tenant)
-
-
-LATELY_S = 1.0
-"""Seconds for which a tenant that was served counts as being there."""
-
-
-class Company:
-    """Whether a tenant that is served has others beside it: who is alone need not be interrupted for anybody."""
-
-    def __init__(self) -> None:
-        self._tenant = ""
-        self._changed = -LATELY_S
-
-    def note(self, tenant: str, now: float) -> None:
-        """Note that a tenant is served at `now`, seconds of a clock that never goes back. O(1)."""
-        if tenant != self._tenant:
-            if self._tenant:
-                self._changed = now
-            self._tenant = tenant
-
-    def there(self, now: float) -> bool:
-        """Whether another tenant was served after the one before it, `LATELY_S` ago at most. From any thread."""
-        return now - self._changed < LATELY_S
 
 
 class FairTurns:

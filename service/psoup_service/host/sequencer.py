@@ -30,7 +30,7 @@ from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows
 from psoup_service.host.committer import CommitGroup, Committer, Pause
-from psoup_service.host.fair_turns import Company, TenantTimes, Weight, equal
+from psoup_service.host.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
 from psoup_service.host.pins import Pins
@@ -70,10 +70,7 @@ class Sequencer(StageThread):
         self._room = room
         self._pins = pins
         self._error = error
-        self._company = Company()
-        self._committer = Committer(
-            store, writer, room, error, failed, self._written, lambda: self._company.there(time.monotonic())
-        )
+        self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
         """The number of commands that were taken up."""
         self.binder = BindingThread(lambda: self._taken, failed, weight)
@@ -240,7 +237,6 @@ class Sequencer(StageThread):
         began, tenant = time.thread_time(), ""
         for taken in takes:
             tenant = taken[0].tenant
-            self._company.note(tenant, time.monotonic())
             self._taken += len(taken)
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):

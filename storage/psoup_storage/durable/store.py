@@ -203,9 +203,10 @@ class DurableStore:
         """See `Store`."""
         self._pause, self._database.postpones = pause, True
 
-    def due(self, *, early: bool = False) -> bool:
-        """Whether the write-ahead log is long, or (`early`) a quarter as long."""
-        return self._database.due(early=early)
+    @property
+    def due(self) -> bool:
+        """Whether the write-ahead log is long."""
+        return self._database.due
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.data.chunk.Keep`); raises OSError or Internal if the disk fails.

@@ -41,9 +41,6 @@ FORMAT = 13
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
 
-_PIECES = 4
-"""The part of that, at a time, that is moved early."""
-
 _POSTPONED = 4
 """At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpones`)."""
 
@@ -216,12 +213,10 @@ class Database:
                     raise
                 raise self._cannot("written", problem) from problem
 
-    def due(self, *, early: bool = False) -> bool:
-        """Whether the write-ahead log should be moved to the database; `early`: in smaller pieces, if others wait.
-
-        16 MiB take 27 ms, 4 MiB 8 ms, of which 3 are for the two waits (one disk, shared; Zen 5, two cores).
-        """
-        return self._waiting >= CHECKPOINT_BYTES // (_PIECES if early else 1) and not self.failure
+    @property
+    def due(self) -> bool:
+        """Whether the write-ahead log should be moved to the database."""
+        return self._waiting >= CHECKPOINT_BYTES and not self.failure
 
     def settle(self) -> None:
         """Move the write-ahead log to the database. If the disk fails, raises Internal, now and from then on."""
