@@ -199,6 +199,11 @@ class GroupBytes:
         self._budget.hold_grouped(size)
         self._held += size
 
+    @property
+    def held(self) -> int:
+        """What it holds now."""
+        return self._held
+
     def give_back(self) -> None:
         """Return all that were taken."""
         self._budget.give_back_grouped(self._held)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from psoup.aggregates.recipes import recipe_of
+from psoup.aggregates.state import size_of
 from psoup.answer.explain_folds import reuse_of
 from psoup.answer.folder import Folder, states_of
 from psoup.answer.grouped import parts_of
@@ -40,6 +41,7 @@ def explain_groups(
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
     kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
+    figures["state_bytes"] = _state_bytes(node)
     if side is None:
         return Findings(figures, {}, [kept])
     reused = _reused(node, side, figures, snapshot.config)
@@ -53,6 +55,7 @@ def explain_groups(
         folder = Folder(replace(node, measures=()), reading, held.hold)
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
+        figures["key_bytes"] = held.held
     except ResourceExhausted as problem:
         return Findings(figures, {"problem": problem.message}, [f"an invocation is refused: {problem.message}", kept])
     finally:
@@ -60,6 +63,12 @@ def explain_groups(
     figures |= {"groups": folder.groups, "rows": rows.count}
     groups = f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}"
     return Findings(figures, {}, [groups, kept, *reused])
+
+
+def _state_bytes(node: Aggregate) -> float:
+    """Bytes that each further group takes for its states; lists of values (a median, DISTINCT) grow with rows too."""
+    kept = states_of(node).values()
+    return float(sum(size_of(each.folding.empty(2)) - size_of(each.folding.empty(1)) for each in kept))
 
 
 def _reused(node: Aggregate, side: Side, figures: dict[str, float], config: EngineConfig) -> list[str]:

@@ -3,16 +3,21 @@
     budgets  rows_examined about 1,200 (no limit of its own)
              join_pairs about 5,000 of 268,435,456
              sort_rows at most 1,000 of 5,000,000
+             reply_bytes about 8,000 (no limit of its own)
 
 What is told is what EXPLAIN has counted anyway; a budget that it cannot tell, or that the query does not spend, is left
-out. Bytes of sorts are estimated as if each key took eight.
+out. Bytes of sorts are estimated as if each key took eight, and so are those of groups of a join; of other groups the
+keys are told apart, and states counted as they are. Text itself is not in the bytes of a reply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from psoup import budgets
 from psoup.answer.explain_source import SourceExplanation
@@ -20,11 +25,13 @@ from psoup.answer.plan_nodes import PlanNode
 from psoup.answer.sorting import most_held
 from psoup.budgets import Budget
 from psoup.config import EngineConfig
+from psoup.kinds import arrow_type
 from psoup.plan.nodes import Limit, Node, Sort, walk
 from psoup.reading import NO_LIMIT, ReadBudget
 
 _VALUE = 8
-_NEITHER = "about"
+_OFFSET = 4
+_NEITHER, _LEAST, _MOST = "about", "at least", "at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def expected_spends(
         spends += _on_disk(on_disk, sources, config, budget)
     for node in nodes:
         spends += _of_node(node, nodes, plan, config, budget)
-    return tuple(spends)
+    return (*spends, *_reply(nodes, plan, counted=known.examined is not None))
 
 
 def spend_lines(spends: Sequence[Spend]) -> list[str]:
@@ -107,11 +114,59 @@ def _of_node(
         yield spend(budgets.JOIN_BYTES, figures["bytes"], config.joins.bytes, bound)
     elif node.operator == "aggregate" and "groups" in figures:
         yield spend(budgets.GROUP_KEYS, figures["groups"], config.group_keys)
-        yield spend(budgets.GROUP_ROWS, figures["groups"], config.group_rows, "at most")
+        yield spend(budgets.GROUP_ROWS, figures["groups"], config.group_rows, _MOST)
+        held = figures["key_bytes"] + figures["groups"] * figures["state_bytes"]
+        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes)
+    elif node.operator == "aggregate" and figures["keys"] and (joined := _joined_below(node, nodes)) is not None:
+        yield spend(budgets.GROUP_KEYS, joined, config.group_keys, _MOST)
+        yield spend(budgets.GROUP_ROWS, joined, config.group_rows, _MOST)
+        held = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
+        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes, _NEITHER)
     elif node.operator in ("sort", "distinct") and (rows := _rows_below(node, nodes)) is not None:
         held = most_held(int(rows), _limit(plan))
         yield spend(budgets.SORT_ROWS, held, config.sort_rows, "at most")
         yield spend(budgets.SORT_BYTES, 2 * _VALUE * held * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER)
+
+
+def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[Spend]:
+    """The bytes of Arrow of all rows of the answer, NULLs and text itself left out; in one message or in pieces."""
+    rows, bound = _rows_of(nodes[0], nodes, counted=counted)
+    if rows is None:
+        return
+    most = _limit(plan)
+    if most is not None and isinstance(plan, Limit):
+        bound = _NEITHER if rows > most and bound == _LEAST else bound
+        rows = max(min(rows, most) - plan.skip, 0)
+    types = [arrow_type(output.expr.type) for output in plan.schema]
+    texts = [pa.types.is_string(each) or pa.types.is_large_string(each) for each in types]
+    width = sum(_OFFSET if text else each.bit_width / 8 for each, text in zip(types, texts, strict=True))
+    if any(texts):
+        bound = _NEITHER if bound == _MOST else _LEAST
+    yield spend(budgets.REPLY_BYTES, ceil(rows * width), NO_LIMIT, bound)
+
+
+def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tuple[float | None, str]:
+    """The rows that come out of a step, None if nothing is known of them, and which bound they are."""
+    figures = node.figures
+    if node.operator == "aggregate":
+        if not figures["keys"]:
+            return 1, _NEITHER
+        return (figures["groups"], _NEITHER) if "groups" in figures else (_joined_below(node, nodes), _MOST)
+    if node.operator == "join":
+        return (figures["rows"], _NEITHER if figures["whole"] else _LEAST) if "rows" in figures else (None, _NEITHER)
+    if not node.inputs:
+        return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
+    rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
+    fewer = node.operator in ("having", "distinct")
+    return (None, bound) if fewer and bound == _LEAST else (rows, _MOST if fewer else bound)
+
+
+def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
+    """The rows of the join that an aggregate is of; None if it is not of one, or these are not all."""
+    below = nodes[node.inputs[0]]
+    while below.operator != "join" and len(below.inputs) == 1:
+        below = nodes[below.inputs[0]]
+    return below.figures["rows"] if below.figures.get("whole") else None
 
 
 def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:

@@ -194,13 +194,37 @@ def test_every_setting_of_a_budget_is_one() -> None:
 @pytest.mark.parametrize(
     ("sql", "spends"),
     [
-        ("SELECT k FROM s WHERE k < 50", {}),
-        ("SELECT k FROM s WHERE k < 50 ORDER BY k", {"sort_rows": (50, 5_000_000), "sort_bytes": (1_600, None)}),
+        ("SELECT k FROM s WHERE k < 50", {"reply_bytes": (400, None)}),
+        ("SELECT k, t FROM s LIMIT 5", {"reply_bytes": (60, None)}),
+        ("SELECT count(*) AS n FROM s", {"reply_bytes": (8, None)}),
+        (
+            "SELECT k FROM s WHERE k < 50 ORDER BY k",
+            {"sort_rows": (50, 5_000_000), "sort_bytes": (1_600, None), "reply_bytes": (400, None)},
+        ),
         (
             "SELECT k % 7 AS m, count(*) AS n FROM s GROUP BY m",
-            {"group_keys": (7, 4_194_304), "group_rows": (7, 1_048_576)},
+            {
+                "group_keys": (7, 4_194_304),
+                "group_rows": (7, 1_048_576),
+                "group_bytes": (None, None),
+                "reply_bytes": (112, None),
+            },
         ),
-        ("SELECT x.k FROM s x, s y WHERE x.k = y.k", {"join_pairs": (ROWS, 1_000), "join_bytes": (None, 2**28)}),
+        (
+            "SELECT x.k FROM s x, s y WHERE x.k = y.k",
+            {"join_pairs": (ROWS, 1_000), "join_bytes": (None, 2**28), "reply_bytes": (1_600, None)},
+        ),
+        (
+            "SELECT x.k % 3 AS m, count(*) AS n FROM s x, s y WHERE x.k = y.k GROUP BY m",
+            {
+                "group_keys": (ROWS, 4_194_304),
+                "group_rows": (ROWS, 1_048_576),
+                "group_bytes": (3_200, None),
+                "join_pairs": (ROWS, 1_000),
+                "join_bytes": (None, 2**28),
+                "reply_bytes": (3_200, None),
+            },
+        ),
     ],
 )
 def test_explain_says_what_an_invocation_would_spend(sql: str, spends: dict[str, tuple[float, float]]) -> None:
@@ -221,3 +245,29 @@ def test_explain_says_the_processor_time_of_the_last_answer() -> None:
     expected.measured(1, lambda _: None, ReadBudget())
     seconds = expected.seconds(1)
     assert seconds is not None and 0 <= seconds < PATIENCE
+
+
+class _Most(ReadBudget):
+    """A budget that knows the most that groups held."""
+
+    most = 0
+
+    def hold_grouped(self, size: int) -> None:
+        super().hold_grouped(size)
+        self.most = max(self.most, self.grouped)
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        ("SELECT k, count(*) AS n, sum(k) AS m, avg(k) AS o FROM s GROUP BY k", ROWS),
+        ("SELECT t, max(k) AS m FROM s GROUP BY t", 1),
+    ],
+)
+def test_expected_bytes_of_groups_are_about_what_an_invocation_holds(sql: str, keys: int) -> None:
+    soup = _soup()
+    query, budget = soup.register(sql), _Most()
+    told = {spend.budget: spend.expected for spend in soup.explain(query).budgets}
+    invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=budget).to_table()
+    assert told["group_keys"] == keys
+    assert budget.most / 4 <= told["group_bytes"] <= 4 * budget.most, (told["group_bytes"], budget.most)
