@@ -8,6 +8,8 @@ One pass over the columns whatever the number of tuples; there is no second copy
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from psoup.columns import Array
@@ -19,24 +21,29 @@ from psoup.results.sealed import Pack
 
 _ONE = np.uint64(1)
 
+_TOGETHER = 65_536
+"""Bits of a part: its pairs take some milliseconds, after which a reader asks whether it may go on."""
+
 Pairs = tuple[Array, Array]
 """SQC IDs, int64, and positions among the tuples asked for, int64; in no order."""
 
 
-def pairs_at(results: ChunkResults, offsets: Array) -> Pairs:
-    """Find the covered clauses that matched tuples at `offsets`, int64, each once. O(columns + lists of the chunk)."""
+def pairs_at(results: ChunkResults, offsets: Array) -> Iterator[Pairs]:
+    """Find the covered clauses that matched tuples at `offsets`, int64, each once, in parts of some milliseconds.
+
+    O(columns + lists of the chunk).
+    """
     place = _places(offsets)
-    pairs = [_in_pack(pack, offsets, place) for pack in results.packs]
+    for pack in results.packs:
+        yield from _in_pack(pack, offsets, place)
     if results.open is not None:
-        pairs.append(_in_open(results.open, offsets, place))
-    if not pairs:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([ids for ids, _ in pairs]), np.concatenate([which for _, which in pairs])
+        yield from _in_open(results.open, offsets, place)
 
 
 def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
-    """`pairs_at` of results in the open form."""
-    return _in_open(view, offsets, _places(offsets))
+    """The pairs of `pairs_at` of results in the open form, in one part."""
+    parts = [*_in_open(view, offsets, _places(offsets))]
+    return np.concatenate([ids for ids, _ in parts]), np.concatenate([which for _, which in parts])
 
 
 def _places(offsets: Array) -> Array:
@@ -46,17 +53,20 @@ def _places(offsets: Array) -> Array:
     return place
 
 
-def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
+def _in_pack(pack: Pack, offsets: Array, place: Array) -> Iterator[Pairs]:
     is_list = pack.place >= 0
     by_start = np.flatnonzero(is_list)[order_of(pack.place[is_list])]
     which = place[pack.lists]
     hits = np.flatnonzero(which >= 0)
-    owners = pack.ids[by_start][np.searchsorted(pack.place[by_start], hits, side="right") - 1]
-    rows, positions = np.nonzero(_bits(pack.bitmaps[np.newaxis], ~pack.place[~is_list], offsets))
-    return np.concatenate([owners, pack.ids[~is_list][rows]]), np.concatenate([which[hits], positions])
+    owners = np.searchsorted(pack.place[by_start], hits, side="right") - 1
+    yield pack.ids[by_start][owners], which[hits].astype(np.int64)
+    kept, bitmaps = np.flatnonzero(~is_list), pack.bitmaps[np.newaxis]
+    for part in _parts(len(kept), len(offsets)):
+        rows, positions = np.nonzero(_bits(bitmaps, ~pack.place[kept[part]], offsets))
+        yield pack.ids[kept[part]][rows], positions
 
 
-def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
+def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
     """Find the matches of rows, and matches of runs that the rows do not have.
 
     Sealing writes the pairs of runs to rows that an earlier view shares. So each row is read once: it may hold more
@@ -64,19 +74,28 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
     """
     row_of_slot = view.row_of_slot
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
-    in_rows = _bits(view.rows, row_of_slot[with_row], offsets)
+    in_rows: Array = np.zeros((len(with_row), len(offsets)), np.bool_)
+    for part in _parts(len(with_row), len(offsets)):
+        in_rows[part] = _bits(view.rows, row_of_slot[with_row[part]], offsets)
+        rows, positions = np.nonzero(in_rows[part])
+        yield view.sqc_of_slot[with_row[part]][rows], positions
     position: Array = np.full(max(len(row_of_slot), len(view.sqc_of_slot)), -1, np.int32)
     position[with_row] = np.arange(len(with_row), dtype=np.int32)
-    rows, positions = np.nonzero(in_rows)
-    slots, which = [with_row[rows]], [positions]
+    slots, which = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in view.runs:
         at = place[run.offsets]
         hits = np.flatnonzero(at >= 0)
         row_places = position[run.slots[hits]]
         hits = hits[(row_places < 0) | ~in_rows[row_places, at[hits]]] if len(with_row) else hits
         slots.append(run.slots[hits].astype(np.int64))
-        which.append(at[hits])
-    return view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
+        which.append(at[hits].astype(np.int64))
+    yield view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
+
+
+def _parts(rows: int, tuples: int) -> Iterator[slice]:
+    """Rows of bits to be read at once for so many tuples, part by part."""
+    together = max(_TOGETHER // max(tuples, 1), 1)
+    return (slice(start, min(start + together, rows)) for start in range(0, rows, together))
 
 
 def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Array:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
+from psoup.answer.by_tuple import matches_between, matches_each
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.local import LocalPSoup
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget
 
 
 def filled(queries_before: int, queries_after: int, maintained: bool) -> tuple[LocalPSoup, dict[int, tuple[int, int]]]:
@@ -46,6 +50,41 @@ def test_many_tuples_give_what_each_gives_alone(before: int, after: int, maintai
     table = soup.matches_between("s", 0, 150)
     assert [table.of(a) for a in range(150)] == soup.matches_many("s", range(150))
     assert soup.matches_between("s", 70, 9).of(3) == soup.matches("s", 73)
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+def test_the_matches_of_many_tuples_are_found_in_parts_between_which_the_budget_is_asked(
+    maintained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=4_096))
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    queries = soup.register_many("SELECT a FROM s WHERE a >= ?", [(low,) for low in range(40)])
+    soup.push("s", pa.table({"a": range(5_000)}))
+    if maintained:
+        soup.maintain()
+    wanted = [[query for low, query in enumerate(queries) if a >= low] for a in range(128)]
+    matched, asked = sum(map(len, wanted)), list[int]()
+    budget = ReadBudget(lambda: asked.append(len(asked)))
+
+    def asks(find: Callable[[], list[list[int]]]) -> int:
+        asked.clear()
+        assert find() == wanted
+        return len(asked)
+
+    def between() -> list[list[int]]:
+        found = matches_between(soup.engine.snapshot(), "s", 0, 128, tenant=DEFAULT_TENANT, now=0, budget=budget)
+        return [found.of(a) for a in range(128)]
+
+    def each() -> list[list[int]]:
+        return [*matches_each(soup.engine.snapshot(), "s", range(128), tenant=DEFAULT_TENANT, now=0, budget=budget)]
+
+    whole, tuples = asks(between), asks(each)
+    monkeypatch.setattr("psoup.results.by_tuple._TOGETHER", 128)
+    assert asks(between) == whole + 39, "each bitmap is a part"
+    assert asks(each) >= tuples + 39
+    monkeypatch.setattr("psoup.answer.by_tuple._CHECKED", 2)
+    monkeypatch.setattr("psoup.results.by_tuple._TOGETHER", 65_536)
+    assert asks(each) >= matched // 2
 
 
 def test_queries_that_went_are_not_shown() -> None:

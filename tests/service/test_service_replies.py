@@ -12,6 +12,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
+from psoup.reading import ReadBudget
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import queries_pb2_grpc, streams_pb2_grpc
@@ -61,6 +62,23 @@ def test_a_reply_to_matches_many_is_of_the_first_tuples_and_the_client_asks_for_
     assert [len(one) for one in everything] == [QUERIES] * 100
     few = client.matches_many("m", [5, 900, 5], limit=3)
     assert few == [everything[5][:3], everything[5][:3], everything[5][:3]]
+
+
+def test_ids_of_a_reply_are_written_in_parts_between_which_the_budget_is_asked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, check = list[ReadBudget](), ReadBudget.check
+
+    def counted(budget: ReadBudget) -> None:
+        asked.append(budget)
+        check(budget)
+
+    monkeypatch.setattr(ReadBudget, "check", counted)
+    found = client.matches_many("m", [7], limit=10_000)
+    whole = len(asked)
+    monkeypatch.setattr("psoup_service.servicers.costs._TOGETHER", 10)
+    assert client.matches_many("m", [7], limit=10_000) == found
+    assert len(asked) - 2 * whole == QUERIES // 10 - 1
 
 
 def test_pages_of_long_statements_have_fewer_of_them(service: Serving, client: Client) -> None:
