@@ -42,6 +42,8 @@ _JOINED = (
     "SELECT r.a FROM warm AS r, warm AS s WHERE r.c = s.c AND r.a = s.a AND r.t <= s.t AND r.a < 3",
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND s.a < 3 ORDER BY r.b LIMIT 9",
     "SELECT r.a FROM warm AS r, warm AS s, warm AS x WHERE r.t = s.t AND s.d = x.d AND r.a <= x.a AND s.a < 3",
+    "SELECT count(*) AS n FROM warm AS r, warm AS s WHERE r.a = s.a",
+    "SELECT count(*) AS n FROM warm AS r, warm AS s WHERE r.t <= s.t",
 )
 _HALVED = "SELECT r.a, s.t FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < 9 AND s.a > 2"
 _TOGETHER = "SELECT r.a, s.b FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a < ? AND s.a > ?"
