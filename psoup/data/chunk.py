@@ -89,8 +89,13 @@ class ChunkView:
         `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
         they count from the end. O(columns) once, and again when more of the columns are there in few bits.
         """
-        if not self.places or self.places[-1].coded != len(self.narrow) + len(self.short):
-            self.places.append(_places(self))
+        coded = len(self.narrow) + len(self.short)
+        if not self.places or self.places[-1].coded != coded:
+            made = _places(self)
+            if self.places and (latest := self.places[-1]).told == made.told:
+                latest.coded = made.coded
+            else:
+                self.places.append(made)
         return self.places[-1].addresses
 
     def take(self, index: int, rows: Array) -> Column:
@@ -98,19 +103,20 @@ class ChunkView:
         return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Places:
     """Addresses as `ChunkView.addresses` returns them, made when `coded` columns were there in few bits; `kept`: arrays
-    that the chunk itself does not keep alive."""
+    that the chunk itself does not keep alive; `told`: the columns whose codes are among them."""
 
     addresses: Array
     coded: int
     kept: list[Array]
+    told: frozenset[int]
 
 
 def _places(chunk: ChunkView) -> Places:
     narrow_forms, short_forms = dict(chunk.narrow), dict(chunk.short)
-    addresses, arrays = list[int](), list[Array]()
+    addresses, arrays, told = list[int](), list[Array](), set[int]()
     for index, column in enumerate(chunk.columns):
         addresses += [address_of(column.values), 0 if column.valid is None else address_of(column.valid)]
         narrow, short = narrow_forms.get(index), short_forms.get(index)
@@ -120,12 +126,14 @@ def _places(chunk: ChunkView) -> Places:
         elif narrow is not None and narrow.shift == narrow.first == 0:
             third = np.array([address_of(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
             arrays += [third, narrow.codes]
+            told.add(index)
         elif isinstance(short, Short):
             third = np.array([address_of(short.codes), short.codes.itemsize, short.least], np.int64)
             arrays += [third, short.codes]
+            told.add(index)
         addresses.append(0 if third is None else address_of(third))
     addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
-    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays)
+    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(told))
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]

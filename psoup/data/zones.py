@@ -80,6 +80,12 @@ def narrow_all(chunk: Chunk) -> None:
 
 
 def forget_narrow(chunk: ChunkView) -> None:
-    """Give back the memory of the codes; the next search that wants them makes them again, as do those who group."""
-    chunk.narrow.clear()
+    """Give back the memory of the codes; the next search that wants them makes them again, as do those who group.
+
+    Codes that `ChunkView.addresses` has told stay as long as the chunk: new ones would be there beside them.
+    """
+    told = frozenset[int]().union(*(places.told for places in chunk.places))
+    for index in list(chunk.narrow):
+        if index not in told:
+            chunk.narrow.pop(index, None)
     chunk.coded.clear()

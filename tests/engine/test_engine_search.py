@@ -10,7 +10,7 @@ import pytest
 from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import narrow
-from psoup.data.zones import narrow_all, narrowed
+from psoup.data.zones import forget_narrow, narrow_all, narrowed
 from psoup.expressions import waiting
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.scan import scan
@@ -96,3 +96,18 @@ def test_codes_are_as_narrow_as_the_values_allow() -> None:
     assert [(codes.codes.itemsize, codes.shift) for codes in chunk.narrow.values()] == [
         (1, 0), (2, 0), (2, 0), (2, 1), (1, 0), (2, 0),
     ]  # fmt: skip
+
+
+def test_codes_that_a_kernel_was_told_of_stay_and_are_not_made_twice() -> None:
+    """A join reads a column by the addresses of its codes: memory that is given back under it is not its own."""
+    values = np.arange(100)
+    columns = (Column(BIGINT, values), Column(BIGINT, values + 7), Column(BIGINT, values * 1_000_000))
+    chunk = ChunkView(0, 0, values, columns, 1_600)
+    narrow_all(chunk)
+    told = chunk.addresses()
+    codes = chunk.narrow[0]
+    for _ in range(5):
+        forget_narrow(chunk)
+        assert chunk.addresses() is told and set(chunk.narrow) == {0, 1}
+        narrow_all(chunk)
+        assert chunk.addresses() is told and chunk.narrow[0] is codes and len(chunk.places) == 1
