@@ -100,7 +100,7 @@ class StreamState:
             self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
             began = timer()
             failed = probe(self.clauses.index, piece, self.open, run, compute)
-            costs.joined += timer() - began
+            costs.spent(timer() - began)
             if failed:
                 self._raised(failed, self.clauses.index.readers(failed), piece.start)
             if self.matches is not None:
