@@ -289,7 +289,8 @@ class Service:
 
     def _servicers(self) -> list[tuple[Callable[[Any, Any], None], Any]]:
         """What serves each service, and the function that registers it."""
-        streams = StreamServicer(self._backend)
+        staging = StagingServicer(self._backend, self.settings.engine_config())
+        streams = StreamServicer(self._backend, staging.forget)
         self._sync = SyncServicer(self._backend)
         return [
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
@@ -298,10 +299,7 @@ class Service:
                 StatementServicer(self._backend, streams),
             ),
             (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend)),
-            (
-                staging_pb2_grpc.add_StagingServiceServicer_to_server,
-                StagingServicer(self._backend, self.settings.engine_config()),
-            ),
+            (staging_pb2_grpc.add_StagingServiceServicer_to_server, staging),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, self._server_servicer()),

@@ -106,13 +106,12 @@ def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
     async def script(door: Door) -> None:
         owner, other = await tenant(door, "acme", read_share=1e-6), await tenant(door, "umbra")
 
-        async def counted(who: Any) -> Any:
-            request = queries.MatchesManyRequest(stream="s", tuple_ids=[0])
+        async def counted(who: Any, sequence: int = 0) -> Any:
+            request = queries.MatchesManyRequest(stream="s", tuple_ids=[0], min_sequence=sequence)
             return await door.wire.queries.MatchesMany(request, metadata=who)
 
         for who in (owner, other):
-            await pushed(door, who)
-            await counted(who)
+            await counted(who, (await pushed(door, who)).sequence)
         refusal = await refused(counted(owner), FULL)
         assert refusal.facts["quota"] == "read_share"
         sql, wire = "SELECT x FROM s", door.wire
@@ -166,6 +165,11 @@ def test_stages_and_their_bytes_are_limited_each() -> None:
         refusal = await refused(added(stage, "2"), FULL)
         assert (refusal.facts["quota"], refusal.facts["limit"]) == ("staged_bytes", "20000")
         assert "RetryInfo" not in refusal.details, "this stage alone holds too much"
+        usage = admin.TenantUsageRequest(name="acme")
+        assert (await door.admin.TenantUsage(usage, metadata=door.operator)).used.staged_bytes > 4_096
+        await door.wire.streams.DropStream(streams.DropStreamRequest(name="s"), metadata=owner)
+        used = (await door.admin.TenantUsage(usage, metadata=door.operator)).used
+        assert (used.stages, used.staged_bytes) == (0, 0), "they went with their stream"
 
     behind(script)
 

@@ -37,6 +37,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self._backend = backend
         self._config = config
         self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
+        self.forget = self._stages.forget
         backend.meters.sources |= {"stages": self._stages.count, "staged_bytes": self._stages.held}
 
     async def BeginStage(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from psoup.answer.describe import describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events.acknowledgements import StreamAcknowledgement
@@ -20,8 +22,10 @@ _PAGE, _MAX_PAGE = 100, 1_000
 class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     """See streams.proto."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, gone: Callable[[int], None]) -> None:
+        """`gone`: told the ID of each stream that was dropped."""
         self._backend = backend
+        self._gone = gone
 
     async def CreateStream(
         self, request: streams_pb2.CreateStreamRequest, caller: Caller
@@ -105,6 +109,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         except FailedPrecondition as problem:
             raise self._in_use(problem) from None
         assert isinstance(acknowledgement, StreamAcknowledgement)
+        self._gone(acknowledgement.stream_id)
         return streams_pb2.DropStreamResponse(sequence=acknowledgement.sequence, queries=acknowledgement.queries)
 
     async def _described(self, snapshot: Snapshot, name: str, tenant: str) -> streams_pb2.Stream:

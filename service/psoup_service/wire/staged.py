@@ -168,8 +168,8 @@ class Stages:
         stage = self._open.get(token)
         if stage is None or stage.batch.tenant != tenant:
             raise NotFound(
-                "there is no such stage: it was committed, replaced by a newer one of its producer, idle for more than"
-                f" {self.idle:g} s, or of an earlier run of the service; begin again",
+                "there is no such stage: it was committed, replaced by a newer one of its producer, dropped with its"
+                f" stream, idle for more than {self.idle:g} s, or of an earlier run of the service; begin again",
                 reason="UNKNOWN_STAGE",
             )
         self._touch(stage)
@@ -225,6 +225,12 @@ class Stages:
             self.nbytes -= stage.nbytes
         if self._of_sender.get(stage.batch.sender) is stage:
             del self._of_sender[stage.batch.sender]
+
+    def forget(self, stream_id: int) -> None:
+        """Drop the stages of a stream that is gone; those of which a commit is under way stay. O(open stages)."""
+        for stage in [*self._open.values()]:
+            if stage.stream_id == stream_id and not stage.committing:
+                self.drop(stage)
 
     def check(self) -> None:
         """Raise Corrupt if the sums are not those of the parts."""
