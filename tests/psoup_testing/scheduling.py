@@ -15,6 +15,7 @@ TOGETHER = ("tests/spark/",)
 LONG = (
     *TOGETHER,
     "tests/web/test_web_application",
+    "tests/web/test_web_registered",
     "tests/service/test_service_copies.py",
     "tests/oracle/",
     "tests/crash/",

@@ -24,27 +24,7 @@ from psoup_testing.browsing import (
     sale,
 )
 
-pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
-
-
-def test_a_wrong_query_is_mended_and_registered(tab: Opened, site: Site) -> None:
-    page = tab.page
-    page.get_by_role("link", name="New query").first.click()
-    editor = page.get_by_label("Statement")
-    editor.fill("SELECT at, shp\nFROM sales")
-    expect(page.locator("#checked .caret")).to_have_text("SELECT at, shp\n           ^")
-    expect(page.locator("#checked")).to_contain_text("did you mean 'shop'")
-    expect(page.get_by_role("button", name="Register")).to_be_disabled()
-    editor.fill("SELECT at, shop\nFROM sales BEGIN (NOW - 2 DAYS)")
-    expect(page.locator("#checked")).to_contain_text("BEGIN (NOW - 2 DAYS)")
-    expect(page.locator("#checked")).to_contain_text("shop TEXT")
-    page.get_by_label(re.compile("^Name")).fill("two days")
-    page.get_by_role("button", name="Register").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("two days")
-    expect(page.locator("table.rows tbody tr")).to_have_count(3)
-    with site.client() as soup:
-        assert len(soup.query(key="two days").invoke()) == 3
-        soup.unregister(key="two days")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(executable() is None, reason=SKIPPED)]
 
 
 def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
