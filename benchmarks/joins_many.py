@@ -206,7 +206,7 @@ def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]
         at = size = 0
         while at < len(names):
             asking = Asking(local.engine.snapshot(), local.tenant, 0, None, None, False, ReadBudget())
-            with closing(Answers(asking, names[at : at + at_once], ids, by_key=False)) as answers:
+            with closing(Answers(asking, names[at : at + at_once], ids, lambda _: None, by_key=False)) as answers:
                 reply = answers.reply(REPLY_BYTES)
             at += len(reply.outcomes)
             size += sum(outcome.answer.rows for outcome in reply.outcomes)

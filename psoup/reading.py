@@ -75,8 +75,6 @@ class ReadBudget:
         self.wait: Callable[[], None] | None = None
         """The host's: called before long work, waits for the turn of it."""
         self.rows = rows
-        self.group_keys = NO_LIMIT
-        """Groups that the tenant's quota allows one answer; the engine's own limit holds as well."""
         self.sort_bytes = sort_bytes
         self.archive = archive
         self.cpu_s = cpu_s

@@ -23,6 +23,7 @@ from psoup.aggregates.state import ALL
 from psoup.budgets import GROUP_KEYS
 from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
+from psoup.events.tenants import GroupQuota
 from psoup.kernels import group, identity
 from psoup.kernels.gather import take_texts
 from psoup.kernels.order import order_keys
@@ -50,10 +51,12 @@ def _seeds() -> Array:
 
 
 def over_keys(most: int) -> ResourceExhausted:
-    """The error of more groups than one read may hold."""
+    """The error of more groups than one read may hold, or than its tenant's quota allows."""
+    if isinstance(most, GroupQuota):
+        return most.refusal()
     return ResourceExhausted(
         f"GROUP BY, or an aggregate of DISTINCT values, has more than {most:,} keys, as many as one invocation may hold"
-        " (group_keys, of the service or of its tenant); narrow the window or the WHERE clause, or group by fewer or"
+        " (group_keys); narrow the window or the WHERE clause, or group by fewer or"
         " coarser keys",
         reason="GROUP_BUDGET",
         **GROUP_KEYS.over(f"{most + 1} or more", most),

@@ -114,7 +114,7 @@ def explain(
             return explain_groups(node, side, seen[0].now, snapshot, budget, known=known)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
-    nodes = plan_nodes(query.plan, findings)
+    nodes, groups = plan_nodes(query.plan, findings), snapshot.groups_of(tenant)
     return Explanation(
         query_id=query_id,
         sql=query.text,
@@ -122,5 +122,5 @@ def explain(
         nodes=nodes,
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_in(query.plan, seen).name.lower(),
-        budgets=expected_spends(query.plan, nodes, sources, Known(examined, seconds), config, budget),
+        budgets=expected_spends(query.plan, nodes, sources, Known(examined, seconds), config, groups, budget),
     )

@@ -50,7 +50,8 @@ def explain_groups(
     config, held = snapshot.config, GroupBytes(budget)
     try:
         matched = matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
-        reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=config.groups)
+        limits = snapshot.groups_of(side[0].tenant)
+        reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=limits)
         rows = Arrivals(reading, matched)
         folder = Folder(replace(node, measures=()), reading, held.hold)
         for part in parts_of(rows, folder.wanted, folder.coded):

@@ -24,7 +24,7 @@ from psoup.answer.explain_source import SourceExplanation
 from psoup.answer.plan_nodes import PlanNode
 from psoup.answer.sorting import most_held
 from psoup.budgets import Budget
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, GroupLimits
 from psoup.kinds import arrow_type
 from psoup.plan.nodes import Limit, Node, Sort, walk
 from psoup.reading import NO_LIMIT, ReadBudget
@@ -73,9 +73,10 @@ def expected_spends(
     sources: Sequence[SourceExplanation],
     known: Known,
     config: EngineConfig,
+    groups: GroupLimits,
     budget: ReadBudget,
 ) -> tuple[Spend, ...]:
-    """The expected spends of an invocation."""
+    """The expected spends of an invocation. `groups`: the bounds of its tenant."""
     on_disk = sum(source.to_evaluate for source in sources)
     bound = "at least" if known.examined is None else _NEITHER
     spends = [spend(budgets.ROWS_EXAMINED, max(on_disk, known.examined or 0), budget.rows, bound)]
@@ -84,7 +85,7 @@ def expected_spends(
     if on_disk:
         spends += _on_disk(on_disk, sources, config, budget)
     for node in nodes:
-        spends += _of_node(node, nodes, plan, config, budget)
+        spends += _of_node(node, nodes, plan, config, groups, budget)
     return (*spends, *_reply(nodes, plan, counted=known.examined is not None))
 
 
@@ -104,7 +105,12 @@ def _on_disk(
 
 
 def _of_node(
-    node: PlanNode, nodes: Sequence[PlanNode], plan: Node, config: EngineConfig, budget: ReadBudget
+    node: PlanNode,
+    nodes: Sequence[PlanNode],
+    plan: Node,
+    config: EngineConfig,
+    groups: GroupLimits,
+    budget: ReadBudget,
 ) -> Iterator[Spend]:
     """The spends of a step of the plan, as far as they are known."""
     figures = node.figures
@@ -113,13 +119,13 @@ def _of_node(
         yield spend(budgets.JOIN_PAIRS, figures["candidates"], config.joins.pairs, bound)
         yield spend(budgets.JOIN_BYTES, figures["bytes"], config.joins.bytes, bound)
     elif node.operator == "aggregate" and "groups" in figures:
-        yield spend(budgets.GROUP_KEYS, figures["groups"], config.group_keys)
-        yield spend(budgets.GROUP_ROWS, figures["groups"], config.group_rows, _MOST)
+        yield spend(budgets.GROUP_KEYS, figures["groups"], groups.keys)
+        yield spend(budgets.GROUP_ROWS, figures["groups"], groups.rows, _MOST)
         held = figures["key_bytes"] + figures["groups"] * figures["state_bytes"]
         yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes)
     elif node.operator == "aggregate" and figures["keys"] and (joined := _joined_below(node, nodes)) is not None:
-        yield spend(budgets.GROUP_KEYS, joined, config.group_keys, _MOST)
-        yield spend(budgets.GROUP_ROWS, joined, config.group_rows, _MOST)
+        yield spend(budgets.GROUP_KEYS, joined, groups.keys, _MOST)
+        yield spend(budgets.GROUP_ROWS, joined, groups.rows, _MOST)
         held = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
         yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes, _NEITHER)
     elif node.operator in ("sort", "distinct") and (rows := _rows_below(node, nodes)) is not None:

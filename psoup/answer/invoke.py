@@ -304,7 +304,9 @@ def answer_over(
     between = None if ends is None else ends.between
     errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
     told = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
-    reading = Reading([matched], seen.now, texts, budget, config.sort_rows, groups=config.groups, between=between)
+    reading = Reading(
+        [matched], seen.now, texts, budget, config.sort_rows, groups=snapshot.groups_of(view.tenant), between=between
+    )
     return Answer(record, told, reading, (view.stream_id,))
 
 
@@ -334,7 +336,8 @@ def join_answer(
     wanted = [(*side, *ends) for side, ends in zip(sides, made_of, strict=True)]
     found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
-    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, views[0].keys, pairs)
+    groups = snapshot.groups_of(record.tenant)
+    limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)
     reading = Reading(found, seen[0].now, config.texts, budget, *limits)
 
     def told() -> Completeness:
@@ -350,7 +353,8 @@ def _placed_answer(snapshot: Snapshot, record: QueryRecord, known: Placed, clock
     budget.check()
     config, now = snapshot.config, known.now(clock)
     pairs = _pairs(snapshot, record, known.views) if snapshot.pairs else None
-    limits = (config.sort_rows, config.joins, config.groups, snapshot.run, known.views[0].keys, pairs)
+    groups = snapshot.groups_of(record.tenant)
+    limits = (config.sort_rows, config.joins, groups, snapshot.run, known.views[0].keys, pairs)
     reading = Reading(known.located(), now, config.texts, budget, *limits)
 
     def told() -> Completeness:

@@ -247,7 +247,8 @@ class JoinedSince:
 
     def _answer(self, matches: Sequence[Sequence[Matches]], box: Box) -> Answer:
         snapshot, config = self._snapshot, self._snapshot.config
-        limits = (config.sort_rows, config.joins, config.groups, snapshot.run, self._sides[0][0].keys)
+        groups = snapshot.groups_of(self._record.tenant)
+        limits = (config.sort_rows, config.joins, groups, snapshot.run, self._sides[0][0].keys)
         reading = Reading(matches, self.completeness.now, config.texts, self._budget, *limits)
         streams = [view.stream_id for view, _ in self._sides]
         return Answer(self._record, self.completeness, reading, streams, box, self.how.plan)

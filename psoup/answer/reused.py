@@ -30,7 +30,7 @@ from psoup.answer.matches import ChunkMatches, Side, known_matches, matches_in, 
 from psoup.answer.middles import Found, Middle, folded, middle_of, tails_of
 from psoup.answer.one_row import folding_of
 from psoup.answer.source_rows import Arrivals, Reading
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, GroupLimits
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.members import with_sides
@@ -133,6 +133,7 @@ class _Leaves:
     ) -> None:
         self._ends, self._node, self._recipe = ends, node, recipe
         self._snapshot, self._budget = snapshot, budget
+        self._groups = snapshot.groups_of(ends[0][0].tenant)
         self.held = GroupBytes(budget)
         self.found: list[list[ChunkMatches]] = []
 
@@ -148,15 +149,14 @@ class _Leaves:
         self.found = matches[:2]
         folds = list[Fold]()
         for matched in matches[2:]:
-            folds.append(fold_of(self._node, matched, snapshot, budget))
+            folds.append(fold_of(self._node, matched, snapshot, budget, self._groups))
             self.held.hold(folds[-1].nbytes)
         return folds
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
         """One fold of those of neighbouring spans."""
         self._budget.check()
-        most = min(self._snapshot.config.groups.keys, self._budget.group_keys)
-        return self._recipe.joined(folds, most, self.held.hold)
+        return self._recipe.joined(folds, self._groups.keys, self.held.hold)
 
 
 def _known(
@@ -252,10 +252,17 @@ def _ids(view: StreamView, run: range) -> tuple[int, int]:
     return view.chunks[run.start - base].data.first_id, view.chunks[run.stop - 1 - base].data.end_id
 
 
-def fold_of(node: Aggregate, matches: Sequence[Found], snapshot: Snapshot, budget: ReadBudget) -> Fold:
-    """The fold of the matches of one chunk, or of neighbouring ones."""
+def fold_of(
+    node: Aggregate,
+    matches: Sequence[Found],
+    snapshot: Snapshot,
+    budget: ReadBudget,
+    groups: GroupLimits | None = None,
+) -> Fold:
+    """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else."""
     config, held = snapshot.config, GroupBytes(budget)
-    reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=config.groups)
+    groups = groups or config.groups
+    reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=groups)
     folder, rows = Folder(node, reading, held.hold), Arrivals(reading, matches)
     try:
         for part in parts_of(rows, folder.wanted, folder.coded):

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -120,10 +120,6 @@ class Reading:
 
     between: Between | None = None
     """Of an aggregate without keys: what is folded already, between two ends of the window, whose matches are given."""
-
-    def __post_init__(self) -> None:
-        if self.budget.group_keys < self.groups.keys:
-            self.groups = replace(self.groups, keys=self.budget.group_keys)
 
     def count(self, columns: Sequence[Column]) -> None:
         """Count the errors of some values."""

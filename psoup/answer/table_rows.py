@@ -262,8 +262,8 @@ class Asking:
         return line
 
     def _reading(self, made: Set) -> Reading:
-        config = self.snapshot.config
-        return Reading([], made.group.told.now, config.texts, self.budget, config.sort_rows, groups=config.groups)
+        config, groups = self.snapshot.config, self.snapshot.groups_of(self.tenant)
+        return Reading([], made.group.told.now, config.texts, self.budget, config.sort_rows, groups=groups)
 
     def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Some rows of a set, gathered and computed, at most so many at once."""

@@ -18,7 +18,6 @@ from psoup.errors import NotFound, ResourceExhausted
 from psoup.model import DEFAULT_TENANT
 
 _MIB = 1024 * 1024
-NO_MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +162,16 @@ def no_tenant(name: str) -> NotFound:
     )
 
 
-def over_quota(tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str) -> ResourceExhausted:
-    """The error for what would be more than a quota allows. `way`: what the tenant can do; `needed`: how much more."""
+def over_quota(
+    tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str, of: str = ""
+) -> ResourceExhausted:
+    """The error for what would be more than a quota allows. `way`: what the tenant can do; `needed`: how much more, at
+    least; `of`: what of the tenant it is about, if not all that it has.
+    """
     limit = getattr(tenant.quotas, quota)
     return ResourceExhausted(
-        f"tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs {needed:,}"
-        f" more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
+        f"{of}tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs"
+        f" {needed:,} more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
         f" --{quota.replace('_', '-')} N)",
         reason="QUOTA",
         quota=quota,
@@ -179,10 +182,22 @@ def over_quota(tenant: Tenant, quota: str, used: int | float, needed: int | floa
     )
 
 
-def group_keys_of(tenants: Mapping[str, Tenant], name: str) -> int:
-    """The groups that one answer of a tenant may tell apart; a number beyond all others without a limit. O(1)."""
-    tenant = tenants.get(name)
-    return NO_MOST if tenant is None or not tenant.quotas.group_keys else tenant.quotas.group_keys
+class GroupQuota(int):
+    """The groups that one answer of a tenant may tell apart, where its quota is what limits them."""
+
+    tenant: Tenant
+
+    @classmethod
+    def of(cls, tenant: Tenant) -> GroupQuota:
+        """That of a tenant that has the quota `group_keys`."""
+        own = cls(tenant.quotas.group_keys)
+        own.tenant = tenant
+        return own
+
+    def refusal(self) -> ResourceExhausted:
+        """The error for an answer that has more groups."""
+        way = "narrow the window or the WHERE clause, group by fewer or coarser keys"
+        return over_quota(self.tenant, "group_keys", int(self), 1, way, of="one answer of ")
 
 
 def kept_bytes_of(tenants: Mapping[str, Tenant], name: str) -> int:

@@ -29,7 +29,7 @@ from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
 from psoup.columns import Array
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, GroupLimits
 from psoup.data.archived import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
@@ -37,7 +37,7 @@ from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
-from psoup.events.tenants import FIRST_TENANT, Tenant, no_tenant
+from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
 from psoup.invariants import corrupt
 from psoup.joins.kept import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
@@ -235,6 +235,13 @@ class Snapshot:
     def count(self) -> int:
         """How many queries there are, as clients count them. O(blocks)."""
         return len(self.queries) - self.sides
+
+    def groups_of(self, tenant: str) -> GroupLimits:
+        """The bounds of the groups of one answer of a tenant: those of the engine, and its quota. O(1)."""
+        known, groups = self.tenants.get(tenant), self.config.groups
+        if known is None or not 0 < known.quotas.group_keys < groups.keys:
+            return groups
+        return GroupLimits(GroupQuota.of(known), groups.rows)
 
     def tenant(self, name: str) -> Tenant:
         """The tenant of that name; raises NotFound."""

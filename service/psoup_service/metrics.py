@@ -80,6 +80,7 @@ class Metrics:
     def __init__(self, figures: Callable[[], Mapping[str, int]] = dict) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Gauges(figures))
+        self._of_tenants: TenantFigures | None = None
         self._calls = Counter(
             "psoup_calls", "Calls that ended, over grpc or http", ["method", "code", "protocol"], registry=self.registry
         )
@@ -121,14 +122,16 @@ class Metrics:
     @cached_property
     def _over_budget(self) -> Counter:
         return Counter(
-            "psoup_refused_by_budget", "Calls refused by a budget, by its name", ["budget"], registry=self.registry
+            "psoup_refused_by_budget",
+            "Calls, and answers of calls for many, refused by a budget, by its name",
+            ["budget"],
+            registry=self.registry,
         )
 
-    def by_tenant(self, usage: Usage) -> TenantFigures:
-        """Show what tenants use of their quotas from now on; returns what counts their refusals."""
-        figures = TenantFigures(usage)
-        self.registry.register(figures)
-        return figures
+    def by_tenant(self, usage: Usage) -> None:
+        """Show what tenants use of their quotas from now on, and what they were refused."""
+        self._of_tenants = TenantFigures(usage)
+        self.registry.register(self._of_tenants)
 
     def call_ended(self, method: str, code: str, protocol: str, seconds: float | None) -> None:
         """Count a call; `seconds` is None for a streaming call, whose length says nothing."""
@@ -155,8 +158,10 @@ class Metrics:
         if push.ahead:
             self._ahead.inc(push.ahead)
 
-    def over_budget(self, error: PSoupError) -> None:
-        """Count a refusal, if a budget is why."""
+    def refused(self, error: PSoupError) -> None:
+        """Count the refusal of a call, or of one answer of several, if a quota or a budget is why. Any thread."""
+        if self._of_tenants is not None:
+            self._of_tenants.refused(error)
         if (budget := error.facts.get("budget")) in BUDGETS:
             self._over_budget.labels(budget).inc()
 

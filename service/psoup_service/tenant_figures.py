@@ -9,6 +9,7 @@ thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
@@ -51,14 +52,16 @@ class TenantFigures(Collector):
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
         self._refused: _Table = {}
+        self._lock = threading.Lock()
 
     def refused(self, error: PSoupError) -> None:
-        """Count a refusal, if a quota of a tenant is why. O(1), on the event loop."""
+        """Count a refusal, if a quota of a tenant is why. O(1). Any thread."""
         if error.reason == "QUOTA" and "tenant" in error.facts:
             key = (error.facts["tenant"], error.facts["quota"])
-            if key not in self._refused and len(self._refused) >= _COUNTED:
-                key = (OTHERS, error.facts["quota"])
-            self._refused[key] = self._refused.get(key, 0) + 1
+            with self._lock:
+                if key not in self._refused and len(self._refused) >= _COUNTED:
+                    key = (OTHERS, error.facts["quota"])
+                self._refused[key] = self._refused.get(key, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
         """The rows. O(streams + tenants x quotas)."""
@@ -85,7 +88,7 @@ class TenantFigures(Collector):
 
 _USED = "What a tenant uses of a quota, as psoup tenant usage tells it"
 _LIMIT = "What a tenant's quota allows; no row where there is no limit"
-_REFUSED = "Calls refused by a tenant's quota since the start"
+_REFUSED = "Calls refused by a tenant's quota since the start, and answers of calls for many"
 
 
 def _add(table: _Table, tenant: str, quota: str, value: float) -> None:

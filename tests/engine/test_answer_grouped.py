@@ -18,6 +18,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
 from psoup.data.zones import forget_narrow
 from psoup.errors import ResourceExhausted
+from psoup.events.tenants import AlterTenant
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget, ReadEnded
 
@@ -88,27 +89,32 @@ def _invoked(soup: LocalPSoup, sql: str, budget: ReadBudget | None = None, **con
     return invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now(), budget=budget).lean()
 
 
-@pytest.mark.parametrize("many", ["n", "n, t"])
+@pytest.mark.parametrize("many", ["s.n", "s.n, s.t"])
 @pytest.mark.parametrize("again", [False, True])
-def test_the_groups_of_a_tenants_quota_bound_an_answer_as_those_of_the_engine_do(many: str, again: bool) -> None:
+@pytest.mark.parametrize("source", ["s", "s, r WHERE s.n = r.n"])
+def test_the_groups_of_a_tenants_quota_bound_an_answer(many: str, again: bool, source: str) -> None:
     soup = LocalPSoup(EngineConfig(chunk_rows=1_024))
     soup.execute("CREATE STREAM s (n BIGINT, t TEXT)")
     numbers = np.arange(10_000) % 700
     soup.push("s", pa.table({"n": numbers, "t": [f"t{n}" for n in numbers]}))
     soup.maintain()
-    query = soup.register(f"SELECT {many}, count(*) AS c FROM s GROUP BY {many}")
+    soup.execute("CREATE STREAM r (n BIGINT)")
+    soup.push("r", pa.table({"n": np.arange(700)}))
+    query = soup.register(f"SELECT {many}, count(*) AS c FROM {source} GROUP BY {many}")
 
     def asked(most: int) -> int:
-        budget = ReadBudget()
-        budget.group_keys = most
-        snapshot, now = soup.engine.snapshot(), soup.clock.now()
-        return invoke(snapshot, query, tenant=soup.tenant, now=now, budget=budget).to_table().num_rows
+        soup.submit(AlterTenant(soup.tenant, {"group_keys": most}))
+        return soup.invoke(query).to_table().num_rows
 
     for _ in range(3 * again):  # from folds that are kept
         assert asked(700) == 700
-    with pytest.raises(ResourceExhausted, match="more than 699 keys") as refusal:
+    with pytest.raises(ResourceExhausted, match="699 of the 699 that its quota group_keys allows") as refusal:
         asked(699)
-    assert (refusal.value.reason, refusal.value.facts["limit"]) == ("GROUP_BUDGET", "699")
+    facts = {"quota": "group_keys", "tenant": "default", "limit": "699", "used": "699", "needed": "1"}
+    assert (refusal.value.reason, refusal.value.facts) == ("QUOTA", facts)
+    budgets = {spend.budget: spend.limit for spend in soup.explain(query).budgets}
+    assert budgets.get("group_keys", 699) == 699
+    assert asked(0) == 700
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def together(soup: LocalPSoup, names: Sequence[str], room: int, **options: Any) 
     by_key = bool(options.pop("by_key", False))
     while len(got) < len(names):
         asked = asking(soup, **options)
-        with closing(Many(asked, names[len(got) :], IDS, by_key=by_key)) as many:
+        with closing(Many(asked, names[len(got) :], IDS, lambda _: None, by_key=by_key)) as many:
             got += [outcome.SerializeToString() for outcome in many.reply(room).outcomes]
         assert asked.budget.joined == 0
     return got
@@ -199,7 +199,7 @@ def test_a_reply_has_no_more_than_it_may(passes: list[int], monkeypatch: pytest.
         soup.push(stream, rows(rng, 60, nulls=False))
     names, room, got = list(map(IDS.query, ids)), 40_000, list[bytes]()
     while len(got) < len(names):
-        with closing(Many(asking(soup), names[len(got) :], IDS, by_key=False)) as many:
+        with closing(Many(asking(soup), names[len(got) :], IDS, lambda _: None, by_key=False)) as many:
             reply = many.reply(room)
         assert sum(len(own.answer.arrow_ipc) for own in reply.outcomes if own.answer.rows) <= room
         got += [own.SerializeToString() for own in reply.outcomes]
@@ -216,7 +216,7 @@ def test_too_many_rows_are_left_to_invocations(passes: list[int], monkeypatch: p
     for stream in "rs":
         soup.push(stream, rows(rng, 120, nulls=False))
     expected = alone(soup, ids, ROOM)
-    with closing(Many(asking(soup), list(map(IDS.query, ids)), IDS, by_key=False)) as many:
+    with closing(Many(asking(soup), list(map(IDS.query, ids)), IDS, lambda _: None, by_key=False)) as many:
         assert [own.SerializeToString() for own in many.reply(ROOM).outcomes] == expected
     assert passes == [299]
     names = list(map(IDS.query, ids * 3))

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pyarrow as pa
+from prometheus_client import generate_latest
 
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
@@ -16,6 +17,8 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_proto.v1 import sync_pb2 as sync
+from psoup_proto.v1 import sync_pb2_grpc
 from psoup_testing.door import Door, behind
 from psoup_testing.wire import ipc, refused
 
@@ -137,9 +140,45 @@ def test_an_answer_tells_no_more_groups_apart_than_its_tenants_quota() -> None:
         for who in (owner, other):
             await pushed(door, who)
         refusal = await refused(asked(owner), FULL)
-        assert (refusal.reason, refusal.facts["limit"]) == ("GROUP_BUDGET", "999")
-        assert "group_keys" in refusal.message
+        assert (refusal.reason, refusal.facts["limit"]) == ("QUOTA", "999")
+        assert "999 of the 999 that its quota group_keys allows" in refusal.message
+        [violation] = refusal.details["QuotaFailure"].violations
+        assert violation.subject == "group_keys"
         assert await asked(other) == 1_000
+
+    behind(script)
+
+
+def test_an_answer_of_many_beyond_the_quota_fails_alone_and_is_counted() -> None:
+    async def script(door: Door) -> None:
+        owner, ids = await tenant(door, "acme", group_keys=0), list[str]()
+        done = await pushed(door, owner)
+        for text in ("SELECT x FROM s WHERE x < 3", "SELECT x, count(*) AS n FROM s GROUP BY x"):
+            made = await door.wire.queries.Register(queries.RegisterRequest(statement=text), metadata=owner)
+            ids.append(made.query.query_id)
+        alone = queries.InvokeRequest(query_id=ids[1], min_sequence=done.sequence)
+        for _ in range(2):
+            await door.wire.queries.Invoke(alone, metadata=owner)
+        less = admin.AlterTenantRequest(name="acme", quotas=admin.Quotas(group_keys=999))
+        changed = await door.admin.AlterTenant(less, metadata=door.operator)
+        alone.min_sequence = changed.sequence
+        await refused(door.wire.queries.Invoke(alone, metadata=owner), FULL)
+        many = await door.wire.queries.InvokeMany(queries.InvokeManyRequest(query_ids=ids), metadata=owner)
+        wants = [sync.Want(query_id=name) for name in ids]
+        copies = sync_pb2_grpc.SyncServiceStub(door.wire.channel)
+        body = (await copies.Sync(sync.SyncRequest(wants=wants), metadata=owner)).body
+        synced = sync.SyncBody.FromString(body).outcomes
+        watch = copies.Watch(sync.WatchRequest(wants=wants), metadata=owner)
+        watched = sync.SyncBody.FromString((await watch.read()).body).outcomes
+        watch.cancel()
+        table = door.wire.queries.InvokeTable(queries.InvokeTableRequest(query_ids=ids[1:]), metadata=owner)
+        [failed] = [failure.failure for message in [each async for each in table] for failure in message.failures]
+        for outcomes in (many.outcomes, synced, watched):
+            assert [outcome.HasField("failure") for outcome in outcomes] == [False, True]
+        for failure in (many.outcomes[1].failure, synced[1].failure, watched[1].failure, failed):
+            assert (failure.reason, failure.facts["quota"], failure.facts["limit"]) == ("QUOTA", "group_keys", "999")
+        scraped = generate_latest(door.wire.service._metrics.registry).decode()
+        assert 'psoup_tenant_refused_total{quota="group_keys",tenant="acme"} 5.0' in scraped
 
     behind(script)
 

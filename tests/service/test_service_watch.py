@@ -238,7 +238,7 @@ def test_a_page_is_of_the_place_of_its_client() -> None:
                 await client.next()
                 tokens.append(client.tokens[0])
         rounds, host = rounds_of(wire), wire.service.host
-        pages = Pages(host.snapshot(), ReadBudget(), rounds._tokens, rounds._ids, host.clock.now())
+        pages = Pages(host.snapshot(), ReadBudget(), rounds._tokens, rounds._ids, host.clock.now(), lambda _: None)
         form = WatchForm(DEFAULT_TENANT, sync.ENCODING_UNSPECIFIED, sync.COMPRESSION_UNSPECIFIED, 1_000, 15)
 
         def page(token: bytes) -> tuple[int, Page]:

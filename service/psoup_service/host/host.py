@@ -27,7 +27,6 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.change import rows_of
 from psoup.events.commands import Command
 from psoup.events.events import Event
-from psoup.events.tenants import group_keys_of
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
@@ -75,7 +74,6 @@ class Host(Generic[SnapshotT]):
         allowance: Allowance | None = None,
         weights: Weights = ONE_TENANT,
     ) -> None:
-        self._tenants = weights.tenants
         self._engine = engine
         self._admission = admission
         self._store = store
@@ -256,7 +254,6 @@ class Host(Generic[SnapshotT]):
         def work(reading: Read) -> T:
             granted = budget or self._allowance.budget()
             granted.ask, granted.wait = reading.ask, reading.before_long
-            granted.group_keys = group_keys_of(self._tenants(), tenant)
             try:
                 return fn(self.snapshot(), granted)
             finally:

@@ -94,11 +94,11 @@ class Invocation:
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         window, as_of = other_window(request), await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
-        ids, by_key = self._backend.ids, bool(request.keys)
+        ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
             asking = Asking(snapshot, tenant, now, as_of, window, accept, budget)
-            with closing(Many(asking, names, ids, by_key=by_key)) as many:
+            with closing(Many(asking, names, ids, refused, by_key=by_key)) as many:
                 return many.reply(max_bytes)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)

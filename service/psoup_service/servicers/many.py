@@ -11,7 +11,7 @@ Each is what Invoke would have given, to the byte.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -36,9 +36,15 @@ _NO_QUERY = -1
 
 
 class Many:
-    """The answers of queries with some IDs or keys, `names`. `close` gives back what it holds."""
+    """The answers of queries with some IDs or keys, `names`. `close` gives back what it holds.
 
-    def __init__(self, asking: Asking, names: Sequence[str], ids: Ids, *, by_key: bool) -> None:
+    `refused`: is told of each that fails.
+    """
+
+    def __init__(
+        self, asking: Asking, names: Sequence[str], ids: Ids, refused: Callable[[PSoupError], None], *, by_key: bool
+    ) -> None:
+        self._refused = refused
         self._asking, self._names, self._ids, self._by_key = asking, names, ids, by_key
         self._joins: ManyJoins | None = None
         self._start = self._stop = 0
@@ -57,6 +63,7 @@ class Many:
             except Internal:
                 raise
             except PSoupError as error:
+                self._refused(error)
                 failure = convert.failure(error)
                 response.outcomes.add(failure=failure)
                 room -= failure.ByteSize()

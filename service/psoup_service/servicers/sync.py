@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from psoup.answer.since import ranged
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, PSoupError
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot
@@ -49,7 +49,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         self._backend = backend
         self._tokens = Tokens(backend.store, backend.ids.incarnation)
         self._expectations = Expectations(_QUICK_S)
-        self._rounds = Rounds(backend.host, self._tokens, backend.ids)
+        self._rounds = Rounds(backend.host, self._tokens, backend.ids, backend.metrics.refused)
 
     @property
     def rounds(self) -> int:
@@ -69,7 +69,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
             copies = Copies(snapshot, self._tokens, self._backend.ids, tenant, now, budget, request.encoding)
-            return packed(copies, _some(request, copies, most), request.compression)
+            return packed(copies, _some(request, copies, most, self._backend.metrics.refused), request.compression)
 
         query_id = _alone(request)
         if query_id is not None and (answer := self._at_once(query_id, now, make)) is not None:
@@ -124,11 +124,13 @@ def _alone(request: sync_pb2.SyncRequest) -> int | None:
     return query_in(request.wants[0].token)
 
 
-def _some(request: sync_pb2.SyncRequest, copies: Copies, most: int) -> list[sync_pb2.SyncOutcome]:
+def _some(
+    request: sync_pb2.SyncRequest, copies: Copies, most: int, refused: Callable[[PSoupError], None]
+) -> list[sync_pb2.SyncOutcome]:
     """The outcomes of the first wants, at least of one: as many as fit `most` bytes and a fraction of a second."""
     outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
     for want in request.wants:
-        outcome = outcome_of(want, copies, room, most)
+        outcome = outcome_of(want, copies, room, most, refused)
         if outcome is None:
             break
         outcomes.append(outcome)

@@ -225,11 +225,12 @@ class _Pieces:
                 queries_pb2.TableGroup(completeness=_completeness(group), places=_places(group.places))
                 for group in table.groups
             ],
-            failures=[
-                queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
-                for failed in [*self._failed, *table.failures()]
-            ],
+            failures=[self._failure(failed) for failed in [*self._failed, *table.failures()]],
         )
+
+    def _failure(self, failed: Failed) -> queries_pb2.TableFailure:
+        self._backend.metrics.refused(failed.error)
+        return queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
 
 
 def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from psoup.errors import Internal, InvalidInput, PSoupError, ResourceExhausted
 from psoup_proto.v1 import sync_pb2
@@ -21,13 +21,19 @@ def check_wants(wants: Sequence[sync_pb2.Want]) -> None:
         raise InvalidInput("a token is longer than this service makes them", reason="TOKEN_INVALID", field="token")
 
 
-def outcome_of(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.SyncOutcome | None:
-    """The outcome of one want, in `room` bytes; None: there is no room for it, though `most` bytes would be."""
+def outcome_of(
+    want: sync_pb2.Want, copies: Copies, room: int, most: int, refused: Callable[[PSoupError], None]
+) -> sync_pb2.SyncOutcome | None:
+    """The outcome of one want, in `room` bytes; None: there is no room for it, though `most` bytes would be.
+
+    `refused`: is told of what fails.
+    """
     try:
         change = _change(want, copies, room, most)
     except Internal:
         raise
     except PSoupError as error:
+        refused(error)
         return sync_pb2.SyncOutcome(failure=convert.failure(_named(error, want, copies)))
     return None if change is None else sync_pb2.SyncOutcome(change=change)
 

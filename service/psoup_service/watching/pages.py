@@ -9,10 +9,11 @@ What a page changes of a watcher is in `Page`; the event loop does that.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from psoup.answer.watched import WatchedClause, clause_of, slides_of
+from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
@@ -71,7 +72,17 @@ class Page:
 class Pages:
     """The messages of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, budget: ReadBudget, tokens: Tokens, ids: Ids, now: int) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        budget: ReadBudget,
+        tokens: Tokens,
+        ids: Ids,
+        now: int,
+        refused: Callable[[PSoupError], None],
+    ) -> None:
+        """`refused`: is told of each want that fails."""
+        self._refused = refused
         self._snapshot, self._budget, self._tokens, self._ids, self._now = snapshot, budget, tokens, ids, now
         self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], Page]] = {}
         """By the form, the places and the first want, which are soon looked up, and then by all wants."""
@@ -99,7 +110,7 @@ class Pages:
             began = time.perf_counter()
             if room <= 0 or (began > end and told):
                 break
-            outcome = outcome_of(want, copies, room, form.most_bytes)
+            outcome = outcome_of(want, copies, room, form.most_bytes, self._refused)
             if outcome is None:
                 break
             cost, tell = time.perf_counter() - began, place in taken.told

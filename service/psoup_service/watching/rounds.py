@@ -13,12 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
 from psoup.errors import PSoupError, Unavailable
-from psoup.events.tenants import group_keys_of
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
@@ -44,10 +43,10 @@ Work = tuple[Watcher, Taken]
 
 
 class Rounds:
-    """All watchers of a service. `count`: rounds so far."""
+    """All watchers of a service. `count`: rounds so far; `refused`: is told of each want that fails, on any thread."""
 
-    def __init__(self, host: Host[Snapshot], tokens: Tokens, ids: Ids) -> None:
-        self._host, self._tokens, self._ids = host, tokens, ids
+    def __init__(self, host: Host[Snapshot], tokens: Tokens, ids: Ids, refused: Callable[[PSoupError], None]) -> None:
+        self._host, self._tokens, self._ids, self._refused = host, tokens, ids, refused
         self.topics = Topics()
         self._watchers = set[Watcher]()
         self._tasks = list[asyncio.Task[None]]()
@@ -153,10 +152,9 @@ class Rounds:
         """
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page | None]:
-            pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now())
+            pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now(), self._refused)
             made, end = list[Page | None](), time.perf_counter() + _TOGETHER_S
             for watcher, taken in works:
-                budget.group_keys = group_keys_of(snapshot.tenants, watcher.form.tenant)
                 made.append(pages.page(watcher, taken, at_hand=bool(made) and time.perf_counter() > end))
             return made
 

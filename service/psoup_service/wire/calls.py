@@ -82,7 +82,7 @@ class Calls:
         self._metrics, self._gate, self.meters = metrics, gate, meters
         self._way = way
         self._refusals = HeldRefusals()
-        self._by_tenant = metrics.by_tenant(meters)
+        metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
 
@@ -107,8 +107,7 @@ class Calls:
         except PSoupError as problem:
             error = _not_now(problem)
             code, ended = code_of(error).name, Ended(error=error)
-            self._by_tenant.refused(error)
-            self._metrics.over_budget(error)
+            self._metrics.refused(error)
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
             let_go(problem)
