@@ -32,7 +32,7 @@ QUOTAS = {
     "read_share": "Processor seconds a second of answers.",
     "matches_per_second": "Matches in a second.",
     "group_keys": "Groups of one answer.",
-    "kept_bytes": "Folds and pairs kept for its answers.",
+    "kept_bytes": "Folds, pairs, indexes kept for its answers.",
     "weight": "Its share where tenants wait for one another, beside 1.",
 }
 """Each quota and what it limits."""

@@ -3,16 +3,21 @@
     looked through   a: 1 2 … 8 times ──make──> there is room: it is the chunk's
                                                 there is none: the oldest that were not used leave, or it is not made
     results need more memory ─────give_up─────> the oldest leave
+    folds of a tenant beyond its quota ───────> the oldest of this tenant leave
 
     joined by      k: many rows ──shorten──> 32 bits a value beside it, if there is room; as long as the chunk
 
 Readers make indexes beside the writer, which sets the limit and takes them back: all are noted by references that do
-not keep them. One is dropped by taking it out of its chunk, and is gone when the last reader has left it.
+not keep them. One is dropped by taking it out of its chunk, and is gone when the last reader has left it. A stream has
+the room of its tenant (`KeyRoom.of`): an index must have room in its quota too, and takes that of no other's indexes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from itertools import islice
+from typing import NamedTuple
 from weakref import ref
 
 from psoup.data.archived import Chunk
@@ -21,30 +26,90 @@ from psoup.data.coded import ASKED
 from psoup.data.keyed import USELESS, Keyed, KeyIndex, key_index
 from psoup.data.narrow import Short, short
 from psoup.data.zones import Zones
+from psoup.reading import NO_LIMIT
 
 _ASKED = 16
 """Indexes that are asked at once whether they were used."""
 
 
+class _Note(NamedTuple):
+    """An index: where it is, how large, and whose."""
+
+    keyed: ref[Keyed]
+    column: int
+    size: int
+    tenant: str
+
+
+class _Held:
+    """What is held in a room, by all tenants. `of`: bytes by tenant, a little behind until they are counted anew."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.made: dict[ref[KeyIndex], _Note] = {}
+        self.short: dict[ref[Short], tuple[int, str]] = {}
+        self.of: dict[str, int] = {}
+
+    def grow(self, tenant: str, size: int) -> None:
+        """Count bytes that came, or went. O(1)."""
+        self.of[tenant] = self.of.get(tenant, 0) + size
+
+    def count(self) -> None:
+        """Count the bytes anew: threads that count at once may have miscounted. O(indexes)."""
+        of = dict[str, int]()
+        for note in list(self.made.values()):
+            of[note.tenant] = of.get(note.tenant, 0) + note.size
+        for size, tenant in list(self.short.values()):
+            of[tenant] = of.get(tenant, 0) + size
+        self.of = of
+
+    def lost(self, gone: ref[Short]) -> None:
+        """Note that a column in 32 bits is gone."""
+        if (entry := self.short.pop(gone, None)) is not None:
+            self.grow(entry[1], -entry[0])
+
+    def gone(self, gone: ref[KeyIndex]) -> None:
+        """Note that an index is gone."""
+        if (note := self.made.pop(gone, None)) is not None:
+            self.grow(note.tenant, -note.size)
+
+
 class KeyRoom:
     """Any thread: what is kept is changed in single steps, and counts may be a little behind. `limit`: bytes.
 
-    `probes`: searches of a column after which it has an index; `at_once`: indexes that one read makes at most.
+    `probes`: searches of a column after which it has an index; `at_once`: indexes that one read makes at most; `free`:
+    the bytes that a tenant may still have of what is kept.
     """
 
-    def __init__(self, limit: int, probes: int, at_once: int) -> None:
-        self.limit, self.probes, self.at_once = limit, probes, at_once
-        self._made: dict[ref[KeyIndex], tuple[ref[Keyed], int, int]] = {}
-        self._short: dict[ref[Short], int] = {}
+    def __init__(self, limit: int, probes: int, at_once: int, free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
+        self.probes, self.at_once = probes, at_once
+        self.tenant = ""
+        self._free, self._all = free, _Held(limit)
+
+    def of(self, tenant: str) -> KeyRoom:
+        """The same room, for the streams of a tenant."""
+        own = copy(self)
+        own.tenant = tenant
+        return own
+
+    @property
+    def limit(self) -> int:
+        """Bytes that all may have together."""
+        return self._all.limit
 
     def bound(self, limit: int) -> None:
         """Set the limit; what is there already stays until room is wanted, or it is given up."""
-        self.limit = limit
+        self._all.limit = limit
 
     @property
     def held(self) -> int:
         """Bytes of all indexes that are somewhere in use, and of columns in 32 bits. O(indexes)."""
-        return sum(size for *_, size in list(self._made.values())) + sum(list(self._short.values()))
+        made, short = list(self._all.made.values()), list(self._all.short.values())
+        return sum([note.size for note in made]) + sum([size for size, _ in short])
+
+    def held_by(self, tenant: str) -> int:
+        """Those of one tenant. O(1)."""
+        return self._all.of.get(tenant, 0)
 
     def probed(self, chunk: Chunk, column: int, weight: int) -> bool:
         """Note that a column of a closed chunk was looked through; whether it should have an index by now. O(1)."""
@@ -60,8 +125,12 @@ class KeyRoom:
         if index is None:
             chunk.keyed[column] = USELESS
         elif self._has_room(index.nbytes):
-            self._made[ref(index, self._gone)] = (ref(chunk.keyed), column, index.nbytes)
+            note = _Note(ref(chunk.keyed), column, index.nbytes, self.tenant)
+            self._all.made[ref(index, self._all.gone)] = note
+            self._all.grow(self.tenant, index.nbytes)
             chunk.keyed[column] = index
+        elif column in chunk.keyed:
+            chunk.keyed[column] = 0  # it is tried again after as many searches
         return index is not None
 
     def shorten(self, chunk: ChunkView, column: int) -> bool:
@@ -74,47 +143,58 @@ class KeyRoom:
         if known != ASKED:
             return known is not None
         codes, size = None, 4 * len(chunk)
-        if chunk.columns[column].type.kind in DECODED:
+        if chunk.columns[column].type.kind in DECODED and size <= self._free(self.tenant):
             zone = Zones(chunk)[column]
             if isinstance(zone.least, int) and isinstance(zone.greatest, int) and self.held + size <= self.limit:
                 codes = short(chunk.columns[column], zone.least, zone.greatest)
         if codes is not None:
-            self._short[ref(codes, self._lost)] = size
+            self._all.short[ref(codes, self._all.lost)] = size, self.tenant
+            self._all.grow(self.tenant, size)
         chunk.short[column] = USELESS if codes is None else codes
         return True
 
-    def give_up(self, wanted: int) -> int:
-        """Drop the oldest indexes until `wanted` bytes are free; returns the bytes freed."""
+    def give_up(self, wanted: int, tenant: str | None = None) -> int:
+        """Drop the oldest indexes, of one tenant if it is given, until `wanted` bytes are free; returns those freed."""
         freed = 0
-        for note in list(self._made):
+        for note, entry in list(self._all.made.items()):
             if freed >= wanted:
                 break
-            freed += self._drop(note)
+            if tenant is None or entry.tenant == tenant:
+                freed += self._drop(note)
         return freed
 
     def _has_room(self, size: int) -> bool:
-        """Whether there is room, or is as soon as some are gone that were not used of late."""
+        """Whether there is room, or is as soon as some are gone that were not used of late: of the tenant first, where
+        its quota is what lacks."""
+        self._all.count()
+        lacking = size - self._free(self.tenant)
         over = self.held + size - self.limit
-        for note in list(islice(self._made.copy(), _ASKED)) if over > 0 else ():
+        if lacking > 0:
+            dropped = self._drop_unused(lacking, self.tenant)
+            lacking -= dropped
+            over -= dropped
+        if over > 0 >= lacking:
+            over -= self._drop_unused(over)
+        return over <= 0 and lacking <= 0
+
+    def _drop_unused(self, wanted: int, tenant: str | None = None) -> int:
+        """Drop some that were not used of late, of one tenant if it is given; returns the bytes freed."""
+        freed, made = 0, self._all.made
+        some = (note for note, entry in made.copy().items() if tenant is None or entry.tenant == tenant)
+        for note in list(islice(some, _ASKED)):
             index = note()
             if index is not None and index.used:
                 index.used = False
-                if (entry := self._made.pop(note, None)) is not None:
-                    self._made[note] = entry  # asked again after all others
-            elif over > 0:
-                over -= self._drop(note)
-        return over <= 0
+                if (entry := made.pop(note, None)) is not None:
+                    made[note] = entry  # asked again after all others
+            elif freed < wanted:
+                freed += self._drop(note)
+        return freed
 
     def _drop(self, note: ref[KeyIndex]) -> int:
-        index, entry = note(), self._made.get(note)
-        keyed = None if entry is None else entry[0]()
-        if index is None or entry is None or keyed is None or keyed.get(entry[1]) is not index:
+        index, entry = note(), self._all.made.get(note)
+        keyed = None if entry is None else entry.keyed()
+        if index is None or entry is None or keyed is None or keyed.get(entry.column) is not index:
             return 0
-        keyed.pop(entry[1], None)
-        return entry[2]
-
-    def _lost(self, note: ref[Short]) -> None:
-        self._short.pop(note, None)
-
-    def _gone(self, note: ref[KeyIndex]) -> None:
-        self._made.pop(note, None)
+        keyed.pop(entry.column, None)
+        return entry.size

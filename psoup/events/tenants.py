@@ -63,7 +63,7 @@ class Quotas:
     group_keys: int = 0
     """Groups that one of its answers may tell apart."""
     kept_bytes: int = 0
-    """Bytes of what is kept of its answers: folds of aggregates, and pairs of joins."""
+    """Bytes of what is kept of its answers: folds of aggregates, pairs of joins, and key indexes."""
     weight: float = 1.0
     """Its share beside others where they wait for one another: one of weight 3 gets three times what one of 1 gets."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import numpy as np
@@ -89,6 +90,42 @@ def test_pairs_of_joins_are_not_made_beyond_the_quota() -> None:
         soup.maintain()
     held = _held(soup)
     assert held["acme"] <= 50_000 < held["umbra"]
+
+
+def test_key_indexes_count_make_way_and_go_with_their_stream() -> None:
+    soup = _soup()
+    for soup.tenant in TENANTS:
+        query = soup.register("SELECT s._id FROM s, r WHERE s.k = 5 AND s.x = r.x AND r.k = 7")
+    assert not any(_held(soup).values())
+
+    def asked(tenant: str) -> pa.Table:
+        soup.tenant = tenant
+        for _ in range(12):
+            answer = soup.ask("SELECT _id FROM s WHERE x = 700").to_table()
+            joined = soup.ask("SELECT s._id FROM s, r WHERE s.x = r.x AND r.k = 7 AND r.x < 20").to_table()
+        assert joined.num_rows > 0
+        return answer
+
+    expected = asked("umbra")
+    theirs = _held(soup)["umbra"]
+    assert theirs > 50_000
+    soup.submit(AlterTenant("acme", {QUOTA: theirs // 3}))
+    assert asked("acme") == expected
+    assert 0 < _held(soup)["acme"] <= theirs // 3
+    assert soup.engine._rooms.keys.held == sum(_held(soup).values()), "nothing else is kept yet"
+    one_by_one = _one_by_one(soup)
+    for _ in range(3):
+        one_by_one()
+    held = _held(soup)["acme"]
+    assert 0 < held <= theirs // 3
+    assert soup.engine._rooms.keys.held_by("acme") < held, "indexes have made way for folds"
+    assert _held(soup)["umbra"] == theirs
+    soup.tenant = "umbra"
+    soup.unregister(query)
+    for stream in ("s", "r"):
+        soup.execute(f"DROP STREAM {stream}")
+    gc.collect()
+    assert soup.engine._rooms.keys.held_by("umbra") == 0
 
 
 def test_rooms_count_what_is_kept_of_each_tenant() -> None:

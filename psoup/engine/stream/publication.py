@@ -28,7 +28,7 @@ class Publication:
     def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom, packs: PackRoom) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
-        self._room, self._keys, self._folds, self._packs = MatchRoom(), keys, folds, packs
+        self._room, self._keys, self._folds, self._packs = MatchRoom(), keys.of(event.tenant), folds, packs
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
