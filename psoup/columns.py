@@ -10,7 +10,7 @@ its memory. Nothing here knows streams or queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -182,15 +182,15 @@ def empty_column(data_type: DataType) -> Column:
     return Column(data_type, np.zeros(0, TYPES[data_type.kind].dtype))
 
 
-def concat_columns(columns: Sequence[Column]) -> Column:
-    """The columns one after the other, copied; at least one, all of one type."""
+def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
+    """The columns one after the other, copied; at least one, all of one type. `check`: called before each is copied."""
     if len(columns) == 1:
         return columns[0]
     first = columns[0].type
-    valid = _concat_flags([c.valid for c in columns], columns, True)
-    error = _concat_flags([c.error for c in columns], columns, False)
+    valid = _concat_flags([c.valid for c in columns], columns, True, check)
+    error = _concat_flags([c.error for c in columns], columns, False, check)
     if first.kind is not Kind.TEXT:
-        return Column(first, np.concatenate([c.values for c in columns]), valid, None, error)
+        return Column(first, concatenated([c.values for c in columns], check), valid, None, error)
     parts, offsets, base = [], [np.zeros(1, np.int64)], 0
     for column in columns:
         assert column.data is not None
@@ -198,14 +198,30 @@ def concat_columns(columns: Sequence[Column]) -> Column:
         parts.append(column.data[start:stop])
         offsets.append(column.values[1:] - start + base)
         base += stop - start
-    return Column(first, np.concatenate(offsets), valid, np.concatenate(parts), error)
+    return Column(first, concatenated(offsets, check), valid, concatenated(parts, check), error)
 
 
-def _concat_flags(flags: list[Array | None], columns: Sequence[Column], default: bool) -> Array | None:
+def concatenated(arrays: Sequence[Array], check: Callable[[], object] | None = None) -> Array:
+    """The arrays of one type one after the other, by rows, copied; at least one. `check`: called before each copy."""
+    if check is None:
+        return np.concatenate(arrays)
+    whole: Array = np.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
+    start = 0
+    for array in arrays:
+        check()
+        stop = start + len(array)
+        whole[start:stop] = array
+        start = stop
+    return whole
+
+
+def _concat_flags(
+    flags: list[Array | None], columns: Sequence[Column], default: bool, check: Callable[[], object] | None
+) -> Array | None:
     if all(flag is None for flag in flags):
         return None
     whole = [np.full(len(c), default) if f is None else f for f, c in zip(flags, columns, strict=True)]
-    return np.concatenate(whole)
+    return concatenated(whole, check)
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,21 @@
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
 set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.order`). Equal rows keep their order, so
-the first row of each group is the row that came first. The budget is checked after each pass.
+the first row of each group is the row that came first. All passes go by pieces of `PIECE` rows, and the budget is
+checked before each: a pass over millions of rows would keep a processor from calls of others for some tens of
+milliseconds. Texts of which most differ are told apart in one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.kernels.order import digit_pass, mark_changes
+from psoup.kernels.order import count_digits, digit_pass, mark_changes, move_rows
 from psoup.limbs import integers
 from psoup.model import TEXT, Kind
 from psoup.plan.nodes import OrderKey
@@ -24,17 +26,84 @@ _FEW = 8_192
 """Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""
 
 
-def ranks(column: Column) -> Array:
+PIECE = 65_536
+"""Rows between two checks of the budget: some tenths of a millisecond of most passes."""
+
+_SAME = 8
+"""Texts are told apart by pieces if each is there so often in the first one: what is left of the pieces is few."""
+
+
+def pieces(rows: int, budget: ReadBudget) -> Iterator[slice]:
+    """The rows in pieces; the budget is checked before each."""
+    for start in range(0, rows, PIECE):
+        budget.check()
+        yield slice(start, min(start + PIECE, rows))
+
+
+def ranks(column: Column, budget: ReadBudget = UNBOUNDED) -> Array:
     """int64[n] that order as the values do, equal where they are equal; NULL rows have 0. O(n log n) for TEXT."""
-    if column.type.kind is not Kind.TEXT:
-        keys = _wide_ranks(column.values) if column.type.kind is Kind.WIDE else column.order_keys()
-        return keys if column.valid is None else np.where(column.valid, keys, 0)
-    encoded = pc.dictionary_encode(column.to_arrow())
-    order = pc.array_sort_indices(encoded.dictionary.cast(pa.large_binary()))
-    rank: Array = np.empty(len(order), np.int64)
+    if column.type.kind is Kind.TEXT:
+        return _text_ranks(column, budget)
+    if column.type.kind is Kind.WIDE:
+        wide = _wide_ranks(column.values)
+        return wide if column.valid is None else np.where(column.valid, wide, 0)
+    if column.valid is None and column.values.dtype == np.int64:
+        return column.order_keys()
+    return _by_pieces(len(column), lambda piece: _narrow_ranks(column.slice(piece.start, piece.stop)), budget)
+
+
+def _by_pieces(rows: int, make: Callable[[slice], Array], budget: ReadBudget) -> Array:
+    """int64[rows], made piece by piece."""
+    if rows <= PIECE:
+        return make(slice(0, rows))
+    made: Array = np.empty(rows, np.int64)
+    for piece in pieces(rows, budget):
+        made[piece] = make(piece)
+    return made
+
+
+def _narrow_ranks(column: Column) -> Array:
+    keys = column.order_keys()
+    return keys if column.valid is None else np.where(column.valid, keys, 0)
+
+
+def _text_ranks(column: Column, budget: ReadBudget) -> Array:
+    """The ranks of texts: their places among the different ones. By pieces if these are few."""
+    first = pc.dictionary_encode(column.slice(0, min(len(column), PIECE)).to_arrow())
+    if len(column) <= PIECE:
+        return _ranked(first.dictionary)[_codes(first)]
+    if _SAME * len(first.dictionary) > PIECE:
+        encoded = pc.dictionary_encode(column.to_arrow())
+        return _ranked(encoded.dictionary)[_codes(encoded)]
+    parts = [
+        pc.dictionary_encode(column.slice(piece.start, piece.stop).to_arrow()) for piece in pieces(len(column), budget)
+    ]
+    budget.check()
+    texts = pc.dictionary_encode(pa.concat_arrays([part.dictionary.cast(pa.large_string()) for part in parts]))
+    known, start = _ranked(texts.dictionary)[_codes(texts)], 0
+    made: Array = np.empty(len(column), np.int64)
+    for part, piece in zip(parts, pieces(len(column), budget), strict=True):
+        stop = start + len(part.dictionary)
+        if stop > start:
+            made[piece] = known[start:stop][_codes(part)]
+        if column.valid is not None:
+            made[piece][~column.valid[piece]] = 0
+        start = stop
+    return made
+
+
+def _ranked(dictionary: pa.Array) -> Array:
+    """int64[texts], at least one: the places of different texts in their order."""
+    order = pc.array_sort_indices(dictionary.cast(pa.large_binary()))
+    rank: Array = np.zeros(max(len(order), 1), np.int64)
     rank[order.to_numpy()] = np.arange(len(order))
-    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return rank[codes] if len(rank) else np.zeros(len(column), np.int64)
+    return rank
+
+
+def _codes(encoded: pa.DictionaryArray) -> Array:
+    """The place of each text among the different ones; 0 for NULL."""
+    codes: Array = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return codes
 
 
 def _wide_ranks(values: Array) -> Array:
@@ -52,64 +121,102 @@ def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadB
     """The rows (uint32[n]) sorted by the key columns; equal rows keep their order. O(n) for each 11 bits of a key."""
     rows = np.arange(len(keys[0]), dtype=np.uint32)
     for column, key in zip(reversed(keys), reversed(order), strict=True):
-        rank = ranks(column)
-        rows = sorted_by(~rank if key.descending else rank, rows, budget)
+        rank = ranks(column, budget)
+        rows = sorted_by(_inverted(rank, budget) if key.descending else rank, rows, budget)
         if column.valid is not None:
-            rows = sorted_by((column.valid if key.nulls_first else ~column.valid).astype(np.int64), rows, budget)
+            rows = sorted_by(_flags(column.valid if key.nulls_first else ~column.valid, budget), rows, budget)
     return rows
+
+
+def _inverted(rank: Array, budget: ReadBudget) -> Array:
+    """Ranks in the other order."""
+    return _by_pieces(len(rank), lambda piece: ~rank[piece], budget)
+
+
+def _flags(flags: Array, budget: ReadBudget) -> Array:
+    """bool[n] as int64."""
+    return _by_pieces(len(flags), lambda piece: flags[piece].astype(np.int64), budget)
 
 
 def sorted_by(keys: Array, rows: Array, budget: ReadBudget) -> Array:
     """`rows` (uint32[k]) sorted by `keys` (int64, at their places); those with equal keys keep their order."""
     if len(rows) < 2:
         return rows
-    budget.check()
-    least = int(keys.min())
-    bits = (int(keys.max()) - least).bit_length()
+    ends_of = [(int(keys[piece].min()), int(keys[piece].max())) for piece in pieces(len(keys), budget)]
+    least = min(low for low, _ in ends_of)
+    bits = (max(high for _, high in ends_of) - least).bit_length()
     width = 8 if len(rows) <= _FEW else 11
     ends: Array = np.empty(1 << width, np.int64)
     spare: Array = np.empty(len(rows), np.uint32)
     owned = False
     for shift in range(0, bits, width):
-        budget.check()
-        digit_pass(keys, least, shift, rows, ends, spare)
+        _pass(keys, least, shift, rows, ends, spare, budget)
         rows, spare = spare, rows if owned else np.empty(len(rows), np.uint32)
         owned = True
     return rows
+
+
+def _pass(keys: Array, least: int, shift: int, rows: Array, ends: Array, out: Array, budget: ReadBudget) -> None:
+    """As `digit_pass`, by pieces."""
+    if len(rows) <= PIECE:
+        budget.check()
+        digit_pass(keys, least, shift, rows, ends, out)
+        return
+    ends[:] = 0
+    for piece in pieces(len(rows), budget):
+        count_digits(keys, least, shift, rows[piece], ends)
+    ends[:] = np.cumsum(ends) - ends
+    for piece in pieces(len(rows), budget):
+        move_rows(keys, least, shift, rows[piece], ends, out)
 
 
 def distinct_rows(columns: Sequence[Column], budget: ReadBudget) -> Array:
     """The first row of every distinct combination, in the order the rows came, int64. NULLs are equal here."""
     count = len(columns[0])
     rows: Array = np.arange(count, dtype=np.uint32)
-    levels = list(_levels(columns))
+    levels = list(_levels(columns, budget))
     for level in levels:
         rows = sorted_by(level, rows, budget)
     changed: Array = np.zeros(count, np.uint8)
     changed[:1] = 1
-    for level in levels:
-        budget.check()
-        mark_changes(level, rows, changed)
     first: Array = np.zeros(count, np.bool_)
-    first[rows[changed.view(np.bool_)]] = True
-    return np.flatnonzero(first)
+    for piece in pieces(count, budget):
+        known = slice(max(piece.start - 1, 0), piece.stop)
+        for level in levels:
+            mark_changes(level, rows[known], changed[known])
+        first[rows[piece][changed[piece].view(np.bool_)]] = True
+    return flagged(first, budget)
+
+
+def flagged(flags: Array, budget: ReadBudget) -> Array:
+    """int64[k]: where the flags (bool[n]) are set."""
+    found: Array = np.empty(int(np.count_nonzero(flags)), np.int64)
+    start = 0
+    for piece in pieces(len(flags), budget):
+        here = np.flatnonzero(flags[piece])
+        stop = start + len(here)
+        np.add(here, piece.start, out=found[start:stop])
+        start = stop
+    return found
 
 
 def compile_kernels() -> None:
     """Compile for keys of memory and of disks, which may not be written, so that the first sort does not wait."""
-    rows: Array = np.arange(3, dtype=np.uint32)
+    rows, ends = np.arange(3, dtype=np.uint32), np.zeros(8, np.int64)
     for writeable in (True, False):
         keys: Array = np.arange(3, dtype=np.int64)
         texts: Array = np.zeros(3, np.uint8)
         keys.flags.writeable = texts.flags.writeable = writeable
         sorted_by(keys, rows, UNBOUNDED)
+        count_digits(keys, 0, 0, rows, ends)
+        move_rows(keys, 0, 0, rows, np.cumsum(ends) - ends, np.zeros(3, np.uint32))
         mark_changes(keys, rows, np.zeros(3, np.uint8))
         Column(TEXT, keys, data=texts).take(np.arange(2))
 
 
-def _levels(columns: Sequence[Column]) -> Iterator[Array]:
+def _levels(columns: Sequence[Column], budget: ReadBudget) -> Iterator[Array]:
     """The arrays that rows are told apart by."""
     for column in columns:
-        yield ranks(column)
+        yield ranks(column, budget)
         if column.valid is not None:
-            yield column.valid.astype(np.int64)
+            yield _flags(column.valid, budget)

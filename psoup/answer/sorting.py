@@ -14,9 +14,9 @@ from itertools import chain
 
 import numpy as np
 
-from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.answer.ordering import distinct_rows, flagged, pieces, sorted_rows
 from psoup.budgets import SORT_ROWS
-from psoup.columns import Array, Column, concat_columns
+from psoup.columns import Array, Column, concat_columns, concatenated
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
 from psoup.plan.nodes import OrderKey
@@ -89,7 +89,7 @@ class Sorting:
         with_sort = 8 * self._rows * (len(keys) + 1)
         self._hold(with_sort)
         rows = self._arranged(keys, self._limit)
-        sorted_ids: Array = ids[rows]
+        sorted_ids = _taken(ids, rows, self._budget)
         self._groups = []
         self._give_back(self._held)
         self._hold(sorted_ids.nbytes)
@@ -107,33 +107,44 @@ class Sorting:
 
     def _arranged(self, keys: list[Column], limit: int | None) -> Array:
         """The rows of the answer in its order, among those that are held."""
-        distinct = None
-        if self._told_apart:
-            distinct = distinct_rows(keys[: self._told_apart], self._budget)
-            keys = [column.take(distinct) for column in keys]
+        distinct = self._distinct(keys)
+        if distinct is not None:
+            keys = _taken_columns(keys, distinct, self._budget)
         if self._order:
             places = [self.wanted.index(key.expr) for key in self._order]
             rows: Array = sorted_rows([keys[k] for k in places], self._order, self._budget)[:limit]
         else:
             rows = np.arange(len(keys[0]))[:limit]
-        return rows if distinct is None else distinct[rows]
+        return rows if distinct is None else _taken(distinct, rows, self._budget)
+
+    def _distinct(self, keys: list[Column]) -> Array | None:
+        """The first rows of their kind, ascending; None if all rows are."""
+        if not self._told_apart:
+            return None
+        rows = distinct_rows(keys[: self._told_apart], self._budget)
+        return None if len(rows) == len(keys[0]) else rows
 
     def _reduce(self) -> None:
         """Hold only rows that can be in the answer, in the order in which they came."""
         ids, keys = self._joined()
         self._give_back(self._held)
-        useful: Array = np.zeros(len(ids), np.bool_)
-        useful[self._arranged(keys, self._limit)] = True
-        rows = np.flatnonzero(useful)
-        ids, keys = ids[rows], [column.take(rows) for column in keys]
-        self._groups, self._rows, self._of_use = [(ids, keys)], len(rows), len(rows)
+        if self._limit is None:
+            rows = self._distinct(keys)
+        else:
+            useful: Array = np.zeros(len(ids), np.bool_)
+            useful[self._arranged(keys, self._limit)] = True
+            rows = flagged(useful, self._budget)
+        if rows is not None:
+            ids, keys = _taken(ids, rows, self._budget), _taken_columns(keys, rows, self._budget)
+        self._groups, self._rows, self._of_use = [(ids, keys)], len(ids), len(ids)
         self._hold(_bytes(ids, keys))
 
     def _joined(self) -> tuple[Array, list[Column]]:
         """All rows that are held, as one group."""
         groups, self._groups = self._groups, []
-        ids = np.concatenate([ids for ids, _ in groups])
-        return ids, [concat_columns(parts) for parts in zip(*(keys for _, keys in groups), strict=True)]
+        check = self._budget.check
+        ids = concatenated([ids for ids, _ in groups], check)
+        return ids, [concat_columns(parts, check) for parts in zip(*(keys for _, keys in groups), strict=True)]
 
     def _hold(self, size: int) -> None:
         self._budget.hold(size)
@@ -142,6 +153,22 @@ class Sorting:
     def _give_back(self, size: int) -> None:
         self._budget.give_back(size)
         self._held -= size
+
+
+def _taken(values: Array, rows: Array, budget: ReadBudget) -> Array:
+    """`values[rows]`, by pieces. O(rows)."""
+    made: Array = np.empty((len(rows), *values.shape[1:]), values.dtype)
+    for piece in pieces(len(rows), budget):
+        made[piece] = values[rows[piece]]
+    return made
+
+
+def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> list[Column]:
+    """The columns at some rows, one at least, by pieces."""
+    return [
+        concat_columns([column.take(rows[piece]) for piece in pieces(len(rows), budget)], budget.check)
+        for column in columns
+    ]
 
 
 def over_rows(rows: int, most: int) -> ResourceExhausted:

@@ -3,9 +3,10 @@
     keys     305 12 307 12        by the last digit: 12 12 305 307, by the first: the same
     rows     0 1 2 3              1 3 0 2: rows of equal keys stay in their order
 
-`digit_pass` is one pass, for a sort that checks its budget in between; `order_keys` is the whole sort. A digit is as
-many bits as there are keys to count by: few keys have small digits. The time of a comparison sort depends on the
-processor, 4 to 67 ns a key; this takes 1 to 5 for each digit.
+`digit_pass` is one pass, for a sort that checks its budget in between; of many rows `count_digits` and `move_rows` are
+the two halves of a pass, piece by piece. `order_keys` is the whole sort. A digit is as many bits as there are keys to
+count by: few keys have small digits. The time of a comparison sort depends on the processor, 4 to 67 ns a key; this
+takes 1 to 5 for each digit.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -18,18 +19,39 @@ _LEAST_DIGIT, _MOST_DIGIT = 4, 11
 
 
 @njit(cache=True, nogil=True)
-def _move(keys, base, down, rows, ends, out):
-    """Write the rows to where their digits begin; ends: how many keys have each digit, and then where each ends."""
-    mask, start = np.uint64(ends.shape[0] - 1), np.int64(0)
+def count_digits(keys, least, shift, rows, counts):
+    """counts += how many of the rows have each digit of their keys.
+
+    keys, least, shift, rows: as of `digit_pass`; read. counts: int64[digits], in place. O(k).
+    """
+    mask, down, base = np.uint64(counts.shape[0] - 1), np.uint64(shift), np.int64(least)
+    for i in range(rows.shape[0]):
+        counts[(np.uint64(keys[rows[i]] - base) >> down) & mask] += 1
+
+
+@njit(cache=True, nogil=True)
+def move_rows(keys, least, shift, rows, starts, out):
+    """out[starts[d]:] = the rows whose keys have digit d, in their order; starts[d] is where the next of them belongs.
+
+    keys, least, shift, rows: as of `digit_pass`; read. starts: int64[digits], in place; out: as rows, of all pieces;
+    written at some places. O(k).
+    """
+    mask, down, base = np.uint64(starts.shape[0] - 1), np.uint64(shift), np.int64(least)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        digit = (np.uint64(keys[row] - base) >> down) & mask
+        out[starts[digit]] = row
+        starts[digit] += 1
+
+
+@njit(cache=True, nogil=True)
+def _begin(ends):
+    """How many have each digit becomes where each begins."""
+    start = np.int64(0)
     for digit in range(ends.shape[0]):
         count = ends[digit]
         ends[digit] = start
         start += count
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        digit = (np.uint64(keys[row] - base) >> down) & mask
-        out[ends[digit]] = row
-        ends[digit] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -40,11 +62,10 @@ def digit_pass(keys, least, shift, rows, ends, out):
     ((key - least) >> shift) modulo len(ends), which is a power of two. ends: int64[digits], scratch; out: as rows;
     written. O(k + digits).
     """
-    mask, down, base = np.uint64(ends.shape[0] - 1), np.uint64(shift), np.int64(least)
     ends[:] = 0
-    for i in range(rows.shape[0]):
-        ends[(np.uint64(keys[rows[i]] - base) >> down) & mask] += 1
-    _move(keys, base, down, rows, ends, out)
+    count_digits(keys, least, shift, rows, ends)
+    _begin(ends)
+    move_rows(keys, least, shift, rows, ends, out)
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +97,8 @@ def order_keys(keys, order, spare):
         ends[:] = 0
         for i in range(n):  # all of them, so as they lie
             ends[(np.uint64(keys[i] - least) >> down) & mask] += 1
-        _move(keys, least, down, order, ends, spare)
+        _begin(ends)
+        move_rows(keys, least, down, order, ends, spare)
         order[:] = spare
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer import ordering
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.columns import Column, column_from_arrow
@@ -112,14 +113,15 @@ def test_distinct_and_limit_hold_what_can_still_be_in_the_answer() -> None:
             _answer(soup, sql, sort_rows=200).to_table()
 
 
-def test_a_sort_ends_between_two_passes_when_its_caller_has_left() -> None:
-    soup, asked = _soup(70_000, 10), 0
+def test_a_sort_ends_between_two_pieces_when_its_caller_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "PIECE", 1_000)
+    soup, asked = _soup(3_000, 10, SMALL), 0
 
     def ask() -> None:
         nonlocal asked
         asked += 1
 
-    assert _answer(soup, "SELECT a FROM s ORDER BY t, a", ReadBudget(ask)).to_table().num_rows == 70_000
+    assert _answer(soup, "SELECT a FROM s ORDER BY t, a", ReadBudget(ask)).to_table().num_rows == 3_000
     for ends_at in range(1, asked + 1):
         left = ends_at
 
@@ -133,7 +135,7 @@ def test_a_sort_ends_between_two_passes_when_its_caller_has_left() -> None:
         with pytest.raises(ReadEnded):
             _answer(soup, "SELECT a FROM s ORDER BY t, a", budget).to_table()
         assert budget.held == 0
-    assert asked > 12
+    assert asked > 40
 
 
 def _column(rng: np.random.Generator, kind: DataType, rows: int) -> Column:
@@ -155,7 +157,9 @@ def _key(value: object) -> tuple[bool, object]:
     return False, value.encode() if isinstance(value, str) else value
 
 
-def test_rows_are_sorted_and_told_apart_as_their_values_are() -> None:
+@pytest.mark.parametrize("piece", [40, ordering.PIECE])
+def test_rows_are_sorted_and_told_apart_as_their_values_are(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(ordering, "PIECE", piece)
     rng = np.random.default_rng(3)
     for _ in range(60):
         rows = int(rng.choice([1, 2, 40, 300]))

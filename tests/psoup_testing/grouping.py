@@ -9,6 +9,7 @@ import numpy as np
 
 from psoup.kernels import named, runs
 from psoup.kernels.plain import named as plain_named
+from psoup.kernels.plain import order as plain_order
 from psoup.kernels.plain import runs as plain
 from psoup.results import runs as runs_of
 
@@ -116,6 +117,28 @@ def longest_rising(rng: Rng) -> Arguments:
     """Positions in another order, or with some that come twice."""
     values = rng.permutation(40) if rng.random() < 0.5 else rng.integers(0, 30, int(rng.integers(0, 40)))
     return values, np.zeros(40, np.int64), np.zeros(40, np.int64), np.zeros(40, np.int64)
+
+
+def digit_pass(rng: Rng) -> Arguments:
+    """Keys of all bits or of few, and some of their rows."""
+    keys = rng.integers(-(2**63), 2**63 - 1, 40) if rng.random() < 0.5 else rng.integers(-5, 5, 40)
+    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(rng.choice(["uint32", "int64"]))
+    shift, ends = int(rng.integers(0, 60)), np.zeros(1 << int(rng.integers(1, 9)), np.int64)
+    return keys, int(keys.min()), shift, rows, ends, np.zeros_like(rows)
+
+
+def count_digits(rng: Rng) -> Arguments:
+    """A piece of the rows: some are counted already."""
+    *given, counts, _ = digit_pass(rng)
+    return *given, counts + rng.integers(0, 5, len(counts))
+
+
+def move_rows(rng: Rng) -> Arguments:
+    """A piece of the rows: others come after it."""
+    *given, starts, _ = digit_pass(rng)
+    plain_order.count_digits(*given, starts)
+    counts = starts + rng.integers(0, 3, len(starts))
+    return *given, np.cumsum(counts) - counts, np.zeros(int(counts.sum()), given[-1].dtype)
 
 
 def order_keys(rng: Rng) -> Arguments:

@@ -54,13 +54,6 @@ def _span(rng: Rng, bits: int) -> tuple[int, int]:
     return (0, bits) if rng.random() < 0.2 else (low, high)
 
 
-def _digit_pass(rng: Rng) -> Arguments:
-    keys = rng.integers(-(2**63), 2**63 - 1, 40) if rng.random() < 0.5 else rng.integers(-5, 5, 40)
-    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(rng.choice(["uint32", "int64"]))
-    shift, ends = int(rng.integers(0, 60)), np.zeros(1 << int(rng.integers(1, 9)), np.int64)
-    return keys, int(keys.min()), shift, rows, ends, np.zeros_like(rows)
-
-
 def _offset_range(rng: Rng) -> Arguments:
     offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
     return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
@@ -294,7 +287,9 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "gather.gather": gathering.gather,
     "gather.lay_out": gathering.lay_out,
     "gather.take_texts": gathering.take_texts,
-    "order.digit_pass": _digit_pass,
+    "order.digit_pass": grouping.digit_pass,
+    "order.count_digits": grouping.count_digits,
+    "order.move_rows": grouping.move_rows,
     "order.mark_changes": lambda rng: (
         rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
     ),
