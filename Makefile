@@ -61,12 +61,12 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
-# Compiled once, before many processes would each do it at the same time: the kernels, and beside them the tests, of
-# which pytest rewrites the asserts (10 s of a processor).
+# Compiled once, before many processes would each do it at the same time: the kernels, by two processes (100 s of a
+# processor), and beside them the tests, of which pytest rewrites the asserts (10 s).
 $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
 	@mkdir -p build
 	@$(PYTEST) -q --collect-only > /dev/null 2>&1 & \
-	  $(BIN)/python -c 'from psoup_service.warmup import warm_up; warm_up()'; \
+	  $(BIN)/python -m psoup_service.compiling; \
 	  wait
 	@touch $@
 

@@ -1,0 +1,68 @@
+"""Two processes compile the kernels, each of them once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+from psoup_service import compiling, warmup
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, bool]]:
+    """What is compiled from now on: the types, and whether another process could compile the kernel by then."""
+    seen: list[tuple[str, bool]] = []
+
+    def compile_one(self: Any, sig: str) -> int:
+        held = [path for path in tmp_path.iterdir() if not free(path)]
+        seen.append((sig, not held))
+        if sig == "raises":
+            raise ValueError(sig)
+        return self.then(sig) if sig == "nested" else 0
+
+    monkeypatch.setattr(Dispatcher, "compile", compile_one)
+    compiling.compile_under_locks(tmp_path)
+    return seen
+
+
+def free(path: Path) -> bool:
+    """Whether somebody else could take this lock now."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+class Kernel:
+    """Stands for one that Numba is to compile; the first types lead to it once more, as recursion does."""
+
+    def __init__(self, module: str) -> None:
+        self.py_func = type("function", (), {"__module__": module, "__qualname__": "f"})
+
+    def then(self, sig: str) -> Any:
+        return Dispatcher.compile(self, "recursive")
+
+
+@pytest.mark.parametrize(("module", "open_to_others"), [("psoup.kernels.rows", False), ("numba.np.arrayobj", True)])
+def test_a_kernel_is_compiled_by_one_process_at_a_time(
+    compiled: list[tuple[str, bool]], tmp_path: Path, module: str, open_to_others: bool
+) -> None:
+    kernel = Kernel(module)
+    assert Dispatcher.compile(kernel, "nested") == 0
+    with pytest.raises(ValueError, match="raises"):
+        Dispatcher.compile(kernel, "raises")
+    assert compiled == [("nested", open_to_others), ("recursive", open_to_others), ("raises", open_to_others)]
+    assert all(map(free, tmp_path.iterdir()))
+
+
+def test_the_half_of_the_second_process_runs_by_itself() -> None:
+    assert warmup.warm_up_last() > 0
