@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,17 @@ def test_a_flood_of_refusals_is_counted_and_changes_are_told_all_the_same(tmp_pa
     assert len(lines) == 203
     assert [line.get("unwritten") for line in lines[199:]] == [None, 800, None, None]
     audit.close()
+
+
+def test_changes_that_fail_are_counted_apart_from_refusals_and_fill_no_disk(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    for outcome in ("UNAUTHENTICATED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "OK"):
+        for _ in range(300):
+            audit.note(SECOND, "QueryService/Register", outcome, ME)
+    audit.close()
+    lines: list[dict[str, Any]] = list(lines_of(tmp_path / "audit.jsonl"))
+    assert Counter(line["outcome"] for line in lines) == {"UNAUTHENTICATED": 200, "INVALID_ARGUMENT": 200, "OK": 300}
+    assert [line["unwritten"] for line in lines if "unwritten" in line] == [100, 400]
 
 
 def test_a_disk_that_takes_no_line_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

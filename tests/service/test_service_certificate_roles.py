@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import ssl
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPSConnection
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from psoup.clock import VirtualClock
 from psoup.errors import InvalidInput
 from psoup_client import AccessDenied, Client, ClientOptions
 from psoup_service.gate.certificate_roles import certificate_table
+from psoup_service.gate.certificates import end_of
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
 from psoup_testing.authority import Authority
 from psoup_testing.serving import serving
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: Path) -> None:
@@ -56,6 +70,63 @@ def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: P
             with client(secured, host, common) as stranger, pytest.raises(AccessDenied) as denied:
                 stranger.streams()
             assert denied.value.reason == "NO_CREDENTIAL"
+
+
+def page(connection: HTTPSConnection) -> Any:
+    """What a page is told of streams."""
+    headers = {"content-type": "application/json", "x-psoup": "1"}
+    connection.request("POST", "/api/psoup.v1.StreamService/ListStreams", "{}", headers)
+    return json.loads(connection.getresponse().read())
+
+
+def test_a_certificate_ends_at_its_time_also_on_a_connection_that_stands(tmp_path: Path) -> None:
+    authority, clock = Authority(tmp_path), VirtualClock(time.time_ns() // 1_000)
+    service, key = authority.issue("service", days=(-1, 9))
+    shown, own = authority.issue("client", host="reader.example.org")
+    settings = Settings(
+        listen=("https://127.0.0.1:0",),
+        tls_cert=str(service),
+        tls_key=str(key),
+        tls_client_ca=str(authority.ca),
+        certificate_roles=("reader.example.org=reader",),
+        host="localhost",
+        web_port=0,
+    )
+    files = authority.ca.read_bytes(), own.read_bytes(), shown.read_bytes()
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    context.load_cert_chain(shown, own)
+
+    with serving(settings, clock=clock) as running:
+        credentials = grpc.ssl_channel_credentials(*files)
+        gateway = running.service.gateway
+        assert gateway is not None
+        address = gateway.address.removeprefix("https://")
+        with (
+            Client(running.address, options=ClientOptions(credentials=credentials, token="")) as reader,
+            grpc.secure_channel(running.address.removeprefix("https://"), credentials) as channel,
+            closing(HTTPSConnection(address, context=context, timeout=20)) as connection,
+        ):
+            health = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+            assert next(health) == b"\x08\x01"
+            clock.advance(seconds=86_000)
+            assert (reader.streams(), page(connection)) == ([], {})
+            clock.advance(seconds=500)
+            with pytest.raises(AccessDenied) as denied:
+                reader.streams()
+            assert denied.value.reason == "CERTIFICATE_EXPIRED"
+            assert "CERTIFICATE_EXPIRED" in str(page(connection))
+            with pytest.raises(grpc.RpcError) as ended:
+                next(health)
+            assert ended.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("year", [1951, 2049, 2050, 9999])
+def test_the_end_of_a_certificate_is_read_in_both_of_its_forms(year: int) -> None:
+    key, end = ec.generate_private_key(ec.SECP256R1()), datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "0\x1e\x17")])
+    built = x509.CertificateBuilder(name, name, key.public_key(), 1, datetime(1950, 2, 3, tzinfo=UTC), end)
+    pem = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    assert end_of(pem) == (end - EPOCH) // timedelta(microseconds=1)
 
 
 def test_names_and_roles_are_read() -> None:

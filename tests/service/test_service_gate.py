@@ -198,6 +198,9 @@ class Asking:
     def certificate_names(self) -> tuple[str, ...]:
         return ()
 
+    def certificate_ends(self) -> int:
+        return 0
+
     def local(self) -> bool:
         return False
 

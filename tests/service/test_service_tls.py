@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import os
 import shutil
 import socket
 import ssl
@@ -11,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from psoup.errors import InvalidInput
 from psoup_client import Client, ClientOptions, InvalidRequest, RetryOptions, Unavailable
@@ -237,3 +242,30 @@ def test_a_certificate_in_a_form_of_openssl_alone_is_refused(folder: Path, autho
     pem.write_bytes(pem.read_bytes().replace(b" CERTIFICATE-----", b" TRUSTED CERTIFICATE-----"))
     with pytest.raises(InvalidInput, match="no block BEGIN CERTIFICATE"):
         Certificates(str(pem), str(folder / "service.key"))
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: Path, authority: Authority) -> None:
+    certificates = Certificates(str(folder / "service.pem"), str(folder / "service.key"))
+    (folder / "service.key").unlink()
+    os.mkfifo(folder / "service.key")
+    assert not certificates.look()
+    with pytest.raises(InvalidInput, match="is not a file of up to"):
+        Certificates(str(folder / "service.pem"), str(folder / "service.key"))
+
+
+@pytest.mark.parametrize("curve", [ec.SECP521R1(), None], ids=["P-521", "Ed25519"])
+def test_a_key_that_no_client_of_grpc_takes_is_refused(
+    folder: Path, authority: Authority, curve: ec.EllipticCurve | None
+) -> None:
+    key = ed25519.Ed25519PrivateKey.generate() if curve is None else ec.generate_private_key(curve)
+    now, name = dt.datetime.now(dt.UTC), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    built = x509.CertificateBuilder(name, name, key.public_key(), 1, now - dt.timedelta(1), now + dt.timedelta(1))
+    signed = built.sign(key, None if curve is None else hashes.SHA256())
+    certificates = Certificates(str(folder / "service.pem"), str(folder / "service.key"))
+    (folder / "service.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (folder / "service.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    assert not certificates.look()
+    with pytest.raises(InvalidInput, match="its key is not RSA, P-256 or P-384"):
+        Certificates(str(folder / "service.pem"), str(folder / "service.key"))

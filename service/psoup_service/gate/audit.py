@@ -7,7 +7,7 @@ Changes of streams, queries, tokens and tenants, jobs and backups are told, and 
 reads, no tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one;
 lines that are cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service
 whose disk takes no line goes on, and says so in its own log. After 200 of them refusals are limited to one a second,
-as anybody can cause them: the next line counts the rest.
+as anybody can cause them, and so are changes that fail, apart from these: the next line counts the rest.
 """
 
 from __future__ import annotations
@@ -54,12 +54,15 @@ CHANGES = frozenset(
 REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 """Outcomes that are told of every call."""
 
+DONE = "OK"
+"""The outcome of a change that was made: none is left out."""
+
 _NAME_OF_STREAM = r'(?P<name>"[^"\n]{1,200}"|\w{1,200})'
 _OF_STREAM = re.compile(
     rf"\s*(CREATE|ALTER|DROP)\s+STREAM\s+(IF\s+(NOT\s+)?EXISTS\s+)?{_NAME_OF_STREAM}", re.IGNORECASE
 )
 _A_SECOND, _AT_ONCE = 1.0, 200.0
-"""Refusals that are written: some 20 MB a day at most, so that no stranger fills the disk."""
+"""Refusals that are written, and failures: some 20 MB a day of each, so that nobody fills the disk with them."""
 _LOOK_US = 1_000_000
 _TAIL = 64 * 1024
 _SHOWN = 200
@@ -71,6 +74,22 @@ def hash_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
+class _Bucket:
+    """Lines of one kind that may be written: `_AT_ONCE`, filled up by `_A_SECOND`."""
+
+    def __init__(self) -> None:
+        self._left, self._counted = _AT_ONCE, 0
+
+    def allow(self, now: int) -> bool:
+        """Whether another one is written at the clock's time `now`."""
+        self._left = min(_AT_ONCE, self._left + max(0, now - self._counted) * _A_SECOND / 1_000_000)
+        self._counted = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
 class Audit:
     """Writes lines. One thread. Without a `path` it does nothing. The file is opened anew once it was moved away."""
 
@@ -79,7 +98,8 @@ class Audit:
         self._file = -1
         self._before = FIRST
         self._looked = -_LOOK_US
-        self._allowed, self._counted, self._unwritten = _AT_ONCE, 0, 0
+        self._refusals, self._failures = _Bucket(), _Bucket()
+        self._unwritten = 0
         self._failed = False
 
     def wants(self, call: str, outcome: str, principal: Principal) -> bool:
@@ -91,7 +111,8 @@ class Audit:
 
     def note(self, now: int, call: str, outcome: str, principal: Principal, **facts: str) -> None:
         """Write a line about a call that has ended at the clock's time `now` (microseconds). Raises nothing."""
-        if outcome in REFUSED and not self._allow(now):
+        bucket = self._refusals if outcome in REFUSED else self._failures
+        if outcome != DONE and not bucket.allow(now):
             self._unwritten += 1
             return
         line: dict[str, Any] = {"time": time_text(now), "call": call, "outcome": outcome}
@@ -112,15 +133,6 @@ class Audit:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def _allow(self, now: int) -> bool:
-        """Whether a refusal is written: a bucket of `_AT_ONCE` that fills by `_A_SECOND`."""
-        self._allowed = min(_AT_ONCE, self._allowed + max(0, now - self._counted) * _A_SECOND / 1_000_000)
-        self._counted = now
-        if self._allowed < 1:
-            return False
-        self._allowed -= 1
-        return True
 
     def _write(self, line: dict[str, Any], now: int) -> None:
         if abs(now - self._looked) >= _LOOK_US:

@@ -31,5 +31,5 @@ def certificate_table(entries: Sequence[str]) -> Mapping[str, Principal]:
             )
         if name in table:
             raise ValueError(f"{name!r} is there twice; write its roles in one entry, with + between them")
-        table[name] = Principal(name, chosen, tenant or DEFAULT_TENANT)
+        table[name] = Principal(name, chosen, tenant or DEFAULT_TENANT, certified=True)
     return table

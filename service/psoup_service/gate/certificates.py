@@ -11,20 +11,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import ssl
-from pathlib import Path
+import stat
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import grpc
 
 from psoup.errors import InvalidInput
+from psoup.model import SECOND
 from psoup_service.host.threads import Threads, on
 
 EVERY_S = 10.0
 """Seconds between two looks at the files."""
 
 _log = logging.getLogger(__name__)
+MOST_BYTES = 1024 * 1024
+"""Bytes of a file: some hundred certificates."""
+
+_KEYS = tuple(
+    bytes.fromhex(kind)
+    for kind in (
+        "300d06092a864886f70d0101010500",  # RSA
+        "301306072a8648ce3d020106082a8648ce3d030107",  # P-256
+        "301006072a8648ce3d020106052b81040022",  # P-384
+    )
+)
+"""The kinds of keys that clients of gRPC and browsers take, as certificates write them (RFC 3279, 5480)."""
+_VALIDITY = re.compile(rb"0[\x1e\x20\x22](?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)")
+"""The time in which a certificate is valid, as certificates write it (RFC 5280, 4.1.2.5)."""
 _FIRST = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -117,9 +135,15 @@ class Certificates:
         first = _FIRST.search(files.certificate)
         if first is None:
             raise _refused(certificate, key, "it has no block BEGIN CERTIFICATE")
+        try:
+            der = ssl.PEM_cert_to_DER_cert(first.group().decode("ascii"))
+        except ValueError as problem:
+            raise _refused(certificate, key, "its block BEGIN CERTIFICATE is not base64 alone") from problem
+        if not any(kind in der for kind in _KEYS):
+            raise _refused(certificate, key, "its key is not RSA, P-256 or P-384, the only ones that clients take")
         client.check_hostname = False
         client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        client.load_verify_locations(cadata=first.group().decode("ascii"))
+        client.load_verify_locations(cadata=der)
         try:
             not_after = _not_after(client, server)
         except ssl.SSLError as problem:
@@ -146,13 +170,31 @@ def _not_after(client: ssl.SSLContext, server: ssl.SSLContext) -> int:
     return int(ssl.cert_time_to_seconds(str(facts["notAfter"])))
 
 
+@lru_cache(1024)
+def end_of(certificate: bytes) -> int:
+    """When a client's certificate (PEM), which TLS has verified, ends: microseconds since 1970. O(1) once it is known.
+
+    It is long over if that cannot be read.
+    """
+    found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
+    if found is None:
+        return 0
+    text = found[2] or (b"19" if found[1] >= b"50" else b"20") + found[1]
+    return int(datetime.strptime(text.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()) * SECOND
+
+
 def _configured(files: _Files) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], files.client_ca)
 
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        # Opening a pipe would wait for whoever writes to it, and a device may have no end.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
+                raise _refused(path, "", f"it is not a file of up to {MOST_BYTES:,} bytes")
+            return file.read(MOST_BYTES)
     except OSError as problem:
         raise _refused(path, "", problem.strerror or str(problem)) from problem
 

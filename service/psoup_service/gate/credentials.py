@@ -15,6 +15,7 @@ import asyncio
 import hmac
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -47,6 +48,10 @@ class Caller(Protocol):
 
     def certificate_names(self) -> Sequence[str]:
         """The names in the client's certificate, those that count more first; none without one."""
+        ...
+
+    def certificate_ends(self) -> int:
+        """When the client's certificate ends, in microseconds since 1970; asked only if it has names."""
         ...
 
     def authorization(self) -> str:
@@ -145,7 +150,7 @@ class Gate:
             del self._open[ending]
 
     def look(self) -> None:
-        """End the calls under way whose token is revoked or has expired. O(calls under way)."""
+        """End the calls under way whose token is revoked, or whose credential has expired. O(calls under way)."""
         if not self._open:
             return
         tokens, now = self._tokens(), self._now()
@@ -153,7 +158,7 @@ class Gate:
             token = tokens.get(principal.token_id)
             if principal.ends:
                 if now >= principal.ends:
-                    end(Unauthenticated(f"the access token of {principal.name!r} has expired", reason="TOKEN_EXPIRED"))
+                    end(_over(principal))
             elif token is None:
                 end(Unauthenticated(_NOT_VALID, reason="TOKEN_INVALID"))
             elif token.expired(now):
@@ -175,7 +180,7 @@ class Gate:
         if not authorization:
             for name in caller.certificate_names() if self._certificates else ():
                 if name in self._certificates:
-                    return self._of_a_tenant(self._certificates[name], "certificate_roles")
+                    return self._of_a_certificate(self._certificates[name], caller.certificate_ends())
             raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
         text = authorization.removeprefix(SCHEME)
         if self._openid is not None and text != authorization and not text.startswith(PREFIX):
@@ -187,6 +192,13 @@ class Gate:
         if token.expired(self._now()):
             raise _expired(token)
         return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
+
+    def _of_a_certificate(self, named: Principal, ends: int) -> Principal:
+        """Who a certificate stands for. TLS looks at its end in a handshake only, and a connection may last."""
+        principal = replace(named, ends=ends)
+        if self._now() >= ends:
+            raise _over(principal)
+        return self._of_a_tenant(principal, "certificate_roles")
 
     def _of_a_tenant(self, principal: Principal, by: str) -> Principal:
         """Who a certificate or a provider's token stands for; raises Unauthenticated if the tenant is not there."""
@@ -201,6 +213,12 @@ class Gate:
 
 _NO_DIGEST = bytes(32)
 """What the digest of an unknown token is compared with: it takes as long as for a known one."""
+
+
+def _over(principal: Principal) -> Unauthenticated:
+    """The error for a principal whose certificate, or whose token of a provider, has ended."""
+    what, reason = ("certificate", "CERTIFICATE_EXPIRED") if principal.certified else ("access token", "TOKEN_EXPIRED")
+    return Unauthenticated(f"the {what} of {principal.name!r} has expired; connect with a new one", reason=reason)
 
 
 def _expired(token: AccessToken) -> Unauthenticated:

@@ -12,9 +12,9 @@ from psoup_service.gate.roles import ANYBODY, OPERATOR, ROLES
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a call. `token_id`: of the token that let him in, "" without one. `ends`: when that
-    of a provider ends, microseconds; 0 for never. `streams`: patterns of the streams
-    that he may push to, in lower case; () for all of the tenant.
+    """Who makes a call. `token_id`: of the token that let him in, "" without one. `ends`: when his certificate, or his
+    token of a provider, ends, microseconds; 0 for never. `streams`: patterns of the streams that he may push to, in
+    lower case; () for all of the tenant. `certified`: whether a certificate let him in.
     """
 
     name: str
@@ -23,6 +23,7 @@ class Principal:
     token_id: str = ""
     streams: tuple[str, ...] = ()
     ends: int = 0
+    certified: bool = False
 
     @property
     def credential(self) -> tuple[str, str, str] | None:

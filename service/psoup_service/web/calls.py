@@ -81,6 +81,10 @@ class WebCaller:
         """The URIs, then the names of DNS, in the client's certificate."""
         return self._connection.names
 
+    def certificate_ends(self) -> int:
+        """When the client's certificate ends, in microseconds since 1970."""
+        return self._connection.ends
+
     def authorization(self) -> str:
         """The header `authorization`; "" without, or with more than one."""
         given = self._headers.getlist("authorization")

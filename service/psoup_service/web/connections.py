@@ -23,6 +23,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from psoup.model import SECOND
+
 HEAD_BYTES = 16 * 1024
 """Bytes of a request's head."""
 
@@ -44,7 +46,9 @@ _quiet.propagate = False
 
 
 class PageConnection(H11Protocol):
-    """One connection. `peer`: its name; `names`: those in the client's certificate; `lost`: it has ended."""
+    """One connection. `peer`: its name; `names`: those in the client's certificate, which `ends` then, in
+    microseconds since 1970; `lost`: it has ended.
+    """
 
     def __init__(self, config: Config, state: ServerState, head_s: float, most: int) -> None:
         """`most`: connections at once, over all."""
@@ -52,6 +56,7 @@ class PageConnection(H11Protocol):
         self.logger, self.access_log = _quiet, False
         self.peer, self.address = "http:", ""
         self.names: tuple[str, ...] = ()
+        self.ends = 0
         self.lost = False
         self._head_s, self._most = head_s, most
         self._timer: asyncio.TimerHandle | None = None
@@ -65,7 +70,7 @@ class PageConnection(H11Protocol):
             return
         self.address, port = self.client or ("", 0)
         self.peer = f"http:{self.address}:{port}"
-        self.names = _names(transport.get_extra_info("ssl_object"))
+        self.names, self.ends = _shown(transport.get_extra_info("ssl_object"))
         _notice_vanished(transport.get_extra_info("socket"))
         self._wait_for_head()
 
@@ -125,11 +130,16 @@ def connection_of(scope: Scope) -> PageConnection:
     return connection
 
 
-def _names(secured: ssl.SSLObject | None) -> tuple[str, ...]:
-    """The URIs, then the names of DNS, that the authority of clients has signed in the certificate."""
+def _shown(secured: ssl.SSLObject | None) -> tuple[tuple[str, ...], int]:
+    """The URIs, then the names of DNS, that the authority of clients has signed in the certificate, and when it ends in
+    microseconds; nothing and 0 without one.
+    """
     shown = (secured.getpeercert() if secured is not None else None) or {}
+    if not shown:
+        return (), 0
     names: Any = shown.get("subjectAltName", ())
-    return tuple(name for kind in ("URI", "DNS") for of, name in names if of == kind)
+    ends = int(ssl.cert_time_to_seconds(str(shown["notAfter"]))) * SECOND
+    return tuple(name for kind in ("URI", "DNS") for of, name in names if of == kind), ends
 
 
 def _notice_vanished(opened: socket.socket | None) -> None:

@@ -58,6 +58,10 @@ class Caller(Protocol):
         """The names in the client's certificate, those that count more first; none without one."""
         ...
 
+    def certificate_ends(self) -> int:
+        """When the client's certificate ends, in microseconds since 1970; asked only if it has names."""
+        ...
+
     def authorization(self) -> str:
         """The metadata `authorization`, "" without."""
         ...

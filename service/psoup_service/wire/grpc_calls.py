@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup_service.gate.audit import object_of
+from psoup_service.gate.certificates import end_of
 from psoup_service.gate.principal import STRANGER
 from psoup_service.wire import fields
 from psoup_service.wire.answering import Answering, NamedCall, draining, within
@@ -74,6 +75,10 @@ class GrpcCaller:
         """The URIs, then the names of DNS, that the authority of clients has signed in the certificate."""
         shown = self.context.auth_context()
         return [name.decode("utf-8", "replace") for kind in ("peer_uri", "peer_dns") for name in shown.get(kind, ())]
+
+    def certificate_ends(self) -> int:
+        """When the client's certificate ends, in microseconds since 1970."""
+        return end_of(self.context.auth_context()["x509_pem_cert"][0])
 
     def authorization(self) -> str:
         """The metadata `authorization`; "" without, or with more than one."""
