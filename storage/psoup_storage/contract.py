@@ -14,13 +14,27 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.events.events import Event
 from psoup.model import StreamSpec
+
+T = TypeVar("T")
+
+
+class InTurn(Protocol):
+    """Has work done when it is its turn, on any thread; returns its result, or raises what it raises."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """See the class."""
+        ...
+
+
+def at_once(work: Callable[[], T], /) -> T:
+    """The result of `work`, done now: an `InTurn` for who has nothing to take turns with."""
+    return work()
 
 
 def new_incarnation() -> str:
@@ -101,9 +115,9 @@ class Store(Protocol):
         """
         ...
 
-    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
-        """Share the disk with `append` from now on: `keep` enters a `pause` for each write, a context in which no
-        client waits for an `append` of many bytes, and the caller runs `settle` whenever the store is `due`.
+    def share(self, in_turn: InTurn) -> None:
+        """Share the disk with `append` from now on: `keep` has each of its writes done `in_turn`, at a moment at which
+        no client waits for an `append` of many bytes, and the caller runs `settle` whenever the store is `due`.
         """
         ...
 

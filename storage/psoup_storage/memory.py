@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import assert_never
 
@@ -42,7 +41,7 @@ from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, Te
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
-from psoup_storage.contract import new_incarnation
+from psoup_storage.contract import InTurn, new_incarnation
 
 _EVENT_BYTES = 500
 """Charged for an event beside its texts and tuples: the objects themselves."""
@@ -84,7 +83,7 @@ class MemoryStore:
     def make_ready(self, event: Event) -> None:
         """Do nothing: an event is kept as it is."""
 
-    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
+    def share(self, in_turn: InTurn) -> None:
         """Do nothing: `keep` writes nothing."""
 
     @property

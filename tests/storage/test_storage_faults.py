@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from psoup.events.events import Attached, Event
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_storage import DurableStore
+from psoup_storage.contract import at_once
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.tools.doctor import examine
@@ -102,7 +102,7 @@ def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
         store = DurableStore(tmp_path / "whole", vfs=disk.name)
         opening, moved = disk.count, 0
         if settles:
-            store.share(nullcontext)
+            store.share(at_once)
         for group in groups:
             store.append(group)
             moved += settle(store)
@@ -156,7 +156,7 @@ def append_until_it_fails(path: Path, vfs: str, groups: list[list[Event]], settl
     """How many events were acknowledged; after the error nothing is, whatever is tried."""
     store, acknowledged = DurableStore(path, vfs=vfs), 0
     if settles:
-        store.share(nullcontext)
+        store.share(at_once)
     for number, group in enumerate(groups):
         try:
             store.append(group)

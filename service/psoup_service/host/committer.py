@@ -3,15 +3,15 @@
     sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
                            these were prepared while g1 and g2 were on their way to the disk
 
-    committer   large │ small │ pause │ small │ large │ small │ …      between any two of them small pushes have gone
-    maintenance ─ asks ───────┤ forget├──
+    committer   large │ small │ errand │ small │ large │ small │ …     between any two of them small pushes have gone
+    maintenance ─ asks ───────┤ forget ├──
 
 The slower the disk, the more commands share one wait for it. But nobody waits for megabytes of another tenant that came
-after him: those are written behind what came before. Other writes have their turn, too: transactions of maintenance (a
-`Pause`, which takes the turn of a large push; its thread waits until the committer has come to it and writes while the
-committer waits), and work that the store has put off (`settle`). A store without room keeps nothing and says so: the
-groups wait then, new commands are refused, and both go on when there is room. Any other error ends the stage. A store
-that is not durable has no wait to share, and is written by the sequencer's thread.
+after him: those are written behind what came before. Other writes have their turn, too: transactions of maintenance (an
+`Errand`, which takes the turn of a large push; the committer does it, as who waits for it is a thread that others go
+before), and work that the store has put off (`settle`). A store without room keeps nothing and says so: the groups wait
+then, new commands are refused, and both go on when there is room. Any other error ends the stage. A store that is not
+durable has no wait to share, and is written by the sequencer's thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Any
 
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events.events import Event
@@ -31,26 +31,40 @@ from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 
 
-class Pause:
-    """A pause of the committer: a context for the thread that asked; the committer calls `give` or `waive`."""
+class Errand:
+    """Work of another thread, which the committer does in its turn; that thread waits for it in `result`."""
 
-    def __init__(self) -> None:
-        self._begun, self._over = threading.Event(), threading.Event()
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._over = threading.Event()
+        self._outcome: Any = None
+        self._problem: BaseException | None = None
+        self._own = False
 
-    def __enter__(self) -> None:
-        self._begun.wait()
+    def result(self) -> Any:
+        """What the work has returned; raises what it has raised. Called once, by the thread that asked."""
+        self._over.wait()
+        if self._own:
+            return self._work()
+        if self._problem is not None:
+            raise self._problem
+        return self._outcome
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def do(self) -> None:
+        """Do the work, unless it was waived. An exception is for the thread that asked."""
+        if self._over.is_set():
+            return
+        try:
+            self._outcome = self._work()
+        except BaseException as problem:
+            self._problem = problem
         self._over.set()
 
-    def give(self) -> None:
-        """Let the other thread write, and wait until it has."""
-        self._begun.set()
-        self._over.wait()
-
     def waive(self) -> None:
-        """Let the other thread write without waiting for it; harmless later."""
-        self._begun.set()
+        """Let the thread that asked do it by itself, at once; harmless later."""
+        if not self._over.is_set():
+            self._own = True
+            self._over.set()
 
 
 RETRY_SECONDS = 0.5
@@ -64,14 +78,14 @@ class CommitGroup:
     """Commands that were prepared together: answers, and events to log with their room.
 
     `leaving`: what leaves the room when they are answered, commands and bytes by tenant. `large`: it has a large push,
-    or no command at all but a `pause` for another thread or for the store to settle.
+    or no command at all but an `errand` of another thread, or a chance for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, Entered]] = field(default_factory=list)
     leaving: dict[str, tuple[int, int]] = field(default_factory=dict)
     large: bool = False
-    pause: Pause | None = None
+    errand: Errand | None = None
 
     def answered(self, tenant: str, commands: int, size: int) -> None:
         """Note commands of a tenant that will be answered, and the room of those without an event."""
@@ -122,7 +136,7 @@ class Committer(StageThread):
 
     @property
     def writing_large(self) -> bool:
-        """Whether a large push, or a pause, is among them. From any thread."""
+        """Whether a large push, or an errand, is among them. From any thread."""
         return self._large > 0 and self._full is None
 
     @property
@@ -183,16 +197,18 @@ class Committer(StageThread):
         return taken
 
     def _pause(self, taken: list[CommitGroup]) -> None:
-        """Let the store and other threads write, after the groups that came with them. A failing store does not keep a
-        thread in its pause.
+        """Let the store settle and do errands, after the groups that came with them. A failing store does not keep a
+        thread waiting.
         """
         try:
             if self._store.due:
                 self._store.settle()
-        finally:
-            for group in taken:
-                if group.pause is not None:
-                    group.pause.give()
+        except BaseException:
+            _waive(taken)
+            raise
+        for group in taken:
+            if group.errand is not None:
+                group.errand.do()
         self._pausing = False
 
     def wind_up(self) -> None:
@@ -257,5 +273,5 @@ class Committer(StageThread):
 
 def _waive(groups: list[CommitGroup]) -> None:
     for group in groups:
-        if group.pause is not None:
-            group.pause.waive()
+        if group.errand is not None:
+            group.errand.waive()

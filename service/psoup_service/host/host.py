@@ -92,7 +92,7 @@ class Host(Generic[SnapshotT]):
         self._sequencer = Sequencer(
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
         )
-        store.share(self._sequencer.pause)
+        store.share(self._sequencer.in_turn)
         self._allowance = allowance or Allowance()
         self.way = self._sequencer.binder.way
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of, self.way)

@@ -2,7 +2,7 @@
 
     writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
 
-It never touches the engine.
+It never touches the engine. Other threads go first on the processors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from psoup.runner import Runner, serial
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.worker import Failure, StageThread
+from psoup_service.turns import go_behind
 
 
 class Maintainer(StageThread):
@@ -38,7 +39,8 @@ class Maintainer(StageThread):
         return bool(self._tasks)
 
     def run(self) -> None:
-        """Compute until stopped."""
+        """Compute until stopped, behind the threads that calls wait for."""
+        go_behind()
         while self.wait_for_work():
             task = self._tasks.pop(0)
             self._post(self._outcome(task))

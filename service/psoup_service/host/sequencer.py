@@ -5,7 +5,7 @@
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait while a group is written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
-             P7                            a large push is a group of its own, one at a time; so is a pause
+             P7                            a large push is a group of its own, one at a time; so is an errand
     binder   r6                            a long registration is bound beside, and comes back to be decided
 
 The sequencer alone owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
@@ -29,7 +30,7 @@ from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows
-from psoup_service.host.committer import CommitGroup, Committer, Pause
+from psoup_service.host.committer import CommitGroup, Committer, Errand
 from psoup_service.host.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
@@ -38,6 +39,8 @@ from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
+
+T = TypeVar("T")
 
 GROUP_SECONDS = 0.005
 """Time of preparing after which a group is closed: many registrations must not hold back the answers to pushes."""
@@ -78,8 +81,8 @@ class Sequencer(StageThread):
         self._beside = 0
         """The number of submissions that the binder has."""
         self._line = TenantLines(weight)
-        self._pauses: deque[Pause] = deque()
-        """Pauses that maintenance asked for; they come before the next large push."""
+        self._errands: deque[Errand] = deque()
+        """What maintenance asked the committer to do; it comes before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
@@ -134,20 +137,21 @@ class Sequencer(StageThread):
                 return
         self._refuse([submission])
 
-    def pause(self) -> Pause:
-        """A context in which no large push is written. It waits for the small pushes before it, and later ones wait for
-        it.
+    def in_turn(self, work: Callable[[], T]) -> T:
+        """The result of `work`, done by the committer in the turn of a large push. It waits for the small pushes before
+        it, and later ones wait for it. Raises what `work` raises.
 
         From any thread but those of this stage.
         """
-        pause = Pause()
+        errand = Errand(work)
         with self.condition:
             if self._ended or self._thread.ident is None:
-                pause.waive()
+                errand.waive()
             else:
-                self._pauses.append(pause)
+                self._errands.append(errand)
                 self.condition.notify()
-        return pause
+        result: T = errand.result()
+        return result
 
     def _come_back(self, submission: Submission) -> None:
         """Take back a submission that was bound, or given up; it has waited, and is next. From the binder's thread."""
@@ -169,7 +173,7 @@ class Sequencer(StageThread):
     def has_work(self) -> bool:
         """Whether commands may be taken. A small push waits while a group is written: others will join its event."""
         if self._stopping:
-            return bool(self._line or self._pauses)
+            return bool(self._line or self._errands)
         return self._may_take_quick() or self._may_pause() or self._line.may_take_large(self._committer.writing_large)
 
     def _may_take_quick(self) -> bool:
@@ -177,7 +181,7 @@ class Sequencer(StageThread):
         return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
 
     def _may_pause(self) -> bool:
-        return bool(self._pauses or self._committer.due) and (self._stopping or not self._committer.writing_large)
+        return bool(self._errands or self._committer.due) and (self._stopping or not self._committer.writing_large)
 
     def _written(self) -> None:
         with self.condition:
@@ -193,8 +197,8 @@ class Sequencer(StageThread):
         with self.condition:
             self._ended = True
             left = [*self._group, *self._line.drain()]
-            while self._pauses:
-                self._pauses.popleft().waive()
+            while self._errands:
+                self._errands.popleft().waive()
         self._refuse(left)
         self.binder.stop(finish=False)
         self._committer.give_up()
@@ -207,8 +211,8 @@ class Sequencer(StageThread):
         self._prepare_group(self._quick_ones())
         if self._may_pause():
             with self.condition:
-                pause = self._pauses.popleft() if self._pauses else None
-            self._committer.put(CommitGroup(large=True, pause=pause))
+                errand = self._errands.popleft() if self._errands else None
+            self._committer.put(CommitGroup(large=True, errand=errand))
         else:
             self._prepare_group(self._large_one())
 

@@ -4,7 +4,8 @@
                       each: the sender that had fewest bytes decoded of late is next, its own jobs in their order
 
 A sender that fills a line with megabytes waits behind its own jobs; jobs of others come in between (start-time fair
-queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock.
+queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock; the long thread goes behind all
+others on the processors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from psoup_service.host.worker import deliver
+from psoup_service.turns import go_behind
 
 T = TypeVar("T")
 
@@ -44,7 +46,9 @@ class _Job:
 class _DecodingLine:
     """One thread, and the jobs that wait for it. The thread begins with the first job."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, behind: bool = False) -> None:
+        """`behind`: other threads go first on the processors."""
+        self._behind = behind
         self._condition = threading.Condition()
         self._heap: list[tuple[int, int, _Job]] = []
         self._numbers = itertools.count()
@@ -85,6 +89,8 @@ class _DecodingLine:
             self._thread.join()
 
     def _run(self) -> None:
+        if self._behind:
+            go_behind()
         while (job := self._next()) is not None:
             try:
                 outcome = job.work()
@@ -119,7 +125,7 @@ class Decoders:
     """Both threads. `run` is called on an event loop."""
 
     def __init__(self) -> None:
-        self._quick, self._long = _DecodingLine("psoup-decoder"), _DecodingLine("psoup-decoder-long")
+        self._quick, self._long = _DecodingLine("psoup-decoder"), _DecodingLine("psoup-decoder-long", behind=True)
 
     async def run(
         self, sender: Hashable, size: int, work: Callable[[], T], *, dropped: Callable[[], None] | None = None

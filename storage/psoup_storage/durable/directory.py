@@ -27,6 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from psoup.errors import InvalidInput
+from psoup.model import DEFAULT_TENANT
 from psoup_storage.formats.files import sync_directory
 
 PREFIX = "note-"
@@ -137,6 +138,15 @@ class DataDirectory:
         """Create `path`, readable by its owner only, before anything is written to it; its name is durable."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         sync_directory(path.parent)
+
+    def incoming(self, tenant: str) -> Path:
+        """The folder in which jobs of a tenant write, without links; made if it is missing."""
+        folder = self.path / INCOMING
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if tenant != DEFAULT_TENANT:
+            folder = folder / tenant
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return folder.resolve()
 
     def free_bytes(self) -> int:
         """Bytes that may still be written to its file system."""

@@ -15,7 +15,8 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -27,13 +28,14 @@ from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
 from psoup.events.events import Attached, Event, Pushed, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
+from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
-from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
+from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder, encode
@@ -123,7 +125,7 @@ class DurableStore:
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
         self.settle = self._database.settle
-        self._pause: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._in_turn: InTurn = at_once
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -199,9 +201,9 @@ class DurableStore:
         if self._departures.due:
             self._forget_departures()
 
-    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
+    def share(self, in_turn: InTurn) -> None:
         """See `Store`."""
-        self._pause, self._database.postpones = pause, True
+        self._in_turn, self._database.postpones = in_turn, True
 
     @property
     def due(self) -> bool:
@@ -215,7 +217,7 @@ class DurableStore:
         """
         row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
         try:
-            files, start = self._admit(int(chunk.times[0]), row, oldest)
+            files, start = self._in_turn(partial(self._admit, int(chunk.times[0]), row, oldest))
         except ResourceExhausted:
             self._chunks.remove([row.file])
             raise
@@ -226,8 +228,7 @@ class DurableStore:
             self._chunks.sidecars.forget(stream, oldest)
         with suppress(ResourceExhausted):
             while start is not None:
-                with self._pause(), self._database.transaction() as connection:
-                    start = self._forget(connection, row, start)
+                start = self._in_turn(partial(self._forget_more, row, start))
         return self._chunks.archived(spec, row) if spec.retention.archive and row.file not in files else None
 
     def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
@@ -235,11 +236,10 @@ class DurableStore:
 
         `first`: the time of its first tuple. Forgetting finds no room on a full disk; it waits for the next chunk then.
         """
-        with self._pause():
-            with suppress(ResourceExhausted), self._database.transaction() as connection:
-                return self._add(connection, first, row, oldest), self._forget(connection, row, -(2**63))
-            with self._database.transaction() as connection:
-                return self._add(connection, first, row, oldest), None
+        with suppress(ResourceExhausted), self._database.transaction() as connection:
+            return self._add(connection, first, row, oldest), self._forget(connection, row, -(2**63))
+        with self._database.transaction() as connection:
+            return self._add(connection, first, row, oldest), None
 
     def _add(self, connection: apsw.Connection, first: int, row: ChunkRow, oldest: int) -> list[str]:
         if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (row.stream,)).get is not None:
@@ -267,6 +267,10 @@ class DurableStore:
             self._forgotten[row.stream] = 0
         return following
 
+    def _forget_more(self, row: ChunkRow, start: int) -> int | None:
+        with self._database.transaction() as connection:
+            return self._forget(connection, row, start)
+
     def read_ahead(self) -> None:
         """Begin to decode stored chunks, for the first `read`; see `Restoring`. Nothing may be appended before that."""
         self._restoring.ahead()
@@ -288,12 +292,7 @@ class DurableStore:
 
         That of the tenant `default` holds those of all others, by their names.
         """
-        folder = self.path / INCOMING
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if tenant != DEFAULT_TENANT:
-            folder = folder / tenant
-            folder.mkdir(mode=0o700, exist_ok=True)
-        return folder.resolve()
+        return self._directory.incoming(tenant)
 
     def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, known: int = NO_QUERY) -> Adopted:
         """Take in the chunks of a job directory; the `Attached` of that job makes them part of the stream.

@@ -45,11 +45,10 @@ class Durable(RecordingStore):
 
 
 def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
-    """Another thread that asks for a pause and works in it."""
+    """Another thread that asks for an errand."""
 
     def work() -> None:
-        with rig.host._sequencer.pause():
-            store.done.append("pause")
+        rig.host._sequencer.in_turn(lambda: store.done.append("errand"))
         ended.set()
 
     thread = threading.Thread(target=work)
@@ -96,7 +95,7 @@ async def come_to_pass(there: Callable[[], object]) -> None:
         await asyncio.to_thread(int)
 
 
-def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None:
+def test_between_a_large_push_and_an_errand_small_pushes_have_their_turn() -> None:
     async def scenario(rig: Rig, store: Durable) -> None:
         await start(rig, "s", "t")
         store.done.clear()
@@ -105,13 +104,13 @@ def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None
             calls = [call, asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
             await asyncio.to_thread(int)
             thread = asks(rig, store, ended)
-            await come_to_pass(lambda: rig.host._sequencer._pauses)
+            await come_to_pass(lambda: rig.host._sequencer._errands)
             store.due = True  # type: ignore[misc]
             calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
             await asyncio.to_thread(int)
         await asyncio.gather(*calls)
         thread.join(PATIENCE)
-        assert store.done == ["large", "small", "settle", "pause", "large"]
+        assert store.done == ["large", "small", "settle", "errand", "large"]
 
     play(scenario)
 
@@ -133,23 +132,21 @@ def test_nobody_waits_for_a_large_push_of_another_tenant_that_came_later(tenant:
     play(scenario)
 
 
-def test_a_pause_is_given_at_once_where_nothing_is_written() -> None:
+def test_an_errand_is_done_at_once_where_nothing_is_written() -> None:
     async def scenario(rig: Rig, store: Durable) -> None:
-        with rig.host._sequencer.pause():
-            store.done.append("before the start")
+        rig.host._sequencer.in_turn(lambda: store.done.append("before the start"))
         rig.host.start()
         ended = threading.Event()
         asks(rig, store, ended)
         await happened(ended)
         await asyncio.to_thread(rig.host.close)
-        with rig.host._sequencer.pause():
-            store.done.append("after the end")
-        assert store.done == ["before the start", "pause", "after the end"]
+        rig.host._sequencer.in_turn(lambda: store.done.append("after the end"))
+        assert store.done == ["before the start", "errand", "after the end"]
 
     play(scenario)
 
 
-def test_a_pause_does_not_wait_for_room_in_the_store() -> None:
+def test_an_errand_does_not_wait_for_room_in_the_store() -> None:
     """What is done in it may be what makes the room."""
 
     async def scenario(rig: Rig, store: Durable) -> None:
@@ -216,7 +213,7 @@ def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
         ended = threading.Event()
         async with writing(rig, LARGE) as call:
             asks(rig, store, ended)
-            await come_to_pass(lambda: rig.host._sequencer._pauses)
+            await come_to_pass(lambda: rig.host._sequencer._errands)
             store.due = True  # type: ignore[misc]
         await call
         await happened(ended)
