@@ -9,15 +9,20 @@ from collections.abc import AsyncIterator, Iterator
 import grpc
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
 
+from psoup.errors import InvalidInput
 from psoup_client import Client, NotFound
 from psoup_client.connection import MAX_SEND_BYTES, naming
 from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.settings import Settings
 from psoup_service.wire import fields
+from psoup_testing.door import descriptors
 from psoup_testing.half import half_sent
 from psoup_testing.serving import Serving, serving
 from psoup_testing.watching import no_stalls
@@ -165,6 +170,66 @@ def test_messages_of_very_many_fields_are_refused_before_they_are_parsed(there: 
             with pytest.raises(grpc.RpcError) as caught:
                 channel.unary_unary(f"/psoup.v1.{method}")(raw)
             assert refusal_of(caught.value).reason == "NOT_PROTOBUF"
+
+
+def test_values_that_no_call_takes_are_refused_before_they_are_parsed(there: Serving) -> None:
+    labels = {f"{number:x}": "" for number in range(40_000)}
+    many: dict[str, Message] = {
+        "QueryService/Register": queries.RegisterRequest(statement="SELECT x FROM s", labels=labels),
+        "MatchingService/Match": matching.MatchRequest(stream="s", labels=labels),
+        "QueryService/MatchesMany": queries.MatchesManyRequest(stream="s", tuple_ids=range(1_000_000)),
+        "QueryService/InvokeTable": queries.InvokeTableRequest(numbers=range((1 << 20) + 1)),
+    }
+    with grpc.insecure_channel(there.address) as channel, no_stalls(there.service):
+        for method, message in many.items():
+            with pytest.raises(grpc.RpcError) as caught:
+                list(channel.unary_stream(f"/psoup.v1.{method}")(message.SerializeToString()))
+            refusal = refusal_of(caught.value)
+            assert (refusal.code, refusal.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "TOO_MANY_VALUES")
+            assert f"{refusal.facts['field']} has more than {int(refusal.facts['limit']):,} " in refusal.message
+
+
+def test_entries_and_packed_numbers_are_counted_as_protobuf_has_them() -> None:
+    bounds = fields.bounds_of(queries.InvokeTableRequest.DESCRIPTOR)
+    assert {bound.name: bound.most for bound in bounds.values()} == {
+        "ranges": 16_384,
+        "numbers": 1 << 20,
+        "labels": 1_024,
+        "windows": 1_024,
+    }
+    few = {number: bound._replace(most=100) for number, bound in bounds.items()}
+
+    def over(most: bytes, more: bytes) -> str:
+        fields.check(most, few)
+        with pytest.raises(InvalidInput) as refusal:
+            fields.check(most + more, few)
+        return refusal.value.facts["field"]
+
+    def numbers(*values: int) -> bytes:
+        return queries.InvokeTableRequest(numbers=values).SerializeToString()
+
+    def labels(start: int, stop: int) -> bytes:
+        return queries.InvokeTableRequest(labels={f"k{n}": "v" for n in range(start, stop)}).SerializeToString()
+
+    ranges = [queries.QueryRange(first=n, count=1) for n in range(100)]
+    assert over(numbers(*range(0, 1 << 60, 1 << 54)[:64], *([-1] * 36)), numbers(5)) == "numbers"
+    assert over(b"\x18\x05" * 100, b"\x18\x05") == "numbers", "not packed"
+    assert over(labels(0, 100), labels(100, 101)) == "labels"
+    assert over(queries.InvokeTableRequest(ranges=ranges).SerializeToString(), b"\x0a\x00") == "ranges"
+    fields.check(numbers(*range(90)) + labels(0, 90) + b"\x1a\xff\xff\xff\xff\x0f", few)
+    fields.check(b"\x12\x01a" * 1_000, few)  # texts have no bound of their own
+
+
+def test_requests_have_maps_and_lists_of_numbers_at_their_top_only() -> None:
+    def below(message: Descriptor, seen: frozenset[str]) -> Iterator[str]:
+        for field in message.fields:
+            inner = field.message_type
+            if inner is not None and inner.full_name not in seen:
+                yield from (f"{inner.full_name}.{bound.name}" for bound in fields.bounds_of(inner).values())
+                yield from below(inner, seen | {inner.full_name})
+
+    requests = {method.input_type.full_name: method.input_type for method in descriptors().values()}
+    assert not [name for request in requests.values() for name in below(request, frozenset())]
 
 
 def test_fields_are_counted_as_protobuf_has_them() -> None:

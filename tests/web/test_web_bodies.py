@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import queries_pb2, sync_pb2
-from psoup_service.web.bodies import parsed
+from psoup_service.web.bodies import LONG_BYTES, is_long, parsed
 from psoup_service.web.methods import ALLOWED
 
 REGISTER, SYNC, ROWS = queries_pb2.RegisterRequest, sync_pb2.SyncRequest, queries_pb2.InvokeRowsRequest
@@ -136,3 +136,12 @@ def test_all_sorts_of_values_are_taken_or_refused_in_words() -> None:
 def test_a_whole_character_of_two_halves_is_taken() -> None:
     message = parsed(rb'{"statement": "\ud83d\ude00 \u00e9", "labels": {"\u00e9": "x"}}', REGISTER)
     assert (message.statement, dict(message.labels)) == ("\U0001f600 é", {"é": "x"})  # type: ignore[attr-defined]
+
+
+def test_bodies_of_many_bytes_or_values_are_long() -> None:
+    few, many = b'{"wants":[' + b"{}," * 100 + b"{}]}", b'{"wants":[' + b"{}," * 300 + b"{}]}"
+    assert not is_long(few)
+    assert is_long(many) and len(many) < LONG_BYTES
+    assert not is_long(b" " * LONG_BYTES)
+    assert is_long(b" " * (LONG_BYTES + 1))
+    assert not is_long(b"")

@@ -72,9 +72,10 @@ class CostCalls:
         """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second."""
         backend, tenant, now = self._backend, self._backend.tenant(caller), self._backend.now()
         limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
+        count = len(request.tuple_ids)
+        if not 0 < count <= _MAX_TUPLES:
+            raise InvalidInput(f"tuple_ids has {count:,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
         asked = list(request.tuple_ids)
-        if not 0 < len(asked) <= _MAX_TUPLES:
-            raise InvalidInput(f"tuple_ids has {len(asked):,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesManyResponse:
             reply = queries_pb2.MatchesManyResponse(sequence=snapshot.sequence)

@@ -39,6 +39,8 @@ from psoup_service.wire.calls import Caller, ender
 
 MOST_QUERIES = 1 << 20
 """Queries of a call."""
+_AT_ONCE = 1 << 14
+"""Numbers that are read in one step."""
 _RANGES = 1 << 14
 """Ranges of a call."""
 _PIECE = 4
@@ -73,7 +75,10 @@ class _Wanted:
         if request.ranges:
             return self._of_ranges(request.ranges, failed), failed
         if request.numbers:
-            numbers = self._few(np.fromiter(request.numbers, np.int64, len(request.numbers)))
+            self._refuse(len(request.numbers))
+            # A list at a time: all of them would keep the interpreter for a tenth of a second.
+            starts = range(0, len(request.numbers), _AT_ONCE)
+            numbers = np.concatenate([np.array(request.numbers[at : at + _AT_ONCE], np.int64) for at in starts])
             return self._here(request.query_id_prefix, numbers, 0, failed), failed
         self._refuse(len(request.query_ids))
         try:
@@ -82,8 +87,6 @@ class _Wanted:
             return self._one_by_one(request.query_ids, failed), failed
 
     def _of_ranges(self, ranges: Sequence[queries_pb2.QueryRange], failed: list[Failed]) -> Array:
-        if len(ranges) > _RANGES:
-            raise InvalidInput(f"ranges has {len(ranges):,} ranges; {_RANGES:,} are the most", field="ranges")
         if any(of.count < 1 or of.first < 0 for of in ranges):
             raise InvalidInput("a range has no query; first is from 0, count from 1", field="ranges")
         self._refuse(sum(of.count for of in ranges))
@@ -241,6 +244,8 @@ def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
             "say which queries in one way: by ranges, IDs, numbers, labels, or a prefix of their keys",
             reason="SELECTION",
         )
+    if len(request.ranges) > _RANGES:
+        raise InvalidInput(f"ranges has {len(request.ranges):,} ranges; {_RANGES:,} are the most", field="ranges")
     if request.key_prefix:
         check_prefix(request.key_prefix)
     return tag_in("", request.labels).labels

@@ -32,6 +32,9 @@ MOST_VALUES = 50_000
 LONG_BYTES = 16 * 1024
 """Bytes of JSON, or of a message, from which on a thread reads or makes it."""
 
+LONG_VALUES = 256
+"""Values of a body from which on a thread reads it: some two milliseconds."""
+
 _DIGITS = 40
 _SHOWN = 64
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
@@ -53,9 +56,19 @@ def length(given: list[str]) -> int:
     return int(text)
 
 
+def is_long(raw: bytes) -> bool:
+    """Whether a body takes so long to read that a thread does it. O(bytes) of a short one."""
+    return len(raw) > LONG_BYTES or _values(raw) > LONG_VALUES
+
+
+def _values(raw: bytes) -> int:
+    """The values of a body, at most: texts may have commas and brackets, too."""
+    return raw.count(b",") + raw.count(b"{") + raw.count(b"[")
+
+
 def parsed(raw: bytes, kind: type[Message]) -> Message:
     """The message of a body; nothing at all is an empty message. Raises InvalidInput."""
-    if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MOST_VALUES:
+    if _values(raw) > MOST_VALUES:
         raise _wrong(f"it has more than {MOST_VALUES:,} values")
     message = kind()
     if not raw:

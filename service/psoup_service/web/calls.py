@@ -25,7 +25,7 @@ from psoup_service.gate.audit import object_of
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.gate.principal import STRANGER
 from psoup_service.web import refusals
-from psoup_service.web.bodies import LONG_BYTES, jsoned, length, parsed
+from psoup_service.web.bodies import LONG_BYTES, is_long, jsoned, length, parsed
 from psoup_service.web.connections import PageConnection, connection_of
 from psoup_service.web.guard import CALLS
 from psoup_service.web.methods import WebMethod
@@ -108,7 +108,7 @@ class WebCaller:
             raise ResourceExhausted(
                 f"the body did not come within {seconds:g} s; send it at once", reason="RECEIVE_DEADLINE"
             ) from None
-        if size <= LONG_BYTES:
+        if not is_long(raw):
             return parsed(raw, self._method.request)
         return await self._calls.decoders.run(self.peer(), size, lambda: parsed(raw, self._method.request))
 

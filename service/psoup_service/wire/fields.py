@@ -1,10 +1,24 @@
-"""The number of fields of a message off the wire, before it is parsed.
+"""The fields of a message off the wire, counted before it is parsed: which call may have how many of which.
+
+    bytes ── top-level fields ──> more than MOST ──────────────────────> refused
+               │  labels, windows, maps: entries ──> more than MOST_ENTRIES ──> refused, by the name of the field
+               └─ tuple_ids, numbers: numbers ─────> more than MOST_NUMBERS ──> refused, by the name of the field
 
 A parser keeps the interpreter for as long as a message has fields, and 16 MiB can be eight million of them. Messages of
-this contract have a few; lists of statements or IDs some thousands.
+this contract have a few; lists of statements or IDs some thousands. An entry of a map takes ten times as long as a text
+of a list, and four million packed numbers as long as those who read them one by one. Requests have maps and packed
+numbers at their top only, so that nothing inside of what they hold is counted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from psoup.errors import InvalidInput
 
 FEW = 64
 """The most fields that are counted on an event loop: some 30 us."""
@@ -12,17 +26,90 @@ FEW = 64
 MOST = 131_072
 """The most top-level fields of a request."""
 
+MOST_ENTRIES = 1_024
+"""The most entries of a map: no call takes more than eight."""
+
+MOST_NUMBERS = 16_384
+"""The most numbers, or messages, of a list: no call but those below takes more."""
+
+_MORE_NUMBERS = {"psoup.v1.InvokeTableRequest.numbers": 1 << 20}
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_EACH = 64
+"""Bytes of packed numbers up to which a byte is counted for a number."""
 
 
-def count(raw: bytes, most: int) -> int:
-    """The top-level fields of a protobuf message, up to `most` + 1, which is also the count for garbage. O(fields)."""
+class Bound(NamedTuple):
+    """What a field may have at most: entries of a map, messages, or numbers, which may come packed."""
+
+    name: str
+    most: int
+    packed: bool = False
+
+
+Bounds = Mapping[int, Bound]
+"""The bounds of the fields of a message that have one of their own, by number."""
+
+
+def bounds_of(message: Descriptor) -> dict[int, Bound]:
+    """The bounds of a request."""
+    bounds = dict[int, Bound]()
+    for field in message.fields:
+        if not field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            continue
+        if field.message_type is None:
+            most = _MORE_NUMBERS.get(field.full_name, MOST_NUMBERS)
+            bounds[field.number] = Bound(field.name, most, packed=True)
+        else:
+            is_map = field.message_type.GetOptions().map_entry
+            bounds[field.number] = Bound(field.name, MOST_ENTRIES if is_map else MOST_NUMBERS)
+    return bounds
+
+
+def check(raw: bytes, bounds: Bounds) -> None:
+    """Raise InvalidInput for a message with more top-level fields than MOST, or more than the bound of one. O(fields),
+    and O(bytes) of packed numbers; up to the first one too many.
+    """
+    counted = _Counted(bounds)
+    fields = count(raw, MOST, counted)
+    if counted.over is not None:
+        raise _too_many(counted.over)
+    if fields > MOST:
+        raise InvalidInput(
+            f"the request is not a message of this call's type, or has more than {MOST:,} fields; send parts",
+            reason="NOT_PROTOBUF",
+        )
+
+
+class _Counted:
+    """What the fields with bounds have so far. `over`: the first that has too much."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.over: Bound | None = None
+        self._left = {number: bound.most for number, bound in bounds.items()}
+
+    def add(self, number: int, raw: bytes, at: int, size: int) -> bool:
+        """Count a field with a bound, whose `size` bytes end at `at` (0: it is one number); whether it has too much."""
+        bound = self.bounds[number]
+        self._left[number] -= _numbers(raw, at - size, size) if size and bound.packed else 1
+        if self._left[number] < 0:
+            self.over = bound
+        return self._left[number] < 0
+
+
+def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
+    """The top-level fields of a protobuf message, up to `most` + 1, which is also the count for garbage. O(fields).
+
+    `counted` counts what is in those with bounds, and ends it when one has too much.
+    """
     at, fields, end = 0, 0, len(raw)
+    bounded = {} if counted is None else counted.bounds
     try:
         while at < end and fields <= most:
             tag, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
             fields += 1
-            kind = tag & 7
+            kind, size = tag & 7, 0
             if kind == _BYTES:
                 size, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
                 at += size
@@ -32,9 +119,30 @@ def count(raw: bytes, most: int) -> int:
                 at += 8 if kind == _FIXED64 else 4
             else:
                 return most + 1
+            if tag >> 3 in bounded and counted is not None and counted.add(tag >> 3, raw, at, size):
+                return fields
     except IndexError:
         return most + 1
     return fields
+
+
+def _numbers(raw: bytes, at: int, size: int) -> int:
+    """The packed numbers of a field: each ends with a byte below 128; of a short one at most as many."""
+    if size <= _EACH:
+        return size
+    there = min(size, len(raw) - at)
+    return int(np.count_nonzero(np.frombuffer(raw, np.uint8, there, at) < 128)) if there > 0 else 0
+
+
+def _too_many(bound: Bound) -> InvalidInput:
+    what = "numbers" if bound.packed else "entries"
+    return InvalidInput(
+        f"{bound.name} has more than {bound.most:,} {what}, the most that is read; the call's description says how many"
+        " it takes: send those, and the others in other calls",
+        reason="TOO_MANY_VALUES",
+        field=bound.name,
+        limit=bound.most,
+    )
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import grpc
+from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
@@ -125,6 +126,7 @@ class _Way:
     ingest: bool
     limit: int
     parse: Callable[[bytes], Any]
+    bounds: fields.Bounds
 
     @property
     def name(self) -> str:
@@ -186,7 +188,9 @@ class GrpcCalls:
         limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
         name = f"{service.rpartition('.')[2]}/{method}"
         asked = NamedCall(name, method in WATCHING_METHODS)
-        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit))
+        request = descriptor_pool.Default().FindServiceByName(service).methods_by_name[method].input_type
+        bounds = fields.bounds_of(request)
+        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit), bounds)
         serialize = handler.response_serializer
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
@@ -252,7 +256,7 @@ class GrpcCalls:
         ):
             request = way.parse(raw)
         else:
-            request = await self._decoders.run(context.peer(), size, lambda: _parse_long(way.parse, raw))
+            request = await self._decoders.run(context.peer(), size, lambda: _parse_long(way, raw))
         if isinstance(request, Unreadable):
             raise request.error
         return request
@@ -308,16 +312,12 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     return deserialize
 
 
-def _parse_long(parse: Callable[[bytes], Any], raw: bytes) -> Any:
-    if fields.count(raw, fields.MOST) > fields.MOST:
-        return Unreadable(
-            InvalidInput(
-                f"the request is not a message of this call's type, or has more than {fields.MOST:,} fields; send"
-                " parts",
-                reason="NOT_PROTOBUF",
-            )
-        )
-    return parse(raw)
+def _parse_long(way: _Way, raw: bytes) -> Any:
+    try:
+        fields.check(raw, way.bounds)
+    except InvalidInput as problem:
+        return Unreadable(problem)
+    return way.parse(raw)
 
 
 def _too_long(size: int, limit: int) -> ResourceExhausted:
