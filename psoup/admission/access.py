@@ -24,6 +24,13 @@ MOST_TOKENS = 10_000
 MOST_OF_TENANT = 1_000
 """Those of one tenant beside `default`, so that none takes the places of all others."""
 
+SHARE = 4
+"""One tenant beside `default` may have a quarter of the places that are left, and one place as long as there are some:
+ten that take all they can have some 700 each, and leave 2,800; a hundred 95 each, and leave 380."""
+
+RESERVED = 100
+"""Places that only tokens of the tenant `default` take, so that the service's operator can always issue one."""
+
 
 class KnownTokens(dict[str, AccessToken]):
     """The tokens that stand, by their IDs, as of the last prepared event."""
@@ -73,20 +80,33 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
         raise AlreadyExists(f"there is a token {token.token_id} already; try again", reason="TOKEN_EXISTS")
     if token.expired(now):
         raise InvalidInput("the token would have expired already; give a later end", field="expires")
-    of_tenant = sum(other.tenant == token.tenant for other in known.values())
-    if token.tenant != DEFAULT_TENANT and of_tenant >= MOST_OF_TENANT:
-        raise ResourceExhausted(
-            f"{MOST_OF_TENANT:,} tokens of tenant {token.tenant!r} stand, the most that one may have; revoke those that"
-            " nobody uses, also those that have expired",
-            reason="TOO_MANY_TOKENS",
-            limit=MOST_OF_TENANT,
-        )
+    if token.tenant != DEFAULT_TENANT:
+        _check_share(token.tenant, known)
     if len(known) >= MOST_TOKENS:
         raise ResourceExhausted(
             f"{MOST_TOKENS:,} tokens stand, the most there may be; revoke those that nobody uses",
             reason="TOO_MANY_TOKENS",
             limit=MOST_TOKENS,
         )
+
+
+def _check_share(tenant: str, known: KnownTokens) -> None:
+    """Raise ResourceExhausted if a tenant beside `default` has as many tokens as it may. O(tokens)."""
+    own, left = sum(other.tenant == tenant for other in known.values()), MOST_TOKENS - RESERVED - len(known)
+    most = min(MOST_OF_TENANT, max(left // SHARE, 1)) if left > 0 else 0
+    if own < most:
+        return
+    why = "the most that one tenant may have"
+    if most < MOST_OF_TENANT:
+        why = f"and one tenant may have {most:,} while {len(known):,} of {MOST_TOKENS:,} stand"
+    raise ResourceExhausted(
+        f"{own:,} tokens of tenant {tenant!r} stand, {why}; revoke those that nobody uses, also those that have"
+        " expired, or ask the service's operator to revoke those of other tenants",
+        reason="TOO_MANY_TOKENS",
+        tenant=tenant,
+        used=own,
+        limit=most,
+    )
 
 
 def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessToken:

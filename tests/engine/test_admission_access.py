@@ -63,6 +63,42 @@ def test_no_tenant_takes_the_places_of_all_others_tokens(gate: Gate, monkeypatch
     issue(gate, 2, "reader")
 
 
+def test_tenants_together_leave_places_for_one_without_tokens_and_for_the_operator(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten tenants could issue all tokens that there may be, a thousand each."""
+    monkeypatch.setattr("psoup.admission.access.MOST_TOKENS", 120)
+    monkeypatch.setattr("psoup.admission.access.MOST_OF_TENANT", 12)
+    monkeypatch.setattr("psoup.admission.access.RESERVED", 10)
+    count = dict.fromkeys("abcdefghijz", 0)
+    for tenant in count:
+        gate.send(CreateTenant(tenant, GENEROUS))
+
+    def issued(tenant: str) -> None:
+        number = sum(count.values())
+        gate.send(IssueToken(AccessToken(f"t{number}", "holder", ("reader",), bytes(32), tenant)))
+        count[tenant] += 1
+
+    refusals = list[ResourceExhausted]()
+    for tenant in "abcdefghij" * 12:
+        try:
+            issued(tenant)
+        except ResourceExhausted as refusal:
+            refusals.append(refusal)
+    assert sorted(count.values()) == [0, *[7] * 3, *[8] * 7], "a quarter of what they leave"
+    facts = {"tenant": "j", "used": "7", "limit": "7"}
+    assert (refusals[-1].reason, refusals[-1].facts) == ("TOO_MANY_TOKENS", facts)
+    assert "one tenant may have 7 while 79 of 120 stand" in refusals[-1].message
+    for _ in range(5):
+        issued("z")
+    for number in range(100, 136):
+        issue(gate, number, "reader")
+    with pytest.raises(ResourceExhausted, match="120 tokens stand"):
+        issue(gate, 200, "reader")
+    with pytest.raises(ResourceExhausted, match="one tenant may have 0 while 120 of 120 stand"):
+        issued("z")
+
+
 def test_an_operator_stays(gate: Gate) -> None:
     gate.send(RevokeToken("id1"))
     with pytest.raises(NotFound, match="'id1'"):
