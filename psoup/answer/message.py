@@ -130,8 +130,9 @@ class Message:
         """Write the message to `out`, uint8[size], which is clear, unless no value leaves padding."""
         form, start = self._form, self._header.nbytes
         nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
-        nodes[::2] = self.rows
-        self._gather(out[start:], nodes[1::2])
+        nulls: Array = np.zeros(len(form.kinds), np.int64)  # `nodes[1::2]` of one column is of another type to kernels
+        self._gather(out[start:], nulls)
+        nodes[::2], nodes[1::2] = self.rows, nulls
         out[:start] = self._header.view(np.uint8)
 
     def _gather(self, out: Array, nulls: Array) -> None:

@@ -51,6 +51,7 @@ _TOGETHER = "SELECT r.a, s.b FROM warm AS r, warm AS s WHERE r.a = s.a AND r.a <
 _KEPT = "SELECT r.a FROM warm AS r, warm AS s WHERE r.t = s.t AND r.a < 9 AND s.a > 2"
 _SHOWN = (
     "SELECT reverse(c), lpad(c, 9, 'x'), regexp_replace(c, '[0-9]', ''), epoch(t - t), sign(b), a % 5 FROM warm",
+    "SELECT split_part(c, '1', 1) FROM warm",
     "SELECT count(*), sum(a), avg(b), min(a), max(b), first(c), last(a), max(c), stddev(b), sum(d) FROM warm WHERE f",
     "SELECT a, count(*), sum(d), avg(b), min(c), max(b), arg_max(a, b), approx_count_distinct(c) FROM warm GROUP BY a",
     "SELECT c, e, count(DISTINCT a), median(b), sum(a) AS n FROM warm GROUP BY c, e HAVING sum(a) > 3 ORDER BY n",

@@ -21,11 +21,11 @@ _KEPT: list[Any] = []
 
 def gather_texts(rng: Rng) -> Arguments:
     """A column of texts in several chunks."""
-    columns, kinds, *where = gathering.gathered(rng)
+    columns, kinds, sources, stride, rows, stops = gathering.gathered(rng)
     column = int(columns[kinds == TEXT][0]) if (kinds == TEXT).any() else -1
     if column < 0:
         return gather_texts(rng)
-    count = len(where[2])
+    where, count = (sources, stride, rows.astype(np.int32), stops), len(rows)
     return column, *where, *(np.zeros(count, kind) for kind in (np.int64, np.int64, np.int32, np.int32))
 
 
@@ -39,7 +39,9 @@ def keep_texts(rng: Rng) -> Arguments:
     sources = np.array([own.__array_interface__["data"][0] if len(own) else 0 for own in (ends, data[:0], data)])
     sources[1] = 0
     keys, places, sizes = np.zeros(30, np.int64), np.zeros(30, np.int64), np.zeros(30, np.int32)
-    plain_texts(0, sources, 3, np.arange(30), np.array([30]), keys, places, sizes, np.zeros(30, np.int32))
+    plain_texts(
+        0, sources, 3, np.arange(30, dtype=np.int32), np.array([30]), keys, places, sizes, np.zeros(30, np.int32)
+    )
     return places, sizes, places[::-1].copy(), sizes[::-1].copy(), *_pairs(rng, 30)
 
 
@@ -59,7 +61,7 @@ def text_bytes_at(rng: Rng) -> Arguments:
     """A column of texts in several chunks, and positions in any order."""
     column, sources, stride, rows, stops, *_ = gather_texts(rng)
     positions = rng.integers(0, len(rows), int(rng.integers(1, 60))).astype(rng.choice(["int32", "int64"]))
-    return column, sources, stride, rows.astype(np.int32), stops, positions
+    return column, sources, stride, rows, stops, positions
 
 
 def gather_texts_at(rng: Rng) -> Arguments:

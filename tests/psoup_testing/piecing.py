@@ -16,7 +16,7 @@ def _written(rng: Rng, letters: str) -> tuple[Any, Any]:
     """20 texts of some letters, the first of which does not begin at 0: where they begin and end, and their bytes."""
     texts = ["".join(rng.choice(list(letters), int(rng.integers(0, 9)))).encode() for _ in range(21)]
     ends = np.cumsum([len(text) for text in texts]).astype(np.int64)
-    return ends, np.frombuffer(b"".join(texts), np.uint8)
+    return ends, _bytes(b"".join(texts))
 
 
 def reverse_texts(rng: Rng) -> Arguments:
@@ -30,7 +30,7 @@ def find_pieces(rng: Rng) -> Arguments:
     parts = [part.encode() for part in rng.choice(["", "a", "aa", "ab", "é", "aéa"], 20).tolist()]
     between = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     places = np.zeros((2, 20), np.int64)
-    joined = np.frombuffer(b"".join(parts), np.uint8)
+    joined = _bytes(b"".join(parts))
     return *_written(rng, "aabé"), between, joined, rng.integers(-5, 6, 20), places[0], places[1]
 
 
@@ -58,7 +58,7 @@ def padded_sizes(rng: Rng) -> Arguments:
     """Texts to be cut or filled up, with texts of which some are empty."""
     parts = [part.encode() for part in rng.choice(["", "-", "é", "a€b"], 20).tolist()]
     between = np.cumsum([0, *map(len, parts)]).astype(np.int64)
-    joined, sizes = np.frombuffer(b"".join(parts), np.uint8), np.zeros((2, 20), np.int64)
+    joined, sizes = _bytes(b"".join(parts)), np.zeros((2, 20), np.int64)
     return *_written(rng, "ab" if rng.random() < 0.3 else "aé€"), between, joined, rng.integers(0, 20, 20), *sizes
 
 
@@ -67,6 +67,11 @@ def pad_texts(rng: Rng) -> Arguments:
     ends, data, between, joined, wanted, kept, sizes = padded_sizes(rng)
     plain.padded_sizes(ends, data, between, joined, wanted, kept, sizes)
     return ends, data, between, joined, kept, bool(rng.integers(0, 2)), *_room(np.maximum(sizes, 0))
+
+
+def _bytes(texts: bytes) -> Any:
+    """Bytes that could be written, as those of a column in memory: kernels are compiled for these anyway."""
+    return np.frombuffer(bytearray(texts), np.uint8)
 
 
 def _room(sizes: Any) -> tuple[Any, Any]:

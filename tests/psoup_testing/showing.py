@@ -28,9 +28,11 @@ _KEPT: list[Any] = []
 
 def _side(rng: Rng) -> tuple[Any, ...]:
     """columns, kinds, sources, stride, rows, stops of some columns without texts."""
-    columns, kinds, *where = gathering.gathered(rng)
+    columns, kinds, sources, stride, rows, stops = gathering.gathered(rng)
     some = kinds != TEXT
-    return (columns[some], kinds[some], *where) if some.any() else _side(rng)
+    if not some.any():
+        return _side(rng)
+    return columns[some], kinds[some], sources, stride, rows.astype(np.int32), stops
 
 
 def gather_keys(rng: Rng) -> Arguments:
@@ -42,7 +44,7 @@ def gather_keys(rng: Rng) -> Arguments:
         values = rng.choice([0.0, -0.0, 1.5, -1.5, np.nan, -np.nan, np.inf, -np.inf], size)
         _KEPT.append(values)
         sources = np.array([values.__array_interface__["data"][0], *[0] * (3 * PARTS - 1)], np.int64)
-        where = [sources, len(sources), np.arange(size), np.array([size])]
+        where = [sources, len(sources), np.arange(size, dtype=np.int32), np.array([size])]
     count = len(where[2])
     return kind, column, *where, np.zeros(count, np.int64), np.zeros(count, np.int32)
 
@@ -217,6 +219,7 @@ def answer_located(rng: Rng) -> Arguments:
     )
     room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
     header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
+    header.flags.writeable = False
     small, looked = int(rng.choice([20, 2**20, 2**20])), 2**20
     most = small, looked, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
     left, right = np.zeros(room, np.int32), np.zeros(room, np.int32)

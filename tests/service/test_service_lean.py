@@ -30,3 +30,5 @@ def test_a_command_and_a_service_do_without_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", _SERVED], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.split()[-2:]) == (0, ["False", "2"]), done.stderr
     assert done.stdout.lstrip().startswith("Usage: psoup status")
+    assert "nothing survives a restart" in done.stderr
+    assert ".toml" not in done.stderr, "no settings file was read"
