@@ -266,6 +266,8 @@ def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table
     for batch in batches:
         while batch.num_rows:
             part = batch.slice(0, chunk_rows - rows)
+            while size + part.nbytes > _CHUNK_BYTES and part.num_rows > 1:
+                part = part.slice(0, part.num_rows // 2)
             batch = batch.slice(part.num_rows)
             waiting.append(part)
             rows += part.num_rows

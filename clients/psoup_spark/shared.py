@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from psoup_client import InvalidData
-from psoup_storage.formats.history import MANIFEST
+from psoup_storage.formats.facts import MANIFEST
 
 _HELD = ".held"
 _WHOLE = "_SUCCESS"

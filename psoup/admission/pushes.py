@@ -64,7 +64,7 @@ def read_columns(
     columns = columns_from_arrow(spec.schema, table)
     for attribute, column in zip(spec.schema.attributes, columns, strict=True):
         if column.type.kind is Kind.TEXT:
-            _check_text(attribute.name, column, config.text_bytes)
+            check_text(attribute.name, column, config.text_bytes)
         check_finite(attribute.name, column)
     return columns
 
@@ -88,7 +88,8 @@ def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int
         )
 
 
-def _check_text(name: str, column: Column, limit: int) -> None:
+def check_text(name: str, column: Column, limit: int) -> None:
+    """Raise InvalidBatch for a text of more than `limit` bytes. O(rows) at most."""
     if int(column.values[-1] - column.values[0]) <= limit:
         return
     lengths = np.diff(column.values)

@@ -20,7 +20,7 @@ from psoup.model import SECOND
 from psoup_storage.durable.chunks import covering
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_storage.formats.history import MANIFEST, read_facts, write_facts
+from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
 from psoup_testing.attaching import attach, take, write, write_job
 from psoup_testing.past import rows
 from psoup_testing.restarting import RestartingPSoup

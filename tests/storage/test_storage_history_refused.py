@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from psoup.columns import Batch, columns_from_arrow
@@ -18,7 +19,9 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.commands import Attach, Extent
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_storage.formats.history import MANIFEST, Manifest, write_chunk, write_manifest
+from psoup_storage.durable.chunks import foreign
+from psoup_storage.formats.facts import MANIFEST
+from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
 from psoup_testing import past
 from psoup_testing.attaching import attach
 from psoup_testing.past import EVENTS, job, rows
@@ -148,3 +151,55 @@ def test_infinite_times_are_refused(soup: RestartingPSoup, number: int, message:
     batch = Batch(columns_from_arrow(spec.schema, table), np.array([1, 2]) * SECOND)
     write_manifest(folder, Manifest("s", (write_chunk(folder, "00000", spec, batch),), ""))
     refuses(soup, folder, message)
+
+
+def texts(soup: RestartingPSoup, *values: str) -> Path:
+    """A job's directory with one chunk of these texts in stream s."""
+    soup.execute("CREATE STREAM s (t TIMESTAMP, x TEXT) TIMESTAMP BY t")
+    folder, spec = soup.path.parent / "one", soup.engine.snapshot().stream("s", "default").spec
+    folder.mkdir()
+    times = [(place + 1) * SECOND for place in range(len(values))]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": values})
+    batch = Batch(columns_from_arrow(spec.schema, table), np.array(times))
+    write_manifest(folder, Manifest("s", (write_chunk(folder, "00000", spec, batch),), ""))
+    return folder
+
+
+def test_a_text_that_no_push_may_have_is_refused(soup: RestartingPSoup) -> None:
+    refuses(soup, texts(soup, "", "x" * (1024 * 1024 + 1)), "row 1: the text in column 'x' has 1,048,577 bytes")
+
+
+@pytest.mark.parametrize("lies", [False, True], ids=["honest", "lying"])
+def test_bytes_are_counted_in_the_pages_and_not_in_the_footer(
+    soup: RestartingPSoup, lies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "MOST_BYTES", 40_000)
+    folder = texts(soup, "x" * 50_000)
+    if lies:
+        file = folder / "00000.parquet"
+        content = file.read_bytes()
+        meta = pq.read_metadata(file)
+        sizes = {meta.row_group(0).total_byte_size, meta.row_group(0).column(1).total_uncompressed_size}
+        for size in sizes:
+            content = content.replace(varint(2 * size), varint(2 * 100, like=2 * size))
+        file.write_bytes(content)
+        said = pq.read_metadata(file).row_group(0)
+        assert (said.total_byte_size, said.column(1).total_uncompressed_size) == (100, 100)
+        rewrite(folder, lambda facts: facts["chunks"][0].__setitem__(3, zlib.crc32(content)))
+    refuses(soup, folder, "more than 40,000 bytes once decompressed; write chunks of fewer rows")
+
+
+def varint(number: int, like: int = 0) -> bytes:
+    """A number as Thrift writes it, in as many bytes as `like` takes at least."""
+    length = max(1, -(-max(number, like).bit_length() // 7))
+    return bytes((number >> 7 * place & 127) | (128 if place < length - 1 else 0) for place in range(length))
+
+
+def test_pages_that_are_not_where_the_footer_says_are_refused(soup: RestartingPSoup) -> None:
+    folder = texts(soup, "hello")
+    file = folder / "00000.parquet"
+    content = bytearray(file.read_bytes())
+    content[pq.read_metadata(file).row_group(0).column(1).dictionary_page_offset] = 0x7F
+    file.write_bytes(content)
+    rewrite(folder, lambda facts: facts["chunks"][0].__setitem__(3, zlib.crc32(content)))
+    refuses(soup, folder, "the pages of its column x are not where its footer says")

@@ -18,7 +18,8 @@ from psoup.errors import InvalidInput
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup_storage.formats.chunk_file import GROUP_ROWS
-from psoup_storage.formats.history import MANIFEST, read_facts, read_manifest, write_facts
+from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
+from psoup_storage.formats.history import read_manifest
 from psoup_storage.formats.job_folder import MOST_FILE_BYTES, JobFolder, check_name, is_plain
 from psoup_storage.formats.matches import read_index, read_matches
 from psoup_testing import past

@@ -24,7 +24,7 @@ from psoup.errors import PSoupError
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup_storage.formats.chunk_file import damaged, decode_chunk
-from psoup_storage.formats.history import read_facts, write_facts
+from psoup_storage.formats.facts import read_facts, write_facts
 from psoup_storage.formats.job_folder import bad_history, is_plain
 from psoup_storage.formats.matches import SUFFIX
 from psoup_storage.formats.matches import write as write_matches

@@ -13,15 +13,11 @@ machines.
 
 from __future__ import annotations
 
-import json
-import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
@@ -29,14 +25,11 @@ from psoup.events.commands import Extent
 from psoup.matching.outside import Beforehand, ClauseMatches
 from psoup.model import StreamSpec
 from psoup_storage.formats.chunk_file import archive_facts, encode_chunk
-from psoup_storage.formats.files import sync_directory
-from psoup_storage.formats.job_folder import JobFolder, bad_history
+from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts, write_file
+from psoup_storage.formats.job_folder import bad_history
 from psoup_storage.formats.matches import SUFFIX
 from psoup_storage.formats.matches import write as write_matches
 
-MANIFEST = "manifest.json"
-FORMAT = 1
-"""The form of a job directory that this version writes and reads."""
 SERVICE_IDS = 2**48
 """More than the queries of a service: added to query IDs, it tells the services of one evaluation apart."""
 
@@ -88,7 +81,7 @@ def write_chunk(
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
     file = f"{name}.parquet"
-    _write(directory / file, content)
+    write_file(directory / file, content)
     facts = archive_facts(chunk, content)
     first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
     matches = queries.find(chunk) if queries is not None else []
@@ -139,39 +132,3 @@ def _checked(chunk: HistoryChunk) -> HistoryChunk:
     if not all(-(2**63) <= number < 2**63 for number in numbers) or min(chunk.rows, chunk.bytes) < 1:
         raise ValueError("the numbers of a chunk cannot be")
     return chunk
-
-
-def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Write the manifest of a job's directory, which is whole with it; durable. Raises OSError."""
-    text = json.dumps(facts, separators=(",", ":"))
-    head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
-    _write(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
-    sync_directory(directory)
-
-
-def read_facts(directory: Path) -> dict[str, Any]:
-    """The facts that `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if they are missing or damaged."""
-    try:
-        with JobFolder(directory) as folder:
-            head, _, text = folder.read(MANIFEST).decode("utf-8").partition("\n")
-        frame = json.loads(head)
-        if frame["format"] != FORMAT:
-            raise bad_history(directory, f"it has format {frame['format']}, and this version knows {FORMAT}")
-        text = text.removesuffix("\n")
-        if zlib.crc32(text.encode()) != frame["crc"]:
-            raise bad_history(directory, f"its {MANIFEST} is not as it was written")
-        return dict(json.loads(text))
-    except FileNotFoundError as problem:
-        raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem
-        raise bad_history(directory, f"its {MANIFEST} cannot be read: {why}") from problem
-
-
-def _write(path: Path, content: pa.Buffer) -> None:
-    new = path.with_name(path.name + ".new")
-    with open(new, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(new, path)

@@ -24,8 +24,8 @@ from psoup_storage.formats.files import NO_LINKS
 
 MOST_FILE_BYTES = 1024**3
 """Bytes of a file of a job, at most."""
-MOST_MANIFEST_BYTES = 256 * 1024**2
-"""Bytes of a manifest: some hundred thousand chunks."""
+MOST_MANIFEST_BYTES = 64 * 1024**2
+"""Bytes of a manifest: a hundred thousand chunks."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -1,10 +1,10 @@
 """A chunk that a job wrote: its facts are checked, or found anew, before it becomes part of the data.
 
-    bytes ── size, checksum ──> footer: rows, groups, columns, bytes ──> columns ──> times, NULLs ──> zones of our own
+    bytes ── size, checksum ──> footer: rows, groups, columns ──> pages: bytes ──> columns ──> times, NULLs ──> zones
 
 A wrong zone, or a wrong first time, would give silently wrong answers for as long as the chunk lives, so the service
-believes none of them: it computes them from the values. Sizes are checked before values are read: few bytes can stand
-for many.
+believes none of them: it computes them from the values. Sizes are checked before values are read, as few bytes can
+stand for many; what a page becomes is in its own header, whatever the footer says of it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from psoup.admission.pushes import check_finite
-from psoup.columns import Batch, Column
-from psoup.config import CHUNK_ROWS
+from psoup.admission.pushes import check_finite, check_text
+from psoup.columns import Array, Batch, Column
+from psoup.config import CHUNK_ROWS, EngineConfig
 from psoup.data.archived import TIME
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
+from psoup.kernels.deltas import FACTS, PLAIN_SIZE, SIZE, page_facts
 from psoup.kinds import arrow_type
 from psoup.model import Kind, StreamSpec
 from psoup.wording import counted
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of
 from psoup_storage.formats.history import HistoryChunk
-from psoup_storage.formats.job_folder import MOST_FILE_BYTES
+
+MOST_BYTES = 256 * 1024**2
+"""Bytes of a chunk once decompressed, at most, and of its texts written out: reading one takes some four times as much.
+Jobs of PSoup end a chunk at half of it.
+"""
+
+
+_TEXT_BYTES = EngineConfig().text_bytes
+_SMALLER = "write chunks of fewer rows (chunk_rows)"
 
 
 class WrongChunk(Exception):
@@ -65,6 +74,7 @@ def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
     meta = pq.read_metadata(pa.BufferReader(content))
     for wrong in (*_wrong_groups(meta, chunk), *_wrong_columns(meta.schema.to_arrow_schema(), spec)):
         raise WrongChunk(wrong)
+    _check_pages(np.frombuffer(content, np.uint8), meta)
     names = set(meta.schema.names)
     texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in names]
     table = pq.ParquetFile(pa.BufferReader(content), metadata=meta, read_dictionary=texts).read(use_threads=False)
@@ -72,8 +82,8 @@ def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
         raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, and not {chunk.rows:,}")
     table.validate(full=True)
     size = sum(_text_bytes(piece) for column in table.columns for piece in column.chunks)
-    if size > MOST_FILE_BYTES:
-        raise WrongChunk(f"its texts have {size:,} bytes, and {MOST_FILE_BYTES:,} are the most")
+    if size > MOST_BYTES:
+        raise WrongChunk(f"its texts have {size:,} bytes, and {MOST_BYTES:,} are the most; {_SMALLER}")
     return batch_of(spec, table)
 
 
@@ -97,13 +107,28 @@ def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
             f" of {GROUP_ROWS:,}"
         )
         return
-    size = sum(group.total_byte_size for group in groups)
-    if not 0 <= size <= MOST_FILE_BYTES:
-        yield f"it has {size:,} bytes once decompressed, and {MOST_FILE_BYTES:,} are the most"
     for column in (group.column(place) for group in groups for place in range(meta.num_columns)):
         starts = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else 0]
         if column.num_values > GROUP_ROWS or min(*starts, column.total_compressed_size) < 0:
             yield f"its footer says {counted(column.num_values, 'value')} of column {column.path_in_schema[:64]}"
+
+
+def _check_pages(content: Array, meta: Any) -> None:
+    """Raise WrongChunk if the pages are not where the footer says, or too large once decompressed. O(pages)."""
+    facts, whole = np.empty(FACTS, np.int64), 0
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        for column in map(group.column, range(meta.num_columns)):
+            at = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+            end = at + column.total_compressed_size
+            while at < end <= len(content):
+                at = page_facts(content, at, end, facts)
+                if at < 0 or min(facts[PLAIN_SIZE], facts[SIZE]) < 0:
+                    break
+                at, whole = at + int(facts[SIZE]), whole + int(facts[PLAIN_SIZE])
+                if whole > MOST_BYTES:
+                    raise WrongChunk(f"it has more than {MOST_BYTES:,} bytes once decompressed; {_SMALLER}")
+            if at != end:
+                raise WrongChunk(f"the pages of its column {column.path_in_schema[:64]} are not where its footer says")
 
 
 def _wrong_columns(schema: pa.Schema, spec: StreamSpec) -> Iterator[str]:
@@ -138,5 +163,7 @@ def _check_values(batch: Batch, chunk: HistoryChunk, spec: StreamSpec, after: in
     for place, (attribute, column) in enumerate(zip(spec.schema.attributes, batch.columns, strict=True)):
         if column.valid is not None and (not attribute.nullable or place == spec.time_attribute):
             raise WrongChunk(f"its column {attribute.name} has NULL, and is never NULL in the stream")
+        if attribute.type.kind is Kind.TEXT:
+            check_text(attribute.name, column, _TEXT_BYTES)
         check_finite(attribute.name, column)
     check_finite(TIME.name, Column(TIME.type, times))
