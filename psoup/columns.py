@@ -175,11 +175,27 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(a.name, arrow_type(a.type), a.nullable) for a in schema.attributes])
 
 
+def arrow_table(schema: Schema, columns: Sequence[Column]) -> pa.Table:
+    """The columns of a stream's tuples as a table; a column that is there more than once is written once."""
+    written = {key: column.to_arrow() for key, column in {id(column): column for column in columns}.items()}
+    return pa.table([written[id(column)] for column in columns], schema=arrow_schema(schema))
+
+
 def empty_column(data_type: DataType) -> Column:
     """A column of no rows."""
     if data_type.kind is Kind.TEXT:
         return Column(data_type, np.zeros(1, np.int64), None, np.zeros(0, np.uint8))
     return Column(data_type, np.zeros(0, TYPES[data_type.kind].dtype))
+
+
+def null_column(data_type: DataType, rows: int) -> Column:
+    """A column of NULL alone."""
+    if not rows:
+        return empty_column(data_type)
+    valid = np.zeros(rows, bool)
+    if data_type.kind is Kind.TEXT:
+        return Column(data_type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8))
+    return Column(data_type, np.zeros(rows, TYPES[data_type.kind].dtype), valid)
 
 
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
@@ -261,15 +277,21 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
 def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:
     """The columns of `table` in the schema's order and types.
 
-    Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing.
+    Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing:
+    those of one type share a column of NULL.
     Raises InvalidBatch that names the column, and the first bad row where there is one.
     """
     places = positions(schema, table.schema.names)
     columns = []
+    missing: dict[DataType, Column] = {}
     for attribute in schema.attributes:
         at = places.get(attribute.name.lower(), -1)
-        source = pa.nulls(table.num_rows) if at < 0 else table.column(at)
-        column = column_from_arrow(attribute.name, attribute.type, source)
+        if at < 0:
+            if attribute.type not in missing:
+                missing[attribute.type] = null_column(attribute.type, table.num_rows)
+            columns.append(missing[attribute.type])
+            continue
+        column = column_from_arrow(attribute.name, attribute.type, table.column(at))
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
             raise InvalidBatch(

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import column_from_arrow
+from psoup.columns import arrow_table, column_from_arrow, columns_from_arrow
 from psoup.expressions.conversion import NUMBERS, TIMES
 from psoup.expressions.formats import WRITERS
 from psoup.kernels import gather
 from psoup.kinds import TYPES, accepts, arrow_type, ends, memory_type
-from psoup.model import STREAMED, DataType, Kind, decimal, wide
+from psoup.model import STREAMED, Attribute, DataType, Kind, Schema, decimal, wide
 from psoup_service.wire.convert import KINDS
 
 VALUES: dict[Kind, list[Any]] = {
@@ -70,3 +70,14 @@ def test_all_keys_of_a_kind_lie_between_its_ends(kind: Kind) -> None:
     assert keys == sorted(keys) and first <= keys[0] and keys[-1] < beyond
     if kind is Kind.DOUBLE:
         assert (first, beyond) == (keys[0], keys[-1] + 1)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_missing_column_is_a_column_of_null(rows: int) -> None:
+    types = [type_of(kind) for kind in STREAMED]
+    schema = Schema(tuple(Attribute(f"{type}{twice}", type) for twice in range(2) for type in types))
+    some = {schema.names[0]: pa.array([True] * rows, pa.bool_())}
+    told = {name: some.get(name, pa.nulls(rows, arrow_type(a.type))) for name, a in zip(schema.names, schema.attributes)}
+    missing = columns_from_arrow(schema, pa.table(some))
+    assert arrow_table(schema, missing) == arrow_table(schema, columns_from_arrow(schema, pa.table(told)))
+    assert [len(column) for column in missing] == [rows] * len(missing)

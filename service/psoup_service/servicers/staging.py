@@ -14,7 +14,7 @@ import pyarrow as pa
 from google.protobuf import duration_pb2
 
 from psoup.admission.pushes import check_times, read_columns
-from psoup.columns import arrow_schema
+from psoup.columns import arrow_schema, arrow_table
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
@@ -149,7 +149,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
-            table = pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
+            table = arrow_table(spec.schema, columns)
             return StagedPart.of(table, len(payload))
 
         try:

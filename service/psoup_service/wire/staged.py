@@ -69,7 +69,7 @@ class StagedPart:
     @staticmethod
     def of(table: pa.Table, sent: int) -> StagedPart:
         """The part of a table. `sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
-        return StagedPart(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes, sent))
+        return StagedPart(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes if table.num_rows else 0, sent))
 
 
 _NO_PART = StagedPart(pa.table({}), 0)
