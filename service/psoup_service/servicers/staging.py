@@ -66,7 +66,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         tenant, meters = stage.batch.tenant, self._backend.meters
         held, way = lambda: self._stages.held(tenant), "commit or abort batches"
         meters.check(tenant, "staged_bytes", held, part.nbytes, way, own=stage.nbytes)
-        meters.push(tenant, part.table.nbytes)
+        meters.push(tenant, part.values)
         self._stages.put(stage, request.part, part)
         return staging_pb2.AddPartResponse(rows=part.table.num_rows, staged_rows=stage.rows)
 

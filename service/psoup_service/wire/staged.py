@@ -61,18 +61,20 @@ class BatchKey:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """Rows of a part in the stream's columns, and their charge in bytes."""
+    """Rows of a part in the stream's columns. Bytes: `values` of the values alone, `nbytes` is what is charged."""
 
     table: pa.Table
+    values: int
     nbytes: int
 
     @staticmethod
     def of(table: pa.Table, sent: int) -> StagedPart:
         """The part of a table. `sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
-        return StagedPart(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes if table.num_rows else 0, sent))
+        values = table.nbytes if table.num_rows else 0  # Arrow takes 2 us a column
+        return StagedPart(table, values, PART_BYTES + COLUMN_BYTES * table.num_columns + max(values, sent))
 
 
-_NO_PART = StagedPart(pa.table({}), 0)
+_NO_PART = StagedPart(pa.table({}), 0, 0)
 
 
 @dataclass(eq=False, slots=True)
