@@ -77,7 +77,7 @@ def test_a_missing_column_is_a_column_of_null(rows: int) -> None:
     types = [type_of(kind) for kind in STREAMED]
     schema = Schema(tuple(Attribute(f"{type}{twice}", type) for twice in range(2) for type in types))
     some = {schema.names[0]: pa.array([True] * rows, pa.bool_())}
-    told = {name: some.get(name, pa.nulls(rows, arrow_type(a.type))) for name, a in zip(schema.names, schema.attributes)}
+    told = {a.name: some.get(a.name, pa.nulls(rows, arrow_type(a.type))) for a in schema.attributes}
     missing = columns_from_arrow(schema, pa.table(some))
     assert arrow_table(schema, missing) == arrow_table(schema, columns_from_arrow(schema, pa.table(told)))
     assert [len(column) for column in missing] == [rows] * len(missing)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
@@ -136,18 +136,11 @@ class Gate:
         """Write a line of the audit log about a call that has ended."""
         self.audit.note(self._now(), method, outcome, caller.principal, peer=caller.peer(), object=caller.about())
 
-    @contextmanager
-    def under_way(self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]) -> Iterator[None]:
+    def under_way(
+        self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]
+    ) -> AbstractContextManager[None]:
         """A context in which a call is ended once its token is gone; `end` makes the function that does so."""
-        if not (principal.token_id or principal.ends):
-            yield
-            return
-        ending = end()
-        self._open[ending] = principal
-        try:
-            yield
-        finally:
-            del self._open[ending]
+        return _UnderWay(self._open, principal, end()) if principal.token_id or principal.ends else _NEVER_ENDED
 
     def look(self) -> None:
         """End the calls under way whose token is revoked, or whose credential has expired. O(calls under way)."""
@@ -210,6 +203,28 @@ class Gate:
             )
         return principal
 
+
+class _UnderWay:
+    """A context in which a call is among the open ones."""
+
+    __slots__ = ("_end", "_open", "_principal")
+
+    def __init__(
+        self,
+        calls: dict[Callable[[PSoupError], None], Principal],
+        principal: Principal,
+        end: Callable[[PSoupError], None],
+    ) -> None:
+        self._open, self._principal, self._end = calls, principal, end
+
+    def __enter__(self) -> None:
+        self._open[self._end] = self._principal
+
+    def __exit__(self, *_: object) -> None:
+        del self._open[self._end]
+
+
+_NEVER_ENDED = nullcontext()
 
 _NO_DIGEST = bytes(32)
 """What the digest of an unknown token is compared with: it takes as long as for a known one."""
