@@ -28,9 +28,10 @@ import pyarrow as pa
 
 from benchmarks.measure import Row, Target, in_turns
 from benchmarks.run import Run
-from psoup.columns import Column, columns_from_arrow
+from psoup.columns import Column
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.mathematics import REAL
+from psoup.from_arrow import columns_from_arrow
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, standing_query
 

@@ -18,7 +18,8 @@ from benchmarks import processes
 from benchmarks.measure import Row, Sample, Target
 from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, make_columns, make_queries, to_table
-from psoup.columns import Batch, columns_from_arrow
+from psoup.columns import Batch
+from psoup.from_arrow import columns_from_arrow
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, Query
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest

@@ -27,7 +27,8 @@ from benchmarks.measure import Row, Sample, Target
 from benchmarks.run import Run
 from benchmarks.spark import spark_session
 from benchmarks.workload import CREATE, STREAM, Query, make_columns, make_queries, to_table
-from psoup.columns import Batch, columns_from_arrow
+from psoup.columns import Batch
+from psoup.from_arrow import columns_from_arrow
 from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
 from psoup_client import Client

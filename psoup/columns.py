@@ -1,4 +1,4 @@
-"""Columns of values, batches of tuples, and their way in from Arrow and out to Arrow.
+"""Columns of values, batches of tuples, and their way out to Arrow; the way in is `psoup.from_arrow`.
 
     column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.kinds` has the form of each kind
     column  sym TEXT               values 0 3 6 6      data IBMSUN          valid 1 1 0
@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from psoup.errors import InvalidBatch
 from psoup.invariants import ensure
 from psoup.kernels.gather import take_texts
-from psoup.kinds import TYPES, accepts, arrow_type, memory_type
-from psoup.model import DataType, Kind, Schema, positions
+from psoup.kinds import TYPES, arrow_type
+from psoup.model import DataType, Kind, Schema
 
 Array = npt.NDArray[Any]
 
@@ -272,138 +270,6 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
         return batches[0]
     columns = tuple(concat_columns(group) for group in zip(*(b.columns for b in batches), strict=True))
     return Batch(columns, np.concatenate([b.times for b in batches]))
-
-
-def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:
-    """The columns of `table` in the schema's order and types.
-
-    Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing:
-    those of one type share a column of NULL.
-    Raises InvalidBatch that names the column, and the first bad row where there is one.
-    """
-    places = positions(schema, table.schema.names)
-    columns = []
-    missing: dict[DataType, Column] = {}
-    for attribute in schema.attributes:
-        at = places.get(attribute.name.lower(), -1)
-        if at < 0:
-            if attribute.type not in missing:
-                missing[attribute.type] = null_column(attribute.type, table.num_rows)
-            columns.append(missing[attribute.type])
-            continue
-        column = column_from_arrow(attribute.name, attribute.type, table.column(at))
-        if not attribute.nullable and column.valid is not None:
-            row = int(np.argmin(column.valid))
-            raise InvalidBatch(
-                f"row {row}: {attribute.name!r} is NULL, but the stream says NOT NULL", column=attribute.name, row=row
-            )
-        columns.append(column)
-    return tuple(columns)
-
-
-def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
-    """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
-    target = memory_type(data_type)
-    same = source.type == target
-    if not same:
-        _check_type(name, data_type, source.type)
-    if isinstance(source, pa.ChunkedArray):
-        if source.num_chunks == 0:  # Arrow cannot make an empty array of every type
-            source = pa.nulls(0)
-        else:
-            source = source.combine_chunks() if source.num_chunks != 1 else source.chunk(0)
-    if isinstance(source, pa.ChunkedArray):  # combine_chunks of an over-long text column stays chunked
-        raise InvalidBatch(f"column {name!r} is too large for one batch; send smaller batches", column=name)
-    array = source if same else _convert(name, data_type, source, target)
-    valid = None
-    if array.null_count:
-        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    rows = len(array)
-    if not rows:  # its buffers may be missing
-        return empty_column(data_type)
-    if data_type.kind is Kind.TEXT:
-        _, offsets_buffer, data_buffer = array.buffers()
-        offsets = np.frombuffer(offsets_buffer, np.int64, rows + 1, 8 * array.offset)
-        data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-        column = Column(data_type, offsets, valid, data)
-        return _clear_null_text(column) if valid is not None else column
-    if data_type.kind is Kind.BOOLEAN:
-        values = array.fill_null(False).to_numpy(zero_copy_only=False)
-        return Column(data_type, values, valid)
-    dtype = TYPES[data_type.kind].dtype
-    # With a count: a buffer off the wire may be longer than its values, and not a multiple of their size.
-    values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
-    if valid is not None:
-        values = np.where(valid, values, np.zeros(1, dtype))
-    return Column(data_type, values, valid)
-
-
-def _clear_null_text(column: Column) -> Column:
-    """Empty the texts of NULL rows, which may have bytes in Arrow."""
-    if not np.diff(column.values)[~column.valid].any():  # type: ignore[operator]
-        return column
-    full = Column(column.type, column.values, None, column.data)
-    lengths = np.where(column.valid, np.diff(column.values), 0)  # type: ignore[arg-type]
-    offsets = np.zeros(len(column) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    rows = np.flatnonzero(column.valid)  # type: ignore[arg-type]
-    return Column(column.type, offsets, column.valid, full.take(rows).data)
-
-
-def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
-    plain = source.value_type if pa.types.is_dictionary(source) else source
-    if not accepts(data_type, plain):
-        raise InvalidBatch(f"column {name!r} is {data_type}, but the batch has {source}; convert it first", column=name)
-
-
-def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataType) -> pa.Array:
-    """Convert `source` to the Arrow type that mirrors the engine's memory."""
-    if pa.types.is_dictionary(source.type):
-        source = source.dictionary_decode()
-    try:
-        return _cast(source, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        row = _first_bad_row(source, target)
-        value = "a value" if row is None else _written(source[row])
-        place = "" if row is None else f"row {row}: "
-        raise InvalidBatch(
-            f"{place}{value} in column {name!r} does not fit {data_type} without loss",
-            column=name,
-            row=-1 if row is None else row,
-        ) from problem
-
-
-def _written(value: pa.Scalar) -> str:
-    try:
-        return repr(value.as_py())
-    except (ValueError, OverflowError, KeyError):  # a year that Python's datetime has not, an unknown zone
-        return "the value"
-
-
-def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
-    if source.type == target:
-        return source
-    if pa.types.is_timestamp(source.type):  # instants: a zone is only how they are written
-        source = source.cast(pa.timestamp(source.type.unit))
-    if pa.types.is_decimal(target) and not pa.types.is_null(source.type):
-        wide = pa.decimal128(38, target.scale)
-        if not pa.types.is_decimal(source.type):
-            source = source.cast(pa.decimal128(20, 0))
-        return source.cast(wide).cast(pa.decimal128(target.precision, target.scale)).cast(target)
-    return source.cast(target)
-
-
-def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:
-    """The first row whose value alone cannot be converted, by halving. O(n) conversions in all."""
-    low, high = 0, len(source)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            _cast(source.slice(low, middle - low), target)
-            low = middle
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            high = middle
-    return low if high > low else None
 
 
 def plain(array: Array) -> Array:

@@ -26,9 +26,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column, column_from_arrow, concat_columns
+from psoup.columns import Array, Column, concat_columns
 from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
 from psoup.expressions.supplied import Answer, Signature, Supplied, checked, data_type_of
+from psoup.from_arrow import column_from_arrow
 from psoup.kinds import arrow_type
 from psoup.model import DataType, Kind
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column, column_from_arrow
+from psoup.columns import Array, Column
 from psoup.expressions.frame import booleans, to_large_string
+from psoup.from_arrow import column_from_arrow
 from psoup.model import TEXT, DataType, Kind
 
 _SPACE = r"[ \t\n\v\f\r]*"

@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column, column_from_arrow, concat_columns
+from psoup.columns import Array, Column, concat_columns
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput
 from psoup.expressions.frame import Frame, all_valid, any_error, null_column
 from psoup.expressions.tree import Call, Expr
+from psoup.from_arrow import column_from_arrow
 from psoup.kinds import TYPES, arrow_type, memory_type
 from psoup.model import STREAMED, DataType, Kind, decimal
 

@@ -12,8 +12,9 @@ import pytest
 
 from psoup.aggregates import numbers
 from psoup.aggregates.keys import Keys
-from psoup.columns import Column, column_from_arrow, concat_columns
+from psoup.columns import Column, concat_columns
 from psoup.errors import ResourceExhausted
+from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup_testing.aggregating import TYPES, random_column, values_of
 from psoup_testing.values import arrow_array

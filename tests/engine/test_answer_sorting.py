@@ -13,10 +13,11 @@ import pytest
 from psoup.answer import ordering
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.ordering import distinct_rows, sorted_rows
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef
+from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey

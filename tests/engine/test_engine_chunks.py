@@ -7,9 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.columns import Batch, columns_from_arrow
+from psoup.columns import Batch
 from psoup.data.chunk import OpenChunk
 from psoup.data.data_stem import ReorderBuffer
+from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 
 SCHEMA = Schema((Attribute("number", BIGINT), Attribute("word", TEXT)))

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import Column
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, resolve
 from psoup.expressions.text import LONG_PART
 from psoup.expressions.tree import AttributeRef, Expr, Literal
+from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
 from psoup_testing.expression_oracle import TEXTS, Oracle, sample
 

@@ -8,7 +8,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import Column
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
@@ -16,6 +16,7 @@ from psoup.expressions.frame import TooMuchWork
 from psoup.expressions.functions import resolve
 from psoup.expressions.regex import MOST_BYTES, MOST_STATES, regex_of
 from psoup.expressions.tree import AttributeRef, Expr, Literal
+from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
 from psoup_testing.expression_oracle import Oracle, sample
 

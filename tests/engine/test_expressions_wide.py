@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.ordering import distinct_rows, sorted_rows
-from psoup.columns import Column, column_from_arrow, concat_columns
+from psoup.columns import Column, concat_columns
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.functions import cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.from_arrow import column_from_arrow
 from psoup.limbs import LIMBS, integers, limbs
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal, wide
 from psoup.plan.canonical import expr_text

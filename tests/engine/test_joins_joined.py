@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import Column
 from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import Literal
+from psoup.from_arrow import column_from_arrow
 from psoup.joins.builds import hashed
 from psoup.joins.joined import joined
 from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from psoup.columns import columns_from_arrow
 from psoup.errors import SqlError
 from psoup.expressions.evaluate import Scope, evaluate
+from psoup.from_arrow import columns_from_arrow
 from psoup.local import LocalPSoup
 from psoup.sql import create_stream, standing_query
 

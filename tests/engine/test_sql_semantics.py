@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Array, Column, columns_from_arrow
+from psoup.columns import Array, Column
 from psoup.expressions.evaluate import Scope, evaluate
+from psoup.from_arrow import columns_from_arrow
 from psoup.model import STREAMED, Kind
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.plan.standing import StandingQuery

@@ -13,10 +13,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import Column
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.from_arrow import column_from_arrow
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import columns_from_arrow
 from psoup.errors import InvalidBatch, PSoupError
+from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 from psoup_service.wire.ipc import decode, decode_push, digest
 from psoup_service.wire.limits import Limits

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.clock import VirtualClock
-from psoup.columns import columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import AttachAcknowledgement
+from psoup.from_arrow import columns_from_arrow
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.columns import Batch, columns_from_arrow
+from psoup.columns import Batch
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.commands import Attach, Extent
+from psoup.from_arrow import columns_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup_storage.durable.chunks import foreign

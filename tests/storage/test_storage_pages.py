@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.columns import Array, Column, columns_from_arrow
+from psoup.columns import Array, Column
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
+from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import Batch, column_from_arrow
+from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
 from psoup.data.widening import absent_column
 from psoup.data.zones import Zones
 from psoup.errors import Internal
+from psoup.from_arrow import column_from_arrow
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.wording import counted

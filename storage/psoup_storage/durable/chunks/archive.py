@@ -27,9 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import Array, Column, column_from_arrow
+from psoup.columns import Array, Column
 from psoup.data.widening import absent_column
 from psoup.errors import Internal, PSoupError
+from psoup.from_arrow import column_from_arrow
 from psoup.kernels.select import range_mask
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Batch, Column, column_from_arrow
+from psoup.columns import Array, Batch, Column
+from psoup.from_arrow import column_from_arrow
 from psoup.kinds import arrow_type
 from psoup.model import StreamSpec
 
