@@ -18,7 +18,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenizerCore, TokenType
 
-from psoup.resting import may_rest
+from psoup.resting import MOVES, may_rest
 from psoup.sql.grammar import WINDOW_WORDS, Grammar
 from psoup.sql.syntax import (
     AlterStreamNode,
@@ -177,13 +177,14 @@ _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 
 class _Core(TokenizerCore):
-    """The tokenizer's loop, which may rest at each token."""
+    """The tokenizer's loop, which may rest now and then."""
 
     __slots__ = ()
 
     def _add(self, token_type: TokenType, text: str | None = None) -> None:
-        may_rest()
-        super()._add(token_type, text)
+        if not len(self.tokens) % MOVES:
+            may_rest()
+        TokenizerCore._add(self, token_type, text)
 
 
 class PSoup(Dialect):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from psoup.resting import may_rest
+from psoup.resting import MOVES, may_rest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
 
 MAX_STEPS = 30
@@ -47,11 +47,12 @@ class Grammar(parser.Parser):
     """Whether FROM has several sources: then the conditions joined by AND note where they begin and end."""
 
     def _advance(self, times: int = 1) -> None:
-        super()._advance(times)
-        may_rest()
+        parser.Parser._advance(self, times)
         self._steps += 1
-        if self._steps > MAX_STEPS * (self._tokens_size + 10):
-            raise TooComplex
+        if not self._steps % MOVES:
+            may_rest()
+            if self._steps > MAX_STEPS * (self._tokens_size + 10):
+                raise TooComplex
 
     # sqlglot's own methods, made strict, and with places ----------------------------------------------------
 

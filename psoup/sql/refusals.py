@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
-from psoup.resting import may_rest
+from psoup.resting import MOVES, may_rest
 from psoup.sql.instead import (
     FOR_FUNCTION,
     FOR_STATEMENT,
@@ -342,9 +342,10 @@ def refuse_syntax(source: StatementText, root: exp.Select) -> None:
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
-        may_rest()
         node, depth = stack.pop()
         count += 1
+        if not count % MOVES:
+            may_rest()
         if depth > MAX_TREE:
             raise source.error(f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it")
         if count > MAX_NODES:
