@@ -29,7 +29,7 @@ def test_assert_only_narrows_types() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}: assert {ast.unparse(node.test)}"
         for folder in PRODUCT
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in (ast.walk(ast.parse(path.read_text())) if "assert" in path.read_text() else ())
         if isinstance(node, ast.Assert) and not _narrows(node.test)
     ]
     assert not wrong, "use ensure of psoup.invariants:\n" + "\n".join(wrong)

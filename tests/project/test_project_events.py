@@ -37,7 +37,8 @@ def is_watched(node: ast.Match) -> bool:
 def test_each_match_over_commands_or_events_ends_in_assert_never() -> None:
     seen, open_ended = 0, list[str]()
     for path in SOURCES:
-        for node in matches(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in matches(ast.parse(text)) if "match" in text else ():
             seen += 1
             if not is_watched(node):
                 open_ended.append(f"{path.relative_to(ROOT)}:{node.lineno}")

@@ -33,8 +33,15 @@ def code_lines(source: str) -> set[int]:
 
 
 def functions(source: str) -> list[Function]:
-    """All functions and methods of a module."""
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    """All functions and methods of a module: not even those in others are in expressions, of which most nodes are."""
+    found, ahead = list[Function](), list[ast.AST]([ast.parse(source)])
+    while ahead:
+        node = ahead.pop()
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            ahead += getattr(node, part, ())
+        if isinstance(node, Function):
+            found.append(node)
+    return found
 
 
 def lines_below(node: Function) -> int:

@@ -42,7 +42,8 @@ def match_lists(
     out: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
-    place = 0
+    place, values = 0, codes[iv_attr]
+    inside = (values >= iv_lo[:, None]) & (values < iv_hi[:, None])
     for t, cell in zip(tuples, cells, strict=True):
         for group in range(cell_ptr[max(cell, ~cell)], cell_ptr[max(cell, ~cell) + 1]):
             kind = group_kind[group]
@@ -55,9 +56,7 @@ def match_lists(
                 hit &= (low <= codes[attr, t] - base[attr]) & (codes[attr, t] - base[attr] < high)
             for e in () if kind_flags[kind] & _WHOLE else np.flatnonzero(hit):
                 for factor in range(clause_ptr[group_entries[e]], clause_ptr[group_entries[e] + 1]):
-                    span = slice(factor_ptr[factor], factor_ptr[factor + 1])
-                    rows = codes[iv_attr[span], t]
-                    hit[e] &= bool(((rows >= iv_lo[span]) & (rows < iv_hi[span])).any())
+                    hit[e] &= inside[factor_ptr[factor] : factor_ptr[factor + 1], t].any()
             matched = group_entries[hit].astype(np.int64) << bits | t
             out[place : place + len(matched)] = matched
             place += len(matched)
