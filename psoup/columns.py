@@ -215,17 +215,21 @@ def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None
     return Column(first, concatenated(offsets, check), valid, concatenated(parts, check), error)
 
 
+_COPIED = 65_536
+
+
 def concatenated(arrays: Sequence[Array], check: Callable[[], object] | None = None) -> Array:
-    """The arrays of one type one after the other, by rows, copied; at least one. `check`: called before each copy."""
+    """The arrays of one type one after the other, by rows, copied; at least one. `check`: called before each 65,536."""
     if check is None:
         return np.concatenate(arrays)
     whole: Array = np.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
     start = 0
     for array in arrays:
-        check()
-        stop = start + len(array)
-        whole[start:stop] = array
-        start = stop
+        for at in range(0, len(array), _COPIED):
+            check()
+            part = array[at : at + _COPIED]
+            whole[start : start + len(part)] = part
+            start += len(part)
     return whole
 
 

@@ -26,7 +26,7 @@ _FEW = 8_192
 """Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""
 
 
-PIECE = 65_536
+PIECE = 32_768
 """Rows between two checks of the budget: some tenths of a millisecond of most passes."""
 
 _SAME = 8

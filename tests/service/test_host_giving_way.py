@@ -110,36 +110,70 @@ class Noted(GivingWay):
         return True
 
 
-def test_rests_are_as_long_as_the_work_and_no_longer_than_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
+def _passing(way: GivingWay, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, list[float]]:
+    """A clock that rests move on at once, and the seconds of each."""
+    clock, rested = Clock(), list[float]()
+
+    def wait(seconds: float) -> None:
+        rested.append(seconds)
+        clock.now += seconds
+
     monkeypatch.setattr(giving_way, "time", clock)
-    way = Noted(clock)
+    monkeypatch.setattr(way._changed, "wait", wait)
+    return clock, rested
+
+
+def test_rests_are_as_long_as_the_work_and_no_longer_than_what_is_saved(
+    way: GivingWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rested = _passing(way, monkeypatch)
+    way.begun("acme")
     rests = Rests(way)
     clock.now += 100.0  # no work
     rests.begin("umbra")
     assert not rests.rest()
-    for worked in (LEAST_S / 2, LEAST_S, 3 * LEAST_S, 2 * MOST_SAVED_S):
+    for worked in (LEAST_S, LEAST_S / 2, LEAST_S, 3 * LEAST_S, 2 * MOST_SAVED_S):
         clock.now += worked
         rests.rest()
-    assert [tenant for tenant, _ in way.rests] == ["umbra"] * 3
-    assert [rested for _, rested in way.rests] == pytest.approx([1.5 * LEAST_S, 3 * LEAST_S, MOST_SAVED_S])
+    assert rested == pytest.approx([MOST_SAVED_S, 1.5 * LEAST_S, 3 * LEAST_S, MOST_SAVED_S])
 
 
-def test_what_was_not_rested_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(giving_way, "time", clock)
-    way = Noted(clock)
+def test_what_a_tenants_work_has_not_rested_is_saved_for_all_of_it(
+    way: GivingWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rested = _passing(way, monkeypatch)
+    way.begun("acme")
+    assert way.rest("umbra", LEAST_S)  # what each tenant begins with
+    way.ended("acme")
+    reads = Rests(way), Rests(way)
+    for read in reads:
+        read.begin("umbra")
+        clock.now += 2 * LEAST_S
+        assert not read.rest()
+    way.begun("acme")
+    clock.now += 2 * LEAST_S
+    assert reads[1].rest()
+    assert way.rest("third", LEAST_S)
+    assert rested == pytest.approx([MOST_SAVED_S, 6 * LEAST_S, MOST_SAVED_S])
+
+
+def test_work_that_need_not_rest_lets_those_go_first_that_wait_for_its_processor(
+    way: GivingWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rested = _passing(way, monkeypatch)
+    yielded = list[float]()
+    monkeypatch.setattr(giving_way, "_yield", lambda: yielded.append(clock.now))
     rests = Rests(way)
     rests.begin("umbra")
-    monkeypatch.setattr(way, "rest", lambda *_: False)
-    for _ in range(3):
-        clock.now += 2 * LEAST_S
+    for _ in range(4):
+        clock.now += LEAST_S / 2
         assert not rests.rest()
-    monkeypatch.undo()
-    monkeypatch.setattr(giving_way, "time", clock)
-    clock.now += 2 * LEAST_S
+    assert yielded == pytest.approx([LEAST_S, 2 * LEAST_S])
+    way.begun("acme")
+    clock.now += LEAST_S
     assert rests.rest()
-    assert way.rests == [("umbra", pytest.approx(8 * LEAST_S))]
+    assert len(yielded) == 2
+    assert len(rested) == 1
 
 
 def test_one_step_of_binding_rests_in_its_midst(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,18 @@
 
 Threads share one interpreter: a call gives it up some twenty times, and waits for it as often while another thread
 computes. Work that takes seconds can wait for a call that takes milliseconds. It rests for half of the time at most,
-however many calls come. Calls that take long themselves count for `YOUNG_S`; those of the own tenant do not count.
-Any thread.
+however many calls come: what a tenant's work has not rested is saved up to `MOST_SAVED_S`, so that it rests for the
+whole of a call that comes after some milliseconds of work, also if that was another read's. Calls that take long
+themselves count for `YOUNG_S`; those of the own tenant do not count. Any thread.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 YOUNG_S = 0.02
 """Seconds after its beginning in which other tenants' work gives way to a call."""
@@ -23,7 +26,12 @@ LEAST_S = 0.001
 
 
 MOST_SAVED_S = 0.02
-"""The longest rest: work that has not rested for longer need not rest as long."""
+"""The longest rest: work that has not rested for longer need not rest as long. A tenant begins with it."""
+
+
+_yield: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
+"""Let threads that wait for this processor go first: one that computes is otherwise not interrupted for some
+milliseconds, which a call may lose at each of its steps. Where nobody waits it costs less than a microsecond."""
 
 
 class GivingWay:
@@ -34,6 +42,8 @@ class GivingWay:
         self._open: dict[str, int] = {}
         self._latest: OrderedDict[str, float] = OrderedDict()
         """When the newest call of each tenant began, of those that have some; the newest is last."""
+        self._saved: dict[str, float] = {}
+        """Seconds that each tenant's work may rest, of those that have less than the most."""
         self.resting = 0
         """Threads that rest now."""
 
@@ -63,20 +73,37 @@ class GivingWay:
             return self._left(tenant) > 0
 
     def rest(self, tenant: str, worked: float) -> bool:
-        """Wait while a call of another tenant is under way, at most `worked` seconds; returns whether there was one."""
+        """Wait while a call of another tenant is under way; returns whether there was one.
+
+        No longer than the tenant's work, on whatever threads, has not rested yet, up to `MOST_SAVED_S`. `worked`: its
+        seconds since the last time.
+        """
         if worked < LEAST_S:
             return False
         with self._changed:
-            end = time.monotonic() + worked
-            if self._left(tenant) <= 0:
+            saved = self._save(tenant, worked)
+            if saved <= 0 or self._left(tenant) <= 0:
                 return False
-            self.resting += 1
-            try:
-                while (left := min(self._left(tenant), end - time.monotonic())) > 0:
-                    self._changed.wait(left)
-            finally:
-                self.resting -= 1
+            self._save(tenant, -self._wait(tenant, saved))
             return True
+
+    def _wait(self, tenant: str, most: float) -> float:
+        """Wait while a call of another tenant is under way; returns for how many seconds."""
+        began = time.monotonic()
+        self.resting += 1
+        try:
+            while (left := min(self._left(tenant), began + most - time.monotonic())) > 0:
+                self._changed.wait(left)
+        finally:
+            self.resting -= 1
+        return time.monotonic() - began
+
+    def _save(self, tenant: str, seconds: float) -> float:
+        """Let the tenant's work rest so many seconds more; returns how many it may."""
+        saved = min(self._saved.pop(tenant, MOST_SAVED_S) + seconds, MOST_SAVED_S)
+        if saved < MOST_SAVED_S:
+            self._saved[tenant] = saved
+        return saved
 
     def _left(self, tenant: str) -> float:
         """Seconds for which calls of others than `tenant` are still young; 0 or less without one."""
@@ -102,14 +129,10 @@ class _Beside:
 
 
 class Rests:
-    """The rests of one thread at a time, which works for one tenant after the other; as long as its work, in sum.
-
-    What it has not rested is saved up to `MOST_SAVED_S`: so it rests for the whole of a call that comes after some
-    milliseconds of work, and again for the next.
-    """
+    """The rests of one thread at a time, which works for one tenant after the other."""
 
     def __init__(self, way: GivingWay) -> None:
-        self._way, self._tenant, self._saved = way, "", 0.0
+        self._way, self._tenant = way, ""
         self._since = time.perf_counter()
 
     def begin(self, tenant: str) -> None:
@@ -117,15 +140,16 @@ class Rests:
         self._tenant, self._since = tenant, time.perf_counter()
 
     def rest(self) -> bool:
-        """Rest if a call of another tenant is under way; returns whether there was one. 0.1 us before `LEAST_S`."""
+        """Rest if a call of another tenant is under way; returns whether there was one. 0.1 us before `LEAST_S`.
+
+        If there was none, threads that wait for this processor go first: the loop may not have seen a call yet.
+        """
         now = time.perf_counter()
         worked = now - self._since
         if worked < LEAST_S:
             return False
-        self._since = now
-        self._saved = min(self._saved + worked, MOST_SAVED_S)
-        if not self._way.rest(self._tenant, self._saved):
-            return False
+        rested = self._way.rest(self._tenant, worked)
+        if not rested:
+            _yield()
         self._since = time.perf_counter()
-        self._saved -= self._since - now
-        return True
+        return rested

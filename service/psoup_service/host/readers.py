@@ -27,7 +27,7 @@ from psoup.expressions import supplied
 from psoup.reading import ReadEnded
 from psoup.wording import counted, verb
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
-from psoup_service.host.giving_way import LEAST_S, GivingWay
+from psoup_service.host.giving_way import GivingWay, Rests
 from psoup_service.host.room import RETRY_AFTER_MS
 from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
@@ -79,7 +79,8 @@ class Read:
         """Processor time of its work, in seconds, once that is done."""
         self._began = 0.0
         self._charged = 0.0
-        self._look = self._rested = 0.0
+        self._look = 0.0
+        self._rests = Rests(readers.way)
         self._turns = ExitStack()
         self.turn: threading.Event | None = None
         """Set when a read that has stepped aside may go on; None for other reads."""
@@ -91,10 +92,12 @@ class Read:
         """
         if self.gone:
             raise ReadEnded
+        if threading.get_ident() != self._thread:
+            return
+        if self.long:
+            self._rests.rest()
         now = time.perf_counter()
-        if self.long and threading.get_ident() == self._thread:
-            now = self._give_way(now)
-        if now < self._look or threading.get_ident() != self._thread:
+        if now < self._look:
             return
         used = time.thread_time() - self._began
         if used > self._readers.most_s:
@@ -105,17 +108,9 @@ class Read:
                 self._readers.let_others(self)
             else:
                 self._be_long()
+            self._rests.begin(self.tenant)
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
         self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
-
-    def _give_way(self, now: float) -> float:
-        """Rest while calls of other tenants are under way; returns the time afterwards."""
-        if now - self._rested < LEAST_S:
-            return now
-        if self._readers.way.rest(self.tenant, min(now - self._rested, LONG_S)):
-            now = time.perf_counter()
-        self._rested = now
-        return now
 
     def uncharged(self, used: float) -> float:
         """The processor time of `used` that its tenant has not been charged yet."""
@@ -127,6 +122,7 @@ class Read:
         self.ask()
         if threading.get_ident() == self._thread:
             self._be_long()
+            self._rests.begin(self.tenant)
 
     def _be_long(self) -> None:
         if not self.long:
@@ -136,7 +132,7 @@ class Read:
     def do(self) -> Any:
         """Do the work; returns its result, or its exception."""
         self._thread, self._began = threading.get_ident(), time.thread_time()
-        self._rested = time.perf_counter()
+        self._rests.begin(self.tenant)
         supplied.caller.set(self._caller)
         try:
             with self._turns:
