@@ -127,9 +127,9 @@ class Store(Protocol):
         ...
 
     def settle(self) -> None:
-        """Move what was logged to its place, so that the log does not grow for ever; no event is lost without it.
+        """Move what was logged to its place, or begin to: else the log grows for ever. No event is lost without it.
 
-        As `append`: one thread at a time, and any exception is an error of the medium. Some milliseconds.
+        As `append`: one thread at a time, and any exception is an error of the medium. Some milliseconds at most.
         """
         ...
 

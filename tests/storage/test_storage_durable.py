@@ -24,7 +24,7 @@ from psoup.events.events import Pushed, RegisteredMany
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.log.codec import encode
-from psoup_storage.durable.sqlite.database import FORMAT
+from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import Gate, rows

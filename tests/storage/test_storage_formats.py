@@ -11,7 +11,7 @@ import pytest
 
 from psoup.events.acknowledgements import ProducerAcknowledgement
 from psoup.events.commands import Locate
-from psoup_storage.durable.sqlite.database import FORMAT
+from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_testing.format_fixture import END, QUESTIONS, Soup, ask, readings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

@@ -18,7 +18,8 @@ from psoup_storage.durable.chunks.folder import ChunkFolder
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import DataDirectory, Notes
-from psoup_storage.durable.sqlite.database import FORMAT, Database
+from psoup_storage.durable.sqlite.database import Database
+from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.structure import open_to_look
 from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 

@@ -203,7 +203,8 @@ class DurableStore:
 
     def share(self, in_turn: InTurn) -> None:
         """See `Store`."""
-        self._in_turn, self._database.postpones = in_turn, True
+        self._in_turn = in_turn
+        self._database.postpone()
 
     @property
     def due(self) -> bool:

@@ -14,7 +14,7 @@ Statements are kept as they were sent, with the signatures of supplied functions
 what a text means is the binder's business, not the disk's. `checksum` covers all but the tuples, whose own is in the
 body: a row whose tuples have been dropped can still be verified. All that a client can make large is in the tuples,
 which the table has in slices (`log`): a body has a statement at most. A change of this form is a new format of the
-directory (`database.FORMAT`).
+directory (`schema.FORMAT`).
 """
 
 from __future__ import annotations

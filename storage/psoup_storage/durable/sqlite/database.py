@@ -1,14 +1,10 @@
-"""The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
+"""The database of a data directory: how SQLite is opened and written, and when it is trusted.
 
-    meta   format, incarnation, created, guarded one row each, with a checksum: see `seals`
-    log    the events, by sequence               see `codec`, `log`, `forgetting`
-    slices of events that are large              see `log`
-    chunks the stored chunks                     see `chunks`
-    stored facts of a stream whose events the log has forgotten
+    one file, psoup.db; its tables and their form: see `schema`
 
-One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
-which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors: behind a
-commit, or when the host has time for it (`settle`).
+One connection writes, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The
+checkpoint, which moves them into the database's own file, is made here and not by SQLite, which would swallow its
+errors: behind a commit, or, if the host says when (`settle`), beside commits (`moving`).
 After an error of the disk nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown
 then). A full disk is the exception: nothing of the write is kept, and it may be tried again. Any other error in a
 transaction (a value that is too large, memory that ran out) undoes that transaction only.
@@ -28,21 +24,25 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.sqlite.seals import broken_seals, register, seals
+from psoup_storage.durable.sqlite.moving import VFS, Mover
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES
+from psoup_storage.durable.sqlite.seals import broken_seals, register
 from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, orphans
 from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 13
-"""The form of the directory that this version writes and reads."""
-
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
 
 _POSTPONED = 4
-"""At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpones`)."""
+"""At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpone`)."""
+
+_LONG = 3
+"""At so many times `CHECKPOINT_BYTES` a log whose frames were moved beside commits is to begin anew: `settle` moves the
+last ones, of at most a `_FEW`th of `CHECKPOINT_BYTES`, between two commits."""
+_FEW = 8
 
 PAGE_BYTES = 16 * 1024
 """The page size of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step
@@ -63,69 +63,6 @@ _DISK = (
 """Errors after which the content of the disk is unknown."""
 
 _APPLICATION = 0x50536F75  # "PSou"
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE log (
-    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER NOT NULL, body TEXT NOT NULL,
-    refused BLOB, tuples BLOB, last_time INTEGER, checksum INTEGER NOT NULL
-) STRICT;
-"""
-
-_CHUNKS = """
-CREATE INDEX log_by_stream ON log (stream, last_time);
-CREATE TABLE chunks (
-    stream INTEGER NOT NULL, number INTEGER NOT NULL, first_id INTEGER NOT NULL, rows INTEGER NOT NULL,
-    file TEXT NOT NULL, bytes INTEGER NOT NULL, crc INTEGER NOT NULL, last_time INTEGER NOT NULL,
-    ties INTEGER NOT NULL, PRIMARY KEY (stream, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE stored (
-    stream INTEGER PRIMARY KEY, first_time INTEGER, dropped_time INTEGER,
-    late INTEGER NOT NULL DEFAULT 0, ahead INTEGER NOT NULL DEFAULT 0
-) STRICT;
-"""
-_ARCHIVE = "".join(
-    f"ALTER TABLE chunks ADD COLUMN {column};"
-    for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
-)
-_SLICES = """
-CREATE TABLE slices (
-    sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
-) STRICT;
-CREATE TABLE gone (sequence INTEGER PRIMARY KEY, queries BLOB NOT NULL) STRICT;
-CREATE TRIGGER log_deleted AFTER DELETE ON log
-BEGIN
-    DELETE FROM slices WHERE sequence = OLD.sequence;
-    DELETE FROM gone WHERE sequence = OLD.sequence;
-END;
-CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
-BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
-"""
-_QUERIES = """
-CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
-CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
-"""
-_TOKENS = "CREATE INDEX log_tokens ON log (kind) WHERE kind IN ('token', 'revoke');"
-_TENANTS = "CREATE INDEX log_tenants ON log (kind) WHERE kind IN ('tenant', 'vacate');"
-_UPGRADES = {
-    1: _CHUNKS,
-    2: _ARCHIVE,
-    3: seals("chunks", "stored"),
-    4: _SLICES + _QUERIES,
-    5: seals("meta"),
-    6: "",
-    7: "",
-    8: "",
-    9: "",
-    10: "",
-    11: _TOKENS,
-    12: _TENANTS,
-}
-"""The statements that lead from each older format to the next. The seventh has pushes that say which producers were
-forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
-the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
-tokens, the thirteenth tenants."""
-SCHEMA = (_SCHEMA, *_UPGRADES.values())
-"""The statements that create a database of this format."""
 
 
 class Database:
@@ -142,15 +79,19 @@ class Database:
         self._page_bytes = PAGE_BYTES
         self._tried = 0
         """Frames that the last checkpoint, without room for them, could not move."""
-        self.postpones = False
-        """Whether the host calls `settle` when it is `due`."""
+        self._moved = 0
+        """Frames that were moved beside commits, since the log began."""
+        self._mover: Mover | None = None
+        """There if the host calls `settle` when it is `due`, and SQLite's file system is its own."""
+        self._postpones = False
+        self._vfs = vfs
         self._synced = Synced(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
         if not directory.database.exists():
             directory.make_file(directory.database)
         try:
-            self._connection = apsw.Connection(str(directory.database), vfs=vfs)
+            self._connection = apsw.Connection(str(directory.database), vfs=vfs or VFS)
         except apsw.Error as problem:
             raise self._cannot("opened", problem) from problem
         try:
@@ -196,7 +137,9 @@ class Database:
                 inside = False
                 self._connection.execute("COMMIT")
                 self._synced.reached(self._frames)
-                if self._waiting >= CHECKPOINT_BYTES * (_POSTPONED if self.postpones else 1):
+                if self._mover is not None and self._mover.done:
+                    self._take_moved(self._mover)
+                if self._waiting >= CHECKPOINT_BYTES * (_POSTPONED if self._postpones else 1):
                     self._checkpoint()
             except apsw.FullError as problem:
                 self._roll_back()
@@ -213,17 +156,41 @@ class Database:
                     raise
                 raise self._cannot("written", problem) from problem
 
+    def postpone(self) -> None:
+        """Leave it to the caller from now on to `settle` when it is `due`: commits do not move the log any more."""
+        with self._lock:
+            self._postpones = True
+            if self._mover is None and self._vfs is None:
+                try:
+                    self._mover = Mover(self._directory.database)
+                except apsw.Error as problem:
+                    raise self._cannot("opened", problem) from problem
+
     @property
     def due(self) -> bool:
-        """Whether the write-ahead log should be moved to the database."""
-        return self._waiting >= CHECKPOINT_BYTES and not self.failure
+        """Whether the write-ahead log should be moved to the database. Any thread."""
+        mover = self._mover
+        if self.failure or (mover is not None and mover.under_way):
+            return False
+        return self._rest >= CHECKPOINT_BYTES or (self._moved > 0 and self._waiting >= CHECKPOINT_BYTES * _LONG)
 
     def settle(self) -> None:
-        """Move the write-ahead log to the database. If the disk fails, raises Internal, now and from then on."""
+        """Move the write-ahead log to the database, or begin to, beside later transactions; a no-op while it is moved.
+
+        If the disk fails, raises Internal, now and from then on.
+        """
         with self._lock:
             self.refuse_if_failed()
             try:
-                self._checkpoint()
+                mover = self._mover
+                if mover is not None and mover.done:
+                    self._take_moved(mover)
+                if mover is None or (
+                    self._waiting >= CHECKPOINT_BYTES * _LONG and self._rest <= CHECKPOINT_BYTES // _FEW
+                ):
+                    self._checkpoint()
+                elif self.due:
+                    mover.begin()
             except BaseException as problem:
                 self.failure = f"{type(problem).__name__}: {problem}"
                 raise self._cannot("written", problem) from problem
@@ -260,6 +227,9 @@ class Database:
             else:
                 self.failure = "it is closed"
                 try:
+                    if self._mover is not None:
+                        self._wait_for(self._mover)
+                        self._mover.close()
                     shrink(self._connection)
                     self._connection.close()
                     self._synced.close(whole=True)
@@ -270,8 +240,9 @@ class Database:
 
     def _prepare(self) -> None:
         connection = self._connection
-        settings = {"page_size": PAGE_BYTES, "locking_mode": "EXCLUSIVE", "journal_mode": "WAL", "synchronous": "FULL"}
-        # Exclusive: one process, so no shared memory; the lock file has kept others out before this.
+        # One process, so no shared memory; the lock file has kept others out before this.
+        locking = "NORMAL" if self._vfs is None else "EXCLUSIVE"
+        settings = {"page_size": PAGE_BYTES, "locking_mode": locking, "journal_mode": "WAL", "synchronous": "FULL"}
         for name, value in settings.items():
             connection.pragma(name, value)
         connection.pragma("cell_size_check", True)
@@ -320,29 +291,58 @@ class Database:
 
     def _upgrade(self, version: str) -> str:
         """Bring an older directory to this format, step by step, each in a transaction; returns its format then."""
-        while version.isdecimal() and int(version) in _UPGRADES:
+        while version.isdecimal() and int(version) in UPGRADES:
             with self.transaction() as connection:
-                connection.execute(_UPGRADES[int(version)])
+                connection.execute(UPGRADES[int(version)])
                 version = str(int(version) + 1)
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (version,))
         return version
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        if pages <= self._frames:
+            self._begin_anew()
         self._frames = pages
         return apsw.SQLITE_OK
 
     @property
     def _waiting(self) -> int:
-        """Bytes of the write-ahead log that no checkpoint has moved or tried to move."""
+        """Bytes of the write-ahead log, without those that a checkpoint found no room for."""
         return (self._frames - self._tried) * self._page_bytes
+
+    @property
+    def _rest(self) -> int:
+        """Bytes of the write-ahead log that no checkpoint has moved or tried to move."""
+        return (self._frames - max(self._tried, self._moved)) * self._page_bytes
 
     def _checkpoint(self) -> None:
         """Move the write-ahead log to the database. Without room it grows on, and a later checkpoint tries again."""
+        if self._mover is not None:
+            self._wait_for(self._mover)
         self._tried = self._frames
         with suppress(apsw.FullError):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._frames = self._tried = 0
-            self._synced.reset()
+            self._begin_anew()
+
+    def _wait_for(self, mover: Mover) -> None:
+        if mover.under_way or mover.done:
+            self._take_moved(mover)
+
+    def _take_moved(self, mover: Mover) -> None:
+        """Note what was moved beside commits, once it is; as `_checkpoint` without room."""
+        frames = self._frames
+        try:
+            self._moved = min(mover.moved(), frames)
+        except apsw.FullError:
+            self._tried = frames
+            return
+        if self._moved == frames:
+            self._begin_anew()
+        self._synced.reset()
+
+    def _begin_anew(self) -> None:
+        """The next commit is the first of the write-ahead log, or this one was."""
+        self._frames = self._tried = self._moved = 0
+        self._synced.reset()
 
     def _roll_back(self) -> None:
         """Undo an open transaction, so that reads see only what was kept; writes nothing to the disk."""
@@ -355,6 +355,8 @@ class Database:
     def _abandon(self) -> None:
         """Close without another write: what the log on disk holds is for the next start to judge."""
         try:
+            if self._mover is not None:
+                self._mover.close()
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close(True)
             self._synced.close(whole=False)

@@ -41,7 +41,7 @@ from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.numbers import Numbers
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tuples import Edge
-from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA
 from psoup_storage.durable.sqlite.seals import broken_seals
 from psoup_storage.durable.sqlite.structure import (
     damaged_log,

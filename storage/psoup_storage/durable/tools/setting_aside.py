@@ -28,7 +28,7 @@ from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
 from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.departures import forget_unknown
 from psoup_storage.durable.log.rows import LogRow
-from psoup_storage.durable.sqlite.database import FORMAT
+from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.whole_copy import MARK
 from psoup_storage.durable.tools.findings import Finding, Severity

@@ -1,0 +1,79 @@
+"""What is in the database: its tables, in the form of this version, and the way there from each older form.
+
+meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
+log    the events, by sequence                 see `codec`, `log`, `forgetting`
+slices of events that are large                see `log`
+chunks the stored chunks                       see `chunks`
+stored facts of a stream whose events the log has forgotten
+"""
+
+from __future__ import annotations
+
+from psoup_storage.durable.sqlite.seals import seals
+
+FORMAT = 13
+"""The form of the directory that this version writes and reads."""
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE log (
+    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER NOT NULL, body TEXT NOT NULL,
+    refused BLOB, tuples BLOB, last_time INTEGER, checksum INTEGER NOT NULL
+) STRICT;
+"""
+
+_CHUNKS = """
+CREATE INDEX log_by_stream ON log (stream, last_time);
+CREATE TABLE chunks (
+    stream INTEGER NOT NULL, number INTEGER NOT NULL, first_id INTEGER NOT NULL, rows INTEGER NOT NULL,
+    file TEXT NOT NULL, bytes INTEGER NOT NULL, crc INTEGER NOT NULL, last_time INTEGER NOT NULL,
+    ties INTEGER NOT NULL, PRIMARY KEY (stream, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE stored (
+    stream INTEGER PRIMARY KEY, first_time INTEGER, dropped_time INTEGER,
+    late INTEGER NOT NULL DEFAULT 0, ahead INTEGER NOT NULL DEFAULT 0
+) STRICT;
+"""
+_ARCHIVE = "".join(
+    f"ALTER TABLE chunks ADD COLUMN {column};"
+    for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
+)
+_SLICES = """
+CREATE TABLE slices (
+    sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
+) STRICT;
+CREATE TABLE gone (sequence INTEGER PRIMARY KEY, queries BLOB NOT NULL) STRICT;
+CREATE TRIGGER log_deleted AFTER DELETE ON log
+BEGIN
+    DELETE FROM slices WHERE sequence = OLD.sequence;
+    DELETE FROM gone WHERE sequence = OLD.sequence;
+END;
+CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
+BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
+"""
+_QUERIES = """
+CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
+CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
+"""
+_TOKENS = "CREATE INDEX log_tokens ON log (kind) WHERE kind IN ('token', 'revoke');"
+_TENANTS = "CREATE INDEX log_tenants ON log (kind) WHERE kind IN ('tenant', 'vacate');"
+UPGRADES = {
+    1: _CHUNKS,
+    2: _ARCHIVE,
+    3: seals("chunks", "stored"),
+    4: _SLICES + _QUERIES,
+    5: seals("meta"),
+    6: "",
+    7: "",
+    8: "",
+    9: "",
+    10: "",
+    11: _TOKENS,
+    12: _TENANTS,
+}
+"""The statements that lead from each older format to the next. The seventh has pushes that say which producers were
+forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
+the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
+tokens, the thirteenth tenants."""
+SCHEMA = (_SCHEMA, *UPGRADES.values())
+"""The statements that create a database of this format."""
