@@ -120,7 +120,7 @@ def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataTy
 def _written(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
-    except (ValueError, OverflowError, KeyError):  # a year that Python's datetime has not, an unknown zone
+    except (ValueError, ArithmeticError, KeyError):  # a year that Python's datetime has not, an unknown zone
         return "the value"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from psoup.errors import InvalidBatch, PSoupError
 from psoup.from_arrow import columns_from_arrow
-from psoup.model import BIGINT, TEXT, Attribute, Schema
+from psoup.model import BIGINT, TEXT, Attribute, Schema, decimal
 from psoup_service.wire.ipc import decode, decode_push, digest
 from psoup_service.wire.limits import Limits
 from psoup_testing.budget import Budget
@@ -129,6 +129,28 @@ def test_the_digest_is_of_the_bytes() -> None:
     assert digest(b"a") != digest(b"b")
 
 
+def decimals(kind: Callable[[int, int], pa.DataType], scale: int) -> pa.Table:
+    """The numbers 0 and 7, and that scale."""
+    size = kind(18, 0).bit_width // 8
+    values = pa.py_buffer((0).to_bytes(size, "little") + (7).to_bytes(size, "little"))
+    return pa.table({"m": pa.Array.from_buffers(kind(18, scale), 2, [None, values])})
+
+
+@pytest.mark.parametrize("kind", [pa.decimal64, pa.decimal128, pa.decimal256])
+def test_decimals_of_impossible_scales_are_refused_before_arrow_rescales_them(
+    kind: Callable[[int, int], pa.DataType],
+) -> None:
+    for scale in (-(2**31), -21, 39, 1_526_726_659, 2**31 - 1):
+        for read in (decode, decode_push):
+            with pytest.raises(InvalidBatch, match=r"which no stream can hold; send decimals of scale -20 to 38"):
+                read(ipc(decimals(kind, scale)), LIMITS)
+    for precision, scale in ((18, 18), (1, 0)):
+        schema = Schema((Attribute("m", decimal(precision, scale)),))
+        for edge in (-20, 38):
+            with pytest.raises(InvalidBatch, match=r"row 1: .* does not fit DECIMAL"):
+                columns_from_arrow(schema, decode(ipc(decimals(kind, edge)), LIMITS))
+
+
 BUDGET = Budget("mutated Arrow IPC", cases=20_000)
 
 
@@ -136,7 +158,8 @@ def test_mutated_streams_are_read_or_refused() -> None:
     """Flipped, cut, spliced: never a crash, never another error, and what is read is sound or found out by validate."""
     seeds = [ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE, compression="lz4"), BOMBS["view"]()[:3_000]]
     seeds += [ipc(pa.table({"d": TABLE.column("t").dictionary_encode(), "f": [1.5, None, 2.0]}))]
-    schema = Schema((Attribute("x", BIGINT), Attribute("t", TEXT)))
+    seeds += [ipc(decimals(kind, 3)) for kind in (pa.decimal128, pa.decimal256)]
+    schema = Schema((Attribute("x", BIGINT), Attribute("t", TEXT), Attribute("m", decimal(18, 3))))
     for number in BUDGET.rounds():
         draw = random.Random(number)
         for _ in range(50):

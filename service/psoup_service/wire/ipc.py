@@ -43,6 +43,11 @@ _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alig
 _END = PREFIX.pack(MARK, 0)
 """The prefix of a message without a header, which ends a stream."""
 
+_SCALES = range(-20, 39)
+"""Scales of decimals. Arrow rescales by a table of the powers of ten up to 38, which it reads at any place that bytes
+name, and ends the process: a stream has scales of 0 to 18, and none of these is further away.
+"""
+
 _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
 """The most schemas that are remembered, and the most bytes of one."""
 
@@ -244,6 +249,12 @@ def _check_schema(schema: pa.Schema, limits: Limits) -> None:
         if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
             raise InvalidBatch(
                 f"column {name!r} is {field.type}, which no stream can hold; send plain columns",
+                column=name,
+            )
+        if pa.types.is_decimal(kind) and kind.scale not in _SCALES:
+            raise InvalidBatch(
+                f"column {name!r} is {field.type}, which no stream can hold; send decimals of scale {_SCALES.start} to"
+                f" {_SCALES.stop - 1}",
                 column=name,
             )
 
