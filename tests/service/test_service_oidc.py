@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from types import MappingProxyType
 from typing import Any
 
@@ -209,6 +210,16 @@ def test_keys_are_kept_for_a_day_and_an_unknown_one_is_asked_for(
         assert not asyncio.run(openid.fetch())
         with pytest.raises(Unavailable):
             openid.principal(signed(rsa_key(1), kid="new", sub="eve"))
+
+
+def test_keys_are_fetched_while_jobs_take_all_their_threads(identity: Identity, threads: Threads) -> None:
+    openid, over = tokens_of(identity, threads), Event()
+    for _ in range(8):
+        threads.jobs.submit(over.wait)
+    try:
+        assert asyncio.run(asyncio.wait_for(openid.fetch(), 20))
+    finally:
+        over.set()
 
 
 def test_a_service_lets_the_tokens_of_its_provider_in_and_nobody_else(identity: Identity) -> None:

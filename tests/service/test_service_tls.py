@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 import os
@@ -9,6 +10,7 @@ import shutil
 import socket
 import ssl
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from psoup.errors import InvalidInput
 from psoup_client import Client, ClientOptions, InvalidRequest, RetryOptions, Unavailable
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import Listener, listener
+from psoup_service.host.threads import Threads
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
 from psoup_testing.authority import Authority
@@ -149,6 +152,30 @@ def test_a_new_certificate_is_taken_up_and_a_bad_one_is_not(
         assert not certificates.look()
         assert serial(service, authority) == after
         assert standing.streams() == []
+
+
+def test_certificates_are_read_again_while_jobs_take_all_their_threads(
+    folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert authority.ca.exists()
+    monkeypatch.setattr("psoup_service.gate.certificates.EVERY_S", 0.0)
+    used = Certificates(str(folder / "service.pem"), str(folder / "service.key"))
+    threads, over = Threads(), threading.Event()
+
+    async def script() -> None:
+        looked, loop = asyncio.Event(), asyncio.get_running_loop()
+        monkeypatch.setattr(used, "look", lambda: loop.call_soon_threadsafe(looked.set))
+        looking = asyncio.create_task(used.run(threads))
+        await asyncio.wait_for(looked.wait(), 20)
+        looking.cancel()
+
+    for _ in range(8):
+        threads.jobs.submit(over.wait)
+    try:
+        asyncio.run(script())
+    finally:
+        over.set()
+        threads.close()
 
 
 @pytest.mark.parametrize(("days", "why"), [((-9, -2), "expired"), ((2, 9), "not yet valid")])

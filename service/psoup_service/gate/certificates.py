@@ -111,7 +111,7 @@ class Certificates:
         """Look every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await on(threads.jobs, self.look)
+            await on(threads.gate, self.look)
 
     def _read(self) -> _Files:
         certificate, key, client_ca = self._paths

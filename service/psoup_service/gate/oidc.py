@@ -109,7 +109,7 @@ class OpenId:
         self._tried = time.monotonic()
         self._wanted.clear()
         try:
-            keys = await on(self._threads.jobs, self._read)
+            keys = await on(self._threads.gate, self._read)
         except (jwt.PyJWTError, HTTPException, OSError, ValueError, TypeError, RecursionError) as problem:
             _log.warning("the keys of the OpenID provider could not be fetched", extra={"problem": str(problem)[:200]})
             if self._tried - self._fetched > STALE_S:

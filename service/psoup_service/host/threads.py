@@ -2,6 +2,7 @@
 
     life      start and stop of the service: must never wait behind work
     jobs      reading, checking and taking in directories of jobs; seconds to minutes each
+    gate      certificates and keys of providers, read again: nobody's job may make them old
     backup    the copy of the one backup that may run, and its files
 
 The host's own threads and those that decode are elsewhere.
@@ -26,11 +27,12 @@ class Threads:
     def __init__(self) -> None:
         self.life = ThreadPoolExecutor(2, "psoup-life")
         self.jobs = ThreadPoolExecutor(_JOBS, "psoup-jobs")
+        self.gate = ThreadPoolExecutor(2, "psoup-gate")
         self.backup = ThreadPoolExecutor(1, "psoup-backup")
 
     def close(self) -> None:
         """Take no more work; waiting work is dropped."""
-        for pool in (self.jobs, self.backup):
+        for pool in (self.jobs, self.gate, self.backup):
             pool.shutdown(wait=False, cancel_futures=True)
         self.life.shutdown()
 
