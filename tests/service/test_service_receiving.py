@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, ResourceExhausted
 from psoup_client import Client, NotFound
 from psoup_client.connection import MAX_SEND_BYTES, naming
 from psoup_proto.v1 import ingest_pb2 as ingest
@@ -196,8 +196,12 @@ def test_entries_and_packed_numbers_are_counted_as_protobuf_has_them() -> None:
         "numbers": 1 << 20,
         "labels": 1_024,
         "windows": 1_024,
+        "query_ids": 131_072,
+        "key_prefix": 131_072,
+        "query_id_prefix": 131_072,
+        "window": 131_072,
     }
-    few = {number: bound._replace(most=100) for number, bound in bounds.items()}
+    few = {number: bound if bound.is_text else bound._replace(most=100) for number, bound in bounds.items()}
 
     def over(most: bytes, more: bytes) -> str:
         fields.check(most, few)
@@ -217,15 +221,23 @@ def test_entries_and_packed_numbers_are_counted_as_protobuf_has_them() -> None:
     assert over(labels(0, 100), labels(100, 101)) == "labels"
     assert over(queries.InvokeTableRequest(ranges=ranges).SerializeToString(), b"\x0a\x00") == "ranges"
     fields.check(numbers(*range(90)) + labels(0, 90) + b"\x1a\xff\xff\xff\xff\x0f", few)
-    fields.check(b"\x12\x01a" * 1_000, few)  # texts have no bound of their own
+    fields.check(b"\x12\x01a" * 1_000, few)  # of texts the length is bounded
+    texts = queries.InvokeTableRequest(query_ids=["a" * 131_072, "b" * 131_072]).SerializeToString()
+    fields.check(texts, bounds)
+    with pytest.raises(ResourceExhausted, match="query_ids has more than 131,072 bytes") as refusal:
+        fields.check(texts + b"\x12\x81\x80\x08" + b"c" * 131_073, bounds)
+    assert refusal.value.reason == "MESSAGE_TOO_LARGE"
 
 
 def test_requests_have_maps_and_lists_of_numbers_at_their_top_only() -> None:
+    def bounds(message: Descriptor) -> list[fields.Bound]:
+        return [bound for bound in fields.bounds_of(message).values() if not bound.is_text]
+
     def below(message: Descriptor, seen: frozenset[str]) -> Iterator[str]:
         for field in message.fields:
             inner = field.message_type
             if inner is not None and inner.full_name not in seen:
-                yield from (f"{inner.full_name}.{bound.name}" for bound in fields.bounds_of(inner).values())
+                yield from (f"{inner.full_name}.{of.name}" for of in bounds(inner))
                 yield from below(inner, seen | {inner.full_name})
 
     requests = {method.input_type.full_name: method.input_type for method in descriptors().values()}

@@ -2,6 +2,7 @@
 
     bytes ── top-level fields ──> more than MOST ──────────────────────> refused
                │  labels, windows, maps: entries ──> more than MOST_ENTRIES ──> refused, by the name of the field
+               │  statement, key, texts: bytes ────> more than MOST_TEXT ─────> refused, by the name of the field
                └─ tuple_ids, numbers: numbers ─────> more than MOST_NUMBERS ──> refused, by the name of the field
 
 A parser keeps the interpreter for as long as a message has fields, and 16 MiB can be eight million of them. Messages of
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 
 FEW = 64
 """The most fields that are counted on an event loop: some 30 us."""
@@ -32,6 +33,10 @@ MOST_ENTRIES = 1_024
 MOST_NUMBERS = 16_384
 """The most numbers, or messages, of a list: no call but those below takes more."""
 
+MOST_TEXT = 131_072
+"""The most bytes of a text, twice as many as of a statement: to say what is wrong with 16 MiB of them, or to look what
+they begin with, takes up to a second."""
+
 _MORE_NUMBERS = {"psoup.v1.InvokeTableRequest.numbers": 1 << 20}
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -40,11 +45,12 @@ _EACH = 64
 
 
 class Bound(NamedTuple):
-    """What a field may have at most: entries of a map, messages, or numbers, which may come packed."""
+    """What a field may have at most: bytes of a text, entries of a map, messages, or numbers, which may come packed."""
 
     name: str
     most: int
     packed: bool = False
+    is_text: bool = False
 
 
 Bounds = Mapping[int, Bound]
@@ -55,9 +61,11 @@ def bounds_of(message: Descriptor) -> dict[int, Bound]:
     """The bounds of a request."""
     bounds = dict[int, Bound]()
     for field in message.fields:
-        if not field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        if field.type == FieldDescriptor.TYPE_STRING:
+            bounds[field.number] = Bound(field.name, MOST_TEXT, is_text=True)
+        elif not field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
             continue
-        if field.message_type is None:
+        elif field.message_type is None:
             most = _MORE_NUMBERS.get(field.full_name, MOST_NUMBERS)
             bounds[field.number] = Bound(field.name, most, packed=True)
         else:
@@ -67,8 +75,8 @@ def bounds_of(message: Descriptor) -> dict[int, Bound]:
 
 
 def check(raw: bytes, bounds: Bounds) -> None:
-    """Raise InvalidInput for a message with more top-level fields than MOST, or more than the bound of one. O(fields),
-    and O(bytes) of packed numbers; up to the first one too many.
+    """Raise InvalidInput for a message with more top-level fields than MOST, or more than the bound of one, and
+    ResourceExhausted for a text that is too long. O(fields), and O(bytes) of packed numbers; up to the first too many.
     """
     counted = _Counted(bounds)
     fields = count(raw, MOST, counted)
@@ -92,6 +100,9 @@ class _Counted:
     def add(self, number: int, raw: bytes, at: int, size: int) -> bool:
         """Count a field with a bound, whose `size` bytes end at `at` (0: it is one number); whether it has too much."""
         bound = self.bounds[number]
+        if bound.is_text:
+            self.over = bound if size > bound.most else None
+            return size > bound.most
         self._left[number] -= _numbers(raw, at - size, size) if size and bound.packed else 1
         if self._left[number] < 0:
             self.over = bound
@@ -105,6 +116,7 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
     """
     at, fields, end = 0, 0, len(raw)
     bounded = {} if counted is None else counted.bounds
+    texts = {number for number, bound in bounded.items() if bound.is_text}
     try:
         while at < end and fields <= most:
             tag, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
@@ -119,7 +131,9 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
                 at += 8 if kind == _FIXED64 else 4
             else:
                 return most + 1
-            if tag >> 3 in bounded and counted is not None and counted.add(tag >> 3, raw, at, size):
+            number = tag >> 3
+            to_count = number in bounded and (size > MOST_TEXT or number not in texts)
+            if to_count and counted is not None and counted.add(number, raw, at, size):
                 return fields
     except IndexError:
         return most + 1
@@ -134,7 +148,15 @@ def _numbers(raw: bytes, at: int, size: int) -> int:
     return int(np.count_nonzero(np.frombuffer(raw, np.uint8, there, at) < 128)) if there > 0 else 0
 
 
-def _too_many(bound: Bound) -> InvalidInput:
+def _too_many(bound: Bound) -> PSoupError:
+    if bound.is_text:
+        return ResourceExhausted(
+            f"{bound.name} has more than {bound.most:,} bytes, the most that is read of a text; a statement may have"
+            " half of that: make it shorter, or split it",
+            reason="MESSAGE_TOO_LARGE",
+            field=bound.name,
+            limit=bound.most,
+        )
     what = "numbers" if bound.packed else "entries"
     return InvalidInput(
         f"{bound.name} has more than {bound.most:,} {what}, the most that is read; the call's description says how many"

@@ -251,10 +251,10 @@ class GrpcCalls:
     async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
         """The message; it is parsed on a thread if it has many fields or takes long to copy."""
         size = len(raw)
-        if size <= SMALL_BYTES or (
-            way.ingest and size <= _COPIED_BYTES and fields.count(raw, fields.FEW) <= fields.FEW
-        ):
+        if size <= SMALL_BYTES:
             request = way.parse(raw)
+        elif way.ingest and size <= _COPIED_BYTES and fields.count(raw, fields.FEW) <= fields.FEW:
+            request = _parse_long(way, raw)
         else:
             request = await self._decoders.run(context.peer(), size, lambda: _parse_long(way, raw))
         if isinstance(request, Unreadable):
@@ -315,7 +315,7 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
 def _parse_long(way: _Way, raw: bytes) -> Any:
     try:
         fields.check(raw, way.bounds)
-    except InvalidInput as problem:
+    except PSoupError as problem:
         return Unreadable(problem)
     return way.parse(raw)
 
