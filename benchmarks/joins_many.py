@@ -207,9 +207,9 @@ def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]
         while at < len(names):
             asking = Asking(local.engine.snapshot(), local.tenant, 0, None, None, False, ReadBudget())
             with closing(Answers(asking, names[at : at + at_once], ids, lambda _: None, by_key=False)) as answers:
-                reply = answers.reply(REPLY_BYTES)
-            at += len(reply.outcomes)
-            size += sum(outcome.answer.rows for outcome in reply.outcomes)
+                answers.reply(REPLY_BYTES)
+            at += answers.outcomes
+            size += answers.rows
         return size
 
     if replies(ASKED_AT_ONCE) != replies(1):

@@ -44,6 +44,10 @@ FORMS = (
 """SELECT lists and joins with parameters, and whether they are answered together; one has errors on a side."""
 
 
+def _reply(many: Many, room: int) -> queries_pb2.InvokeManyResponse:
+    return queries_pb2.InvokeManyResponse.FromString(many.reply(room).raw)
+
+
 def rows(rng: np.random.Generator, count: int, *, nulls: bool) -> pa.Table:
     share = 0.1 if nulls else 0.0
     k, v = (pa.array(rng.integers(0, most, count), mask=rng.random(count) < share) for most in (12, 20))
@@ -75,7 +79,7 @@ def together(soup: LocalPSoup, names: Sequence[str], room: int, **options: Any) 
     while len(got) < len(names):
         asked = asking(soup, **options)
         with closing(Many(asked, names[len(got) :], IDS, lambda _: None, by_key=by_key)) as many:
-            got += [outcome.SerializeToString() for outcome in many.reply(room).outcomes]
+            got += [outcome.SerializeToString() for outcome in _reply(many, room).outcomes]
         assert asked.budget.joined == 0
     return got
 
@@ -200,7 +204,7 @@ def test_a_reply_has_no_more_than_it_may(passes: list[int], monkeypatch: pytest.
     names, room, got = list(map(IDS.query, ids)), 40_000, list[bytes]()
     while len(got) < len(names):
         with closing(Many(asking(soup), names[len(got) :], IDS, lambda _: None, by_key=False)) as many:
-            reply = many.reply(room)
+            reply = _reply(many, room)
         assert sum(len(own.answer.arrow_ipc) for own in reply.outcomes if own.answer.rows) <= room
         got += [own.SerializeToString() for own in reply.outcomes]
     assert passes and max(passes) < 200
@@ -217,7 +221,7 @@ def test_too_many_rows_are_left_to_invocations(passes: list[int], monkeypatch: p
         soup.push(stream, rows(rng, 120, nulls=False))
     expected = alone(soup, ids, ROOM)
     with closing(Many(asking(soup), list(map(IDS.query, ids)), IDS, lambda _: None, by_key=False)) as many:
-        assert [own.SerializeToString() for own in many.reply(ROOM).outcomes] == expected
+        assert [own.SerializeToString() for own in _reply(many, ROOM).outcomes] == expected
     assert passes == [299]
     names = list(map(IDS.query, ids * 3))
     assert together(soup, names, ROOM) == expected * 3

@@ -9,6 +9,7 @@ import grpc
 import numpy as np
 import pyarrow as pa
 import pytest
+from google.protobuf.message import Message
 
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
@@ -19,6 +20,7 @@ from psoup_proto.v1 import queries_pb2_grpc, streams_pb2_grpc
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.written import Parts, writer
 from psoup_testing.serving import Serving, serving
 
 ANSWER = 100_000
@@ -79,6 +81,42 @@ def test_ids_of_a_reply_are_written_in_parts_between_which_the_budget_is_asked(
     monkeypatch.setattr("psoup_service.servicers.costs._TOGETHER", 10)
     assert client.matches_many("m", [7], limit=10_000) == found
     assert len(asked) - 2 * whole == QUERIES // 10 - 1
+
+
+def test_a_reply_in_parts_is_the_message_that_it_would_be_as_a_whole() -> None:
+    entries = [queries.TupleMatches(tuple_id=n, query_ids=[f"q{n}", "é" * n], truncated=n % 2 == 0) for n in range(9)]
+    parts = Parts(queries.MatchesManyResponse)
+    parts.open.sequence = 7
+    sizes = list[int]()
+    for entry in entries:
+        parts.open.tuples.append(entry)
+        if entry.tuple_id % 3:
+            sizes.append(parts.cut())
+    whole = queries.MatchesManyResponse(tuples=entries, sequence=7)
+    raw = writer(queries.MatchesManyResponse.SerializeToString)(parts.written())
+    assert queries.MatchesManyResponse.FromString(raw) == whole
+    assert len(sizes) == 6
+    assert sum(sizes) == len(raw)
+    assert writer(queries.MatchesManyResponse.SerializeToString)(whole) == whole.SerializeToString()
+    assert Parts(queries.MatchesManyResponse).written().raw == b""
+
+
+def test_answers_of_many_queries_are_written_in_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.create_stream("CREATE STREAM parted (a BIGINT)")
+    client.wait_for(client.push("parted", pa.table({"a": np.arange(40)})).sequence)
+    ids = [query.id for query in client.register_many("SELECT a FROM parted WHERE a < ?", [(n,) for n in range(40)])]
+    cut, parts = Parts.cut, list[int]()
+
+    def counted(open_parts: Parts[Message]) -> int:
+        parts.append(cut(open_parts))
+        return parts[-1]
+
+    monkeypatch.setattr(Parts, "cut", counted)
+    for bound, least in ((1_000, 10), (1 << 30, 1)):
+        parts.clear()
+        monkeypatch.setattr("psoup_service.servicers.many.PART_BYTES", bound)
+        assert [answer.to_arrow().num_rows for answer in client.invoke_many(ids)] == list(range(40))
+        assert least <= len(parts) < 10 * least
 
 
 def test_pages_of_long_statements_have_fewer_of_them(service: Serving, client: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from psoup.admission.tags import tag_in
 from psoup.answer.by_tuple import matches_each
@@ -18,6 +19,7 @@ from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.written import Parts, Written
 
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
@@ -66,10 +68,11 @@ class CostCalls:
         await backend.reflecting(request.min_sequence)
         return await backend.host.evaluate(read, tenant=tenant)
 
-    async def MatchesMany(
-        self, request: queries_pb2.MatchesManyRequest, caller: Caller
-    ) -> queries_pb2.MatchesManyResponse:
-        """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second."""
+    async def MatchesMany(self, request: queries_pb2.MatchesManyRequest, caller: Caller) -> Any:
+        """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second.
+
+        Written tuple by tuple.
+        """
         backend, tenant, now = self._backend, self._backend.tenant(caller), self._backend.now()
         limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
         count = len(request.tuple_ids)
@@ -77,25 +80,26 @@ class CostCalls:
             raise InvalidInput(f"tuple_ids has {count:,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
         asked = list(request.tuple_ids)
 
-        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesManyResponse:
-            reply = queries_pb2.MatchesManyResponse(sequence=snapshot.sequence)
+        def read(snapshot: Snapshot, budget: ReadBudget) -> Written:
+            reply = Parts(queries_pb2.MatchesManyResponse)
+            reply.open.sequence = snapshot.sequence
             matched = matches_each(
                 snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1, budget=budget
             )
             room, end = backend.limits.answer_bytes, 0.0
             for tuple_id, queries in zip(asked, matched, strict=True):
-                entry = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
+                entry = reply.open.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
                 for start in range(0, min(len(queries), limit), _TOGETHER):
                     budget.check()
                     shown = queries[start : min(start + _TOGETHER, limit)]
                     entry.query_ids.extend(map(backend.ids.query, shown))
                 if request.keys:
                     entry.keys.extend(keys_of(snapshot, queries[:limit]))
-                room -= entry.ByteSize()
+                room -= reply.cut()
                 end = end or time.perf_counter() + _MATCHES_S  # the first one finds the clauses for all
                 if room <= 0 or time.perf_counter() > end:
                     break
-            return reply
+            return reply.written()
 
         await backend.reflecting(request.min_sequence)
         return await backend.host.evaluate(read, tenant=tenant)

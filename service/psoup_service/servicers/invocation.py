@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, closing
 from dataclasses import replace
+from typing import Any
 
 from psoup.answer.invoke import Answer
 from psoup.answer.table_rows import Asking
@@ -34,6 +35,7 @@ from psoup_service.servicers.wanted import Wanted, whole
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import Caller, ender
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.written import Written
 
 _MANY = 10_000
 """Most IDs of an InvokeMany."""
@@ -78,10 +80,8 @@ class Invocation:
             response.query_id = wanted.name
         return response
 
-    async def InvokeMany(
-        self, request: queries_pb2.InvokeManyRequest, caller: Caller
-    ) -> queries_pb2.InvokeManyResponse:
-        """The answers of the first queries, each with its outcome."""
+    async def InvokeMany(self, request: queries_pb2.InvokeManyRequest, caller: Caller) -> Any:
+        """The answers of the first queries, each with its outcome; written part by part."""
         names = request.keys or request.query_ids
         if request.keys and request.query_ids:
             raise InvalidInput("give query_ids or keys, not both", field="keys")
@@ -96,13 +96,13 @@ class Invocation:
         tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
         ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
 
-        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
+        def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[Written, int]:
             asking = Asking(snapshot, tenant, now, as_of, window, accept, budget)
             with closing(Many(asking, names, ids, refused, by_key=by_key)) as many:
-                return many.reply(max_bytes)
+                return many.reply(max_bytes), many.rows
 
-        response = await self._backend.host.evaluate(read, tenant=tenant)
-        self._backend.metrics.answered(sum(outcome.answer.rows for outcome in response.outcomes))
+        response, rows = await self._backend.host.evaluate(read, tenant=tenant)
+        self._backend.metrics.answered(rows)
         return response
 
     async def InvokeStream(

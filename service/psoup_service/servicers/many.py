@@ -26,6 +26,7 @@ from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.servicers.wanted import Wanted, whole
 from psoup_service.wire import answers, convert
+from psoup_service.wire.written import PART_BYTES, Parts, Written
 
 MANY_S = 0.25
 """Seconds after which a reply about many queries has what it has by then."""
@@ -53,10 +54,13 @@ class Many:
         self._most = _MOST
         self._told: tuple[Completeness, StandingQuery, types_pb2.Completeness] | None = None
         """The latest completeness, and as it is sent."""
+        self.outcomes = self.rows = 0
+        """Those in the reply, and the rows of their answers."""
 
-    def reply(self, max_bytes: int) -> queries_pb2.InvokeManyResponse:
+    def reply(self, max_bytes: int) -> Written:
         """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""
-        response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + MANY_S
+        response, room, end = Parts(queries_pb2.InvokeManyResponse), max_bytes, time.perf_counter() + MANY_S
+        uncut = room
         for place in range(len(self._names)):
             try:
                 answer = self._answer(place, room)
@@ -65,16 +69,21 @@ class Many:
             except PSoupError as error:
                 self._refused(error)
                 failure = convert.failure(error)
-                response.outcomes.add(failure=failure)
+                response.open.outcomes.add(failure=failure)
                 room -= failure.ByteSize()
             else:
                 if answer.too_large and room < max_bytes:
                     break
-                response.outcomes.add(answer=answer)
+                response.open.outcomes.add(answer=answer)
+                self.rows += answer.rows
                 room -= len(answer.arrow_ipc)
+            self.outcomes += 1
             if room <= 0 or time.perf_counter() > end:
                 break
-        return response
+            if uncut - room > PART_BYTES:
+                response.cut()
+                uncut = room
+        return response.written()
 
     def close(self) -> None:
         """Give back what it holds. Idempotent."""

@@ -30,6 +30,7 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.receiving import SMALL_BYTES, Charge, named
 from psoup_service.wire.status import abort
 from psoup_service.wire.under_way import CallsUnderWay
+from psoup_service.wire.written import writer
 
 Context: TypeAlias = grpc.aio.ServicerContext
 
@@ -191,7 +192,7 @@ class GrpcCalls:
         request = descriptor_pool.Default().FindServiceByName(service).methods_by_name[method].input_type
         bounds = fields.bounds_of(request)
         way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit), bounds)
-        serialize = handler.response_serializer
+        serialize = writer(handler.response_serializer)
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
         if handler.unary_unary is not None:
