@@ -18,6 +18,7 @@ from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
 from psoup.model import Attribute, StreamSpec
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
+from psoup.sql.guards import check_budget
 from psoup.wording import counted
 
 _EXAMPLES = 3
@@ -30,6 +31,7 @@ def decide_create(
 
     The statement in the event says AHEAD: a statement without it is older than that word, and means another bound.
     """
+    check_budget(command.sql, defines=True)
     spec, text = create_stream(command.sql, new=True), command.sql
     stream = tenant.find(spec.name)
     if stream is not None:
@@ -65,6 +67,7 @@ def decide_alter(
 
     Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
     """
+    check_budget(command.sql, defines=True)
     asked = alter_stream(command.sql, new=True)
     stream = tenant.stream(asked.stream)
     asked = replace(asked, attributes=_missing_columns(stream.spec, asked))

@@ -30,6 +30,12 @@ from psoup.sql.texts import plain, said
 MOST_POINTS = 7_000
 """Points that a statement may have. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
 
+DEFINITION_POINTS = 16_384
+"""Those of a statement that makes or alters a stream: 16 words for each of its 1,000 columns."""
+
+_SIMPLER = "use IN or BETWEEN instead of OR, or make several queries of it"
+_FEWER_COLUMNS = "a stream has at most 1,000 columns; add some later, by ALTER STREAM"
+
 _WORD = re.compile(
     r"(,\s*(?:-?[\d.]+|'(?:[^']|'')*+')\s*(?=[,)]))"  # a constant of a list, with the comma before it
     r"|[\w.]+|'[^']*'|\"[^\"]*\"|[^\s\w]"
@@ -39,15 +45,18 @@ _CONVERSION = 20
 """Points of a text that is converted, unless it is plainly written: it goes through the code for columns."""
 
 
-def check_budget(text: str) -> None:
+def check_budget(text: str, *, defines: bool = False) -> None:
     """Raise SqlError, reason STATEMENT_BUDGET, for a statement that takes too much. O(length), some milliseconds.
+
+    `defines`: it makes or alters a stream.
 
     A statement over the length limit is not looked at: it is refused for that when it is read.
     """
     if len(text) > MAX_BYTES:
         return
+    most, hint = (DEFINITION_POINTS, _FEWER_COLUMNS) if defines else (MOST_POINTS, _SIMPLER)
     source, conversions = StatementText(text), _CONVERSION * _converted(text)
-    if len(text) + conversions <= MOST_POINTS and "$" not in text:
+    if len(text) + conversions <= most and "$" not in text:
         return
     with suppress(SqlError):  # what is never closed is refused when it is read
         text, _ = plain(source)
@@ -55,13 +64,13 @@ def check_budget(text: str) -> None:
     words = _WORD.findall(text)
     items = sum(map(bool, words))
     points = len(words) - items + items * 2 // 3 + conversions
-    if points > MOST_POINTS:
+    if points > most:
         problem = source.error(
-            f"the statement has {points:,} words and signs, and {MOST_POINTS:,} is the most: it would take too long to"
+            f"the statement has {points:,} words and signs, and {most:,} is the most: it would take too long to"
             f" read (a constant of a list counts a third, a text that is converted {_CONVERSION})",
-            hint="use IN or BETWEEN instead of OR, or make several queries of it",
+            hint=hint,
         )
-        raise _over(problem, STATEMENT_WORDS.over(points, MOST_POINTS))
+        raise _over(problem, STATEMENT_WORDS.over(points, most))
 
 
 def _converted(text: str) -> int:
