@@ -29,6 +29,7 @@ from psoup.kinds import arrow_type
 from psoup.model import Kind, StreamSpec
 from psoup.wording import counted
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of
+from psoup_storage.formats.footer import check_footer
 from psoup_storage.formats.history import HistoryChunk
 
 MOST_BYTES = 256 * 1024**2
@@ -72,6 +73,7 @@ def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
 def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
     """The tuples. Texts are read as dictionaries, as they are in the file, until their length is known."""
     meta = pq.read_metadata(pa.BufferReader(content))
+    check_footer(memoryview(content), meta.schema)
     for wrong in (*_wrong_groups(meta, chunk), *_wrong_columns(meta.schema.to_arrow_schema(), spec)):
         raise WrongChunk(wrong)
     _check_pages(np.frombuffer(content, np.uint8), meta)
