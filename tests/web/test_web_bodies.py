@@ -54,6 +54,7 @@ def told(raw: str | bytes, kind: type[Message]) -> str:
         (REGISTER, '{"labels": {"a": {}}}', r"labels\['a'\] is not a text"),
         (REGISTER, '{"labels": []}', "labels is not an object"),
         (REGISTER, '{"statement": 5}', "statement is not a text"),
+        (REGISTER, f'{{"statement": "{"x" * 131_073}"}}', "statement has more than 131,072 characters"),
         (REGISTER, '{"replace": "yes"}', "replace is neither true nor false"),
         (REGISTER, '{"key": "a", "key": "b"}', "the name 'key' is there twice in one object"),
         (REGISTER, '{"requestId": "a", "request_id": "b"}', "requestId is there twice, by both of its names"),

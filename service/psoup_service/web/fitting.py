@@ -20,6 +20,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from psoup_service.wire.fields import MOST_TEXT
+
 _SHOWN = 64
 _TEXTS: Mapping[str, type[Duration | Timestamp]] = {
     "google.protobuf.Duration": Duration,
@@ -139,13 +141,19 @@ def _check_time(kind: type[Duration | Timestamp], value: Any, place: str) -> Non
 
 
 def _check_text(value: Any, place: str) -> None:
+    _check_characters(value, place)
+    if len(value) > MOST_TEXT:
+        raise Misfit(f"{place} has more than {MOST_TEXT:,} characters")
+
+
+def _check_characters(value: Any, place: str) -> None:
     if not isinstance(value, str):
         raise Misfit(f"{place} is not a text")
     _check_whole_characters(value, place)
 
 
 def _check_base64(value: Any, place: str) -> None:
-    _check_text(value, place)
+    _check_characters(value, place)
     found = _BASE64.fullmatch(value)
     if found is None or len(found[1]) % 4 == 1:
         raise Misfit(f"{place} is not base64")
