@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
@@ -20,6 +19,7 @@ from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
 from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.duck import drop_database, empty_database
 from psoup_testing.join_groups import GroupedJoin, draw_groups
 from psoup_testing.join_past import attach_history, cover_sides
 from psoup_testing.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
@@ -60,8 +60,7 @@ class JoinDuel:
         """Tuples of each stream that were attached: they have the IDs below zero."""
         self.standing: dict[int, JoinQuery] = {}
         self.compared = self.nonempty = self.grouped = self.idled = self.attached = self.covered = 0
-        self.duck = duckdb.connect(config={"threads": 1})
-        self.duck.execute("PRAGMA disable_optimizer")
+        self.duck = empty_database()
         for number in range(make.pick((1, 2, 2, 3, 4))):
             self._create(number)
         for _ in self.models:
@@ -71,7 +70,7 @@ class JoinDuel:
         """Close what is open."""
         if isinstance(self.soup, RestartingPSoup):
             self.soup.store.close()
-        self.duck.close()
+        drop_database(self.duck)
 
     def run(self, events: int) -> None:
         """Play so many events, and invoke everything at the end."""

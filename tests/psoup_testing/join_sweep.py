@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
 from psoup.clock import VirtualClock
@@ -23,6 +22,7 @@ from psoup.config import EngineConfig
 from psoup.joins.policies import Fixed, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Kind, Schema, decimal
 from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.duck import drop_database, empty_database
 from psoup_testing.join_past import attach_history, cover_sides, table_of
 from psoup_testing.join_statements import ALIASES, JoinQuery
 from psoup_testing.model import Declaration, ModelStream, Row
@@ -183,7 +183,7 @@ class Swept:
         config = EngineConfig(chunk_rows=64, results_bytes=0 if coverage == "evicted" else 1 << 30)
         self._clock = VirtualClock(BASE + ROWS * SECOND)
         self._soup = RestartingPSoup(config, self._clock, folder / "data")
-        self._duck = duckdb.connect(config={"threads": 1})
+        self._duck = empty_database(optimized=True)
         on_disk = {"keep_rows": 500, "archive": 470} if coverage in ("archived", "covered") else {}
         declared = [Declaration(f"s{n}", SCHEMA, SCHEMA.names.index("at"), 0, **on_disk) for n in range(4)]
         self._models = [ModelStream(declaration, 0) for declaration in declared]
@@ -202,7 +202,7 @@ class Swept:
         """Check what must hold, and close what is open."""
         self._soup.check()
         self._soup.store.close()
-        self._duck.close()
+        drop_database(self._duck)
 
     def compare(self, case: Case) -> tuple[int, str | None]:
         """The number of rows of a case's join, and how its answer differs from DuckDB's (None: not at all)."""

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
-import duckdb
 import pyarrow as pa
 
 from psoup.model import DataType, Kind, Schema
+from psoup_testing.duck import drop_database, empty_database
 from psoup_testing.expressions import Expression
 from psoup_testing.queries import Query
 from psoup_testing.values import Value, arrow_array
@@ -31,12 +31,11 @@ class Oracle:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self.connection = duckdb.connect(config={"threads": 1})
-        self.connection.execute("PRAGMA disable_optimizer")
+        self.connection = empty_database()
 
     def close(self) -> None:
         """Give the connection back."""
-        self.connection.close()
+        drop_database(self.connection)
 
     def load(self, rows: Sequence[Row], times: Sequence[int], first_id: int = 0) -> None:
         """Take these tuples, given in stream order with their physical IDs, in place of all earlier ones."""
