@@ -261,6 +261,13 @@ def test_an_index_is_not_larger_than_its_file(tmp_path: Path, sizes: tuple[int, 
     assert not len(read_index(path, 7, 50).ranges)
 
 
+@pytest.mark.parametrize("size", [0, 1, 8, 13, 55])
+def test_an_index_that_was_cut_off_is_none(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "x.matches"
+    path.write_bytes(np.array([0x31686374614D5350, 0, 7, 50, 0, 0, 0], "<i8").tobytes()[:size])
+    assert not len(read_index(path, 7, 50).ranges)
+
+
 @pytest.mark.parametrize("ranges", [[[1, 2**62]], [[5, 3]], [[3, 5], [4, 6]], [[-4, 1]], [[1, 2], [9, 10]]])
 def test_covers_are_of_queries_that_there_are(soup: RestartingPSoup, tmp_path: Path, ranges: list[list[int]]) -> None:
     attach(soup, "s", "job", job(soup))

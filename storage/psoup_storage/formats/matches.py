@@ -81,8 +81,11 @@ def read_index(path: Path, crc: int | None, rows: int) -> Index:
     """
     try:
         with open(path, "rb") as file:
-            head = np.frombuffer(file.read(8 * _HEAD), "<i8")
-            if len(head) != _HEAD or head[0] != _MAGIC or head[2] != crc or head[3] != rows or (head[4:] < 0).any():
+            raw = file.read(8 * _HEAD)
+            if len(raw) != 8 * _HEAD:
+                return NOTHING
+            head = np.frombuffer(raw, "<i8")
+            if head[0] != _MAGIC or head[2] != crc or head[3] != rows or (head[4:] < 0).any():
                 return NOTHING
             ranges, count, failed = head[4:].tolist()
             size = 8 * (2 * ranges + 4 * count + 2 * failed)
