@@ -117,6 +117,7 @@ def is_true(expr: Expr) -> Factor:
 def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np.ndarray) -> list[Key | str | None]:
     """The order key of each row; None for NULL, "error" for an error."""
     column = column_of(expr, columns, ids, times)
+    numbers = column.order_keys().tolist() if column.data is None else []
     keys: list[Key | str | None] = []
     for i in range(len(ids)):
         if column.error is not None and column.error[i]:
@@ -126,7 +127,7 @@ def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np
         elif column.data is not None:
             keys.append(column.data[column.values[i] : column.values[i + 1]].tobytes())
         else:
-            keys.append(int(column.order_keys()[i]))
+            keys.append(numbers[i])
     return keys
 
 
@@ -149,8 +150,18 @@ def naive_failures(factors: tuple[Factor, ...], piece: Piece) -> int:
     return _outcomes(factors, piece).count("failure")
 
 
+_LAST: list[tuple[Piece, dict[Expr, list[Key | str | None]]]] = []
+"""The piece that was asked for last, which many clauses ask for, and the keys of its rows."""
+
+
+def _keys_of(piece: Piece) -> dict[Expr, list[Key | str | None]]:
+    if not _LAST or _LAST[0][0] is not piece:
+        _LAST[:] = [(piece, {})]
+    return _LAST[0][1]
+
+
 def _outcomes(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
-    known: dict[Expr, list[Key | str | None]] = {}
+    known = _keys_of(piece)
     for factor in factors:
         for term in factor.terms:
             if term.attribute not in known:
