@@ -160,7 +160,17 @@ def _keys_of(piece: Piece) -> dict[Expr, list[Key | str | None]]:
     return _LAST[0][1]
 
 
+_FOUND: list[tuple[Piece, tuple[Factor, ...], list[str]]] = []
+"""What came of the last question: matches and failures are asked for one after the other."""
+
+
 def _outcomes(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
+    if not _FOUND or _FOUND[0][0] is not piece or _FOUND[0][1] is not factors:
+        _FOUND[:] = [(piece, factors, _looked_at(factors, piece))]
+    return _FOUND[0][2]
+
+
+def _looked_at(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
     known = _keys_of(piece)
     for factor in factors:
         for term in factor.terms:
