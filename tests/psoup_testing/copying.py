@@ -22,6 +22,7 @@ from psoup_client.copies import AnswerCopy, Synced, sync_copies
 from psoup_client.errors import Unavailable
 from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
+from psoup_service.metrics import Metrics
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.sync.keys import rotate
 from psoup_service.wire.limits import Limits
@@ -56,6 +57,7 @@ class Desk:
         self.soup, self._folder, self._copies = soup, folder, 0
         self.hops = 0
         """Reads that a service would do on a reader thread."""
+        self._metrics = Metrics()
         self._published: Callable[[], None] | None = None
         self.starts = [Start(0, soup.store.incarnation, None, 0, 0)]
         self.servicer = self._begin()
@@ -159,6 +161,7 @@ class Desk:
             store=soup.store,
             ids=Ids(soup.store.incarnation),
             limits=Limits(),
+            metrics=self._metrics,
             host=SimpleNamespace(
                 evaluate=evaluate, snapshot=lambda: soup.engine.snapshot(), clock=soup.clock, listen=self._listen
             ),

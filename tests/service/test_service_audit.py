@@ -42,7 +42,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
         with Client(service.address, options=ClientOptions(token=owner)) as client:
             reader = client.issue_token("bob", ["reader"])
             client.create_stream("CREATE STREAM of_ann (secret_of_ann BIGINT)")
-            client.push("before", [{"x": 4711}])
+            client.push("before", [{"x": 987654321}])
             client.register("SELECT x FROM before WHERE x = 123456789", key="mine").invoke()
         for token in (reader.secret, "psoup_wrong"):
             with Client(service.address, options=ClientOptions(token=token)) as client, pytest.raises(AccessDenied):
@@ -62,7 +62,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
         ("", "GetStream", "UNAUTHENTICATED", ""),
     ]
     text = log.read_text()
-    for hidden in ("secret_of_ann", "4711", "123456789", owner[16:], reader.secret[16:]):
+    for hidden in ("secret_of_ann", "987654321", "123456789", owner[16:], reader.secret[16:]):
         assert hidden not in text
     assert verify(log).broken == 0
     assert examine(path).well, "the doctor knows the file"

@@ -122,7 +122,7 @@ def _staged() -> None:
     async def run() -> None:
         stages = Stages(1_000, 60.0)
         stage = stages.open(BatchKey("t", "s", "p", 0, 0), 1)
-        stages.put(stage, "a", StagedPart(pa.table({}), 900))
+        stages.put(stage, "a", StagedPart(pa.table({}), 0, 900))
 
     asyncio.run(run())
 
