@@ -138,5 +138,5 @@ def sale(day: int) -> dict[str, object]:
 
 
 def push(soup: Client, *numbers: int) -> None:
-    """Push some ticks."""
-    soup.push("ticks", [{"n": n, "note": f"late {n}"} for n in numbers])
+    """Push some ticks, and return once answers have them: the page does not wait for pushes of others."""
+    soup.wait_for(soup.push("ticks", [{"n": n, "note": f"late {n}"} for n in numbers]).sequence)

@@ -278,7 +278,7 @@ def test_a_service_that_was_put_back_or_restored_is_told_in_plain_words(tab: Ope
     shutil.copytree(site.folder, there / "before")
     site.start()
     with site.client() as soup:
-        soup.push("sales", [sale(28)])
+        soup.wait_for(soup.push("sales", [sale(28)]).sequence)
     assert recharged(page).startswith("1 row came, 1 row left; ")
     site.move(there / "before")
     recharged(page)
