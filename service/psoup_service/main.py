@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
-from psoup_service import event_loop, kernel_cache, log
+from psoup_service import allocators, event_loop, kernel_cache, log
 from psoup_service.host.worker import told
 from psoup_service.lean import lean
 from psoup_service.settings import Settings
@@ -45,6 +45,7 @@ def serve(
     if file is not None:
         _log.info("settings were read", extra={"file": file})
     kernel_cache.choose(settings.data_dir)
+    allocators.keep_freed_memory()
     try:
         return event_loop.run(_serve(settings, ready, quarantine))
     except PSoupError as problem:
