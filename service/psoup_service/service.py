@@ -46,6 +46,7 @@ from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.audit import NAME, Audit
+from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
@@ -190,7 +191,7 @@ class Service:
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
-        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way)
+        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, CallTurns(self._weights.of))
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering

@@ -1,7 +1,8 @@
 """The course of every call, whatever carries it: its place, its end, its error, what is measured of it.
 
-    begin ─> place among the calls ─> gate ─> tenant's meters ─> the work ─> end: a reply, an error of the tree, or
-                    └──────── PSoupError ──┴────────────┴──── CancelledError of `ender`, defects ──┘   the deadline
+    begin ─> place among the calls ─> gate ─> tenant's meters ─> its turn ─> the work ─> end: a reply, an error of the
+                    └──────── PSoupError ──┴────────────┴──────────── CancelledError of `ender`, defects ──┘   tree, or
+                                                                                                           the deadline
 
 A call always ends with a documented error: INTERNAL only for a defect, which is logged. How requests are read, and how
 replies and errors are written, is of what carries calls (`psoup_service.wire.grpc_calls`).
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
+from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.held_refusals import HeldRefusals
 from psoup_service.gate.meters import NOT_METERED, Meters
@@ -34,7 +36,7 @@ _log = logging.getLogger(__name__)
 _ALWAYS = frozenset({"Health/Check"})
 """Calls that are answered however many others there are: a service that is busy is not ill."""
 
-_NO_WATCH = nullcontext()
+_NO_WATCH = _NO_TURN = nullcontext()
 
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
@@ -79,12 +81,20 @@ class Ended(NamedTuple):
 
 
 class Calls:
-    """Runs calls. `under_way`: they are counted; `meters`: what each tenant takes. One event loop."""
+    """Runs calls. `under_way`: they are counted; `meters`: what each tenant takes; `turns`: whose is the loop."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, gate: Gate, meters: Meters, way: GivingWay) -> None:
-        """`way`: is told of each call, so that long work of other tenants rests meanwhile."""
+    def __init__(
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        gate: Gate,
+        meters: Meters,
+        way: GivingWay,
+        turns: CallTurns,
+    ) -> None:
+        """`way`: is told of each call, so that long work of other tenants rests meanwhile; `turns`: before each."""
         self._metrics, self._gate, self.meters = metrics, gate, meters
-        self._way = way
+        self._way, self.turns = way, turns
         self._refusals = HeldRefusals()
         metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
@@ -106,8 +116,8 @@ class Calls:
             principal = self._gate.admit(name, caller)
             metered = NOT_METERED if name in _ALWAYS else self.meters.call(principal.tenant, name, watching=watching)
             watched = self.under_way.watched(principal) if watching else _NO_WATCH
-            with watched, metered, self._gate.under_way(principal, ender), self._way.beside(principal.tenant):
-                ended = Ended(await serve())
+            with watched, metered, self._gate.under_way(principal, ender):
+                ended = Ended(await self._in_turn(name, principal.tenant, serve, timed))
         except PSoupError as problem:
             error = _not_now(problem)
             code, ended = code_of(error).name, Ended(error=error)
@@ -135,6 +145,14 @@ class Calls:
             if self._gate.audit.wants(name, code, caller.principal):
                 self._gate.tell(name, code, caller)
         return ended
+
+    async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
+        """What the work of a call returns, once it is its tenant's turn."""
+        if name in _ALWAYS:
+            return await serve()
+        await self.turns.come_in(tenant)
+        with self.turns.served(tenant) if timed else _NO_TURN, self._way.beside(tenant):
+            return await serve()
 
 
 def ender() -> Callable[[PSoupError], None]:

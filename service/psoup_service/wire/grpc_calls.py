@@ -279,7 +279,8 @@ class GrpcCalls:
 
     async def _read_all(self, way: _Way, caller: GrpcCaller) -> AsyncIterator[Any]:
         """The client's messages, to the end of its side."""
-        charge, context = self._answering.receiving.charge(caller.principal.tenant), caller.context
+        tenant, context, turns = caller.principal.tenant, caller.context, self._answering.calls.turns
+        charge = self._answering.receiving.charge(tenant)
         try:
             while True:
                 if self._draining:
@@ -290,6 +291,7 @@ class GrpcCalls:
                     raise asyncio.CancelledError from None
                 if raw is None:
                     return
+                await turns.come_in(tenant)
                 yield within(caller.principal, await self._parsed(way, context, raw))
         finally:
             charge.give_back()

@@ -1,0 +1,173 @@
+"""Turns at the event loop: calls of a tenant that asks much wait while a call of one that asks less is served.
+
+    acme, 100 calls a second     ────████────────────████──────
+    umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      no longer than it had the loop before
+
+A small call takes the loop some tenths of a millisecond, and a call that waits for the log comes back to it a dozen
+times: each time behind all that came meanwhile. So calls of a tenant wait at the gate, in their order, while a young
+call of another is under way that makes less than half as many a second, for its weight. They wait for half of the time
+at most, however many calls come: what a tenant has not waited is saved up to `MOST_SAVED_S`. Then they come in one by
+one, so that the next call of the other finds the loop free.
+
+Tenants that ask about as much take no notice of each other, and one that is alone waits for nobody. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from itertools import islice
+
+from psoup_service.gate.meters import Rate
+from psoup_service.host.fair_turns import Weight, equal
+
+YOUNG_S = 0.02
+"""Seconds after its beginning in which calls of others wait for a call."""
+
+MOST_SAVED_S = 0.02
+"""The longest time for which calls of a tenant wait at a stretch. A tenant begins with it."""
+
+LEAST_S = 0.000_1
+"""The shortest wait: a timer is no finer."""
+
+TIMES = 2.0
+"""How many times as many calls a tenant makes that waits for another's."""
+
+_LOOKED_AT = 8
+"""The most other tenants whose calls are looked at, those with the newest first."""
+
+_KNOWN = 1_024
+"""Tenants that are remembered; the one that has been silent longest is forgotten."""
+
+
+class _Tenant:
+    """What is known of a tenant: its calls, those that are held, and how long it may let others go first."""
+
+    __slots__ = ("began", "calls", "held", "open", "pump", "saved", "since", "weight")
+
+    def __init__(self, now: float) -> None:
+        self.calls = Rate(now)
+        self.weight = 1.0
+        self.open = 0
+        self.began = -YOUNG_S
+        """When its newest call came in, of those that are under way."""
+        self.held: deque[asyncio.Future[None]] = deque()
+        self.saved, self.since = MOST_SAVED_S, now
+        """Seconds that it may let others go first, as of `since`."""
+        self.pump: asyncio.TimerHandle | None = None
+
+
+class CallTurns:
+    """The calls of all tenants. `now`: seconds of a clock that never goes back."""
+
+    def __init__(self, weight: Weight = equal, now: Callable[[], float] = time.monotonic) -> None:
+        self._weight, self._now = weight, now
+        self._known: OrderedDict[str, _Tenant] = OrderedDict()
+        """The newest call's is the last."""
+        self.held = 0
+        """Calls that wait now."""
+
+    async def come_in(self, name: str) -> None:
+        """Return when a call of this tenant may go on. O(1) if it need not wait."""
+        now = self._now()
+        tenant = self._known.get(name)
+        if tenant is None:
+            tenant = self._known[name] = _Tenant(now)
+            self._forget()
+        tenant.calls.add(now, 1.0, 0.0)
+        self._known.move_to_end(name)
+        if len(self._known) > 1:
+            tenant.weight = self._weight(name)
+            if tenant.held or self._kept_out(tenant, now):
+                await self._hold(tenant, now)
+
+    def served(self, name: str) -> _Served:
+        """A context around a call that came in, and is expected to end soon."""
+        return _Served(self, self._known[name])
+
+    def begun(self, tenant: _Tenant) -> None:
+        """Note that a call is served."""
+        tenant.open += 1
+        tenant.began = self._now()
+
+    def ended(self, tenant: _Tenant) -> None:
+        """Note its end: others may come in. O(1), and O(tenants) while calls are held."""
+        tenant.open -= 1
+        if self.held and not tenant.open:
+            for other in [*self._known.values()]:
+                if other.held and other is not tenant:
+                    self._let_in(other)
+
+    def _kept_out(self, tenant: _Tenant, now: float) -> float:
+        """Seconds for which a call of another tenant may keep those of this one out; 0 if they may come in."""
+        saved = self._settle(tenant, now)
+        if saved < LEAST_S:
+            return 0.0
+        rate = tenant.calls.per_second(now) / (TIMES * tenant.weight)
+        for other in islice(reversed(self._known.values()), _LOOKED_AT):
+            left = other.began + YOUNG_S - now
+            if other.open and left > 0.0 and other is not tenant and rate > other.calls.per_second(now) / other.weight:
+                return min(saved, left)
+        return 0.0
+
+    def _settle(self, tenant: _Tenant, now: float) -> float:
+        """What a tenant may still wait: it gets less while it does, otherwise more. Called before that changes."""
+        passed, tenant.since = now - tenant.since, now
+        saved = tenant.saved + (-passed if tenant.held else passed)
+        tenant.saved = min(max(saved, -MOST_SAVED_S), MOST_SAVED_S)
+        return tenant.saved
+
+    async def _hold(self, tenant: _Tenant, now: float) -> None:
+        """Wait until the call may come in."""
+        turn = asyncio.get_running_loop().create_future()
+        if not tenant.held:
+            self._again(tenant, self._kept_out(tenant, now))
+        tenant.held.append(turn)
+        self.held += 1
+        try:
+            await turn
+        finally:
+            self.held -= 1
+            if turn.cancelled():  # its client has left
+                self._settle(tenant, self._now())
+                tenant.held.remove(turn)
+
+    def _let_in(self, tenant: _Tenant) -> None:
+        """Let the first call in that is held, if nobody goes first, and come back for the next."""
+        now = self._now()
+        kept_out = self._kept_out(tenant, now)
+        if tenant.held and not kept_out and not tenant.held[0].cancelled():  # its own call takes it out then
+            tenant.held.popleft().set_result(None)
+        if tenant.held:
+            self._again(tenant, kept_out)
+
+    def _again(self, tenant: _Tenant, seconds: float) -> None:
+        """Look at the tenant's calls again after so many seconds, with 0 at the loop's next turn."""
+        if tenant.pump is not None:
+            tenant.pump.cancel()
+        tenant.pump = asyncio.get_running_loop().call_later(seconds, self._let_in, tenant)
+
+    def _forget(self) -> None:
+        """Forget the tenant that has been silent longest, if there are too many."""
+        if len(self._known) > _KNOWN:
+            for name, tenant in self._known.items():
+                if not tenant.open and not tenant.held:
+                    del self._known[name]
+                    return
+
+
+class _Served:
+    """A context in which a call is served: entered for each, so it is a class, as that of `GivingWay`."""
+
+    __slots__ = ("_tenant", "_turns")
+
+    def __init__(self, turns: CallTurns, tenant: _Tenant) -> None:
+        self._turns, self._tenant = turns, tenant
+
+    def __enter__(self) -> None:
+        self._turns.begun(self._tenant)
+
+    def __exit__(self, *_: object) -> None:
+        self._turns.ended(self._tenant)

@@ -1,0 +1,188 @@
+"""Turns at the event loop: who calls much waits while a call of one who calls less is served, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from psoup_service.gate import call_turns
+from psoup_service.gate.call_turns import MOST_SAVED_S, YOUNG_S, CallTurns
+
+LONG = 10.0
+MANY = 100
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls stay young, and tenants have saved all the time there is: only the end of a call ends a wait."""
+    monkeypatch.setattr(call_turns, "YOUNG_S", 2 * LONG)
+    monkeypatch.setattr(call_turns, "MOST_SAVED_S", 2 * LONG)
+
+
+async def busy(turns: CallTurns, tenant: str, calls: int = MANY) -> None:
+    """Let a tenant have made many calls, and some other few."""
+    await turns.come_in("zeta")
+    for _ in range(calls):
+        await turns.come_in(tenant)
+
+
+async def held(turns: CallTurns, tenant: str, calls: int = 1) -> list[asyncio.Task[None]]:
+    """Calls of a tenant that have come as far as they may."""
+    tasks = [asyncio.create_task(turns.come_in(tenant)) for _ in range(calls)]
+    await asyncio.wait(tasks, timeout=0)
+    return tasks
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_tenant_that_calls_more_waits_for_the_end_of_a_call(clock: Clock) -> None:
+    async def story() -> None:
+        turns = CallTurns(now=clock)
+        await busy(turns, "umbra")
+        await turns.come_in("acme")
+        with turns.served("acme"):
+            waiting = await held(turns, "umbra", 3)
+            assert (turns.held, [task.done() for task in waiting]) == (3, [False] * 3)
+            await asyncio.wait_for(turns.come_in("acme"), LONG)  # who calls less does not wait
+        done = await asyncio.wait_for(asyncio.gather(*waiting), LONG)
+        assert (turns.held, len(done)) == (0, 3)
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("endless")
+def test_held_calls_come_in_one_by_one_and_in_their_order(clock: Clock) -> None:
+    async def story() -> None:
+        turns, order = CallTurns(now=clock), list[int]()
+        await busy(turns, "umbra")
+        await turns.come_in("acme")
+
+        async def call(number: int) -> None:
+            await turns.come_in("umbra")
+            order.append(number)
+            if number == 1:  # the other comes back, and finds the loop free
+                await turns.come_in("acme")
+                other.__enter__()
+
+        other = turns.served("acme")
+        with turns.served("acme"):
+            tasks = [asyncio.create_task(call(number)) for number in range(5)]
+            await asyncio.wait(tasks, timeout=0)
+        while len(order) < 2:
+            await asyncio.sleep(0)
+        await asyncio.wait(tasks, timeout=0)
+        assert (order, turns.held) == ([0, 1], 3)
+        other.__exit__()
+        tasks.append(asyncio.create_task(call(5)))  # nobody keeps it out but those before it
+        await asyncio.wait_for(asyncio.gather(*tasks), LONG)
+        assert order == [0, 1, 2, 3, 4, 5]
+
+    asyncio.run(story())
+
+
+def test_tenants_that_call_about_as_much_take_no_notice_of_each_other(clock: Clock) -> None:
+    async def story() -> None:
+        turns = CallTurns(now=clock)
+        await busy(turns, "umbra")
+        await busy(turns, "acme", 2 * MANY // 3)
+        with turns.served("acme"):
+            (call,) = await held(turns, "umbra")
+            assert call.done()
+
+    asyncio.run(story())
+
+
+def test_a_call_counts_for_less_of_a_tenant_of_more_weight(clock: Clock) -> None:
+    async def story(weight: float) -> bool:
+        turns = CallTurns({"umbra": weight, "acme": 1.0, "zeta": 1.0}.__getitem__, clock)
+        await busy(turns, "umbra")
+        await busy(turns, "acme", MANY // 5)
+        with turns.served("acme"):
+            (call,) = await held(turns, "umbra")
+            return call.done()
+
+    assert (asyncio.run(story(1.0)), asyncio.run(story(3.0))) == (False, True)
+
+
+@pytest.mark.parametrize(("young", "saved"), [(YOUNG_S, 2 * LONG), (2 * LONG, MOST_SAVED_S)])
+def test_nobody_waits_for_a_call_that_lasts(monkeypatch: pytest.MonkeyPatch, young: float, saved: float) -> None:
+    monkeypatch.setattr(call_turns, "YOUNG_S", young)
+    monkeypatch.setattr(call_turns, "MOST_SAVED_S", saved)
+
+    async def story() -> None:
+        turns = CallTurns()
+        await busy(turns, "umbra")
+        await turns.come_in("acme")
+        with turns.served("acme"):
+            calls = await held(turns, "umbra", 2)
+            assert not calls[0].done()
+            await asyncio.wait_for(asyncio.gather(*calls), LONG / 2)
+
+    asyncio.run(story())
+
+
+def test_waiting_is_half_of_the_time_at_most(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_turns, "YOUNG_S", 2 * LONG)
+
+    async def story() -> None:
+        turns = CallTurns(now=clock)
+        await busy(turns, "umbra")
+        await turns.come_in("acme")
+        with turns.served("acme"):
+            (first,) = await held(turns, "umbra")
+            clock.now += MOST_SAVED_S  # it has waited for all that it had saved
+            await asyncio.wait_for(first, LONG)
+            (second,) = await held(turns, "umbra")
+            assert second.done()
+            clock.now += MOST_SAVED_S / 2
+            (third,) = await held(turns, "umbra")
+            assert not third.done()
+            clock.now += MOST_SAVED_S
+            await asyncio.wait_for(third, LONG)
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_takes_its_place_along(clock: Clock) -> None:
+    async def story() -> None:
+        turns = CallTurns(now=clock)
+        await busy(turns, "umbra")
+        await turns.come_in("acme")
+        with turns.served("acme"):
+            first, second = await held(turns, "umbra", 2)
+            first.cancel()
+            await asyncio.wait([first])
+            assert (turns.held, first.cancelled()) == (1, True)
+        await asyncio.wait_for(second, LONG)
+        assert turns.held == 0
+
+    asyncio.run(story())
+
+
+def test_tenants_that_are_silent_are_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_turns, "_KNOWN", 4)
+
+    async def story() -> None:
+        turns = CallTurns(now=clock)
+        await turns.come_in("stays")
+        with turns.served("stays"):
+            for number in range(20):
+                await turns.come_in(f"t{number}")
+            assert len(turns._known) == 4
+            assert "stays" in turns._known
+
+    asyncio.run(story())
