@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from psoup_service.gate import call_turns
-from psoup_service.gate.call_turns import MOST_SAVED_S, YOUNG_S, CallTurns
+from psoup_service.gate.call_turns import MOST_SAVED_S, YOUNG_S, CallTurns, ServedCall
 
 LONG = 10.0
-MANY = 100
+MANY = 1_000
 
 
 class Clock:
@@ -41,7 +41,7 @@ async def busy(turns: CallTurns, tenant: str, calls: int = MANY) -> None:
         await turns.come_in(tenant)
 
 
-async def held(turns: CallTurns, tenant: str, calls: int = 1) -> list[asyncio.Task[None]]:
+async def held(turns: CallTurns, tenant: str, calls: int = 1) -> list[asyncio.Task[ServedCall]]:
     """Calls of a tenant that have come as far as they may."""
     tasks = [asyncio.create_task(turns.come_in(tenant)) for _ in range(calls)]
     await asyncio.wait(tasks, timeout=0)
@@ -53,8 +53,7 @@ def test_a_tenant_that_calls_more_waits_for_the_end_of_a_call(clock: Clock) -> N
     async def story() -> None:
         turns = CallTurns(now=clock)
         await busy(turns, "umbra")
-        await turns.come_in("acme")
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             waiting = await held(turns, "umbra", 3)
             assert (turns.held, [task.done() for task in waiting]) == (3, [False] * 3)
             await asyncio.wait_for(turns.come_in("acme"), LONG)  # who calls less does not wait
@@ -75,11 +74,10 @@ def test_held_calls_come_in_one_by_one_and_in_their_order(clock: Clock) -> None:
             await turns.come_in("umbra")
             order.append(number)
             if number == 1:  # the other comes back, and finds the loop free
-                await turns.come_in("acme")
                 other.__enter__()
 
-        other = turns.served("acme")
-        with turns.served("acme"):
+        other = await turns.come_in("acme")
+        with await turns.come_in("acme"):
             tasks = [asyncio.create_task(call(number)) for number in range(5)]
             await asyncio.wait(tasks, timeout=0)
         while len(order) < 2:
@@ -99,11 +97,23 @@ def test_tenants_that_call_about_as_much_take_no_notice_of_each_other(clock: Clo
         turns = CallTurns(now=clock)
         await busy(turns, "umbra")
         await busy(turns, "acme", 2 * MANY // 3)
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             (call,) = await held(turns, "umbra")
             assert call.done()
 
     asyncio.run(story())
+
+
+def test_a_tenant_of_few_calls_waits_for_nobody(clock: Clock) -> None:
+    async def story(calls: int) -> bool:
+        turns = CallTurns(now=clock)
+        await busy(turns, "umbra", calls)  # in an instant: about half as many a second
+        with await turns.come_in("acme"):
+            (call,) = await held(turns, "umbra")
+            return call.done()
+
+    few = int(call_turns.MANY)
+    assert (asyncio.run(story(few)), asyncio.run(story(3 * few))) == (True, False)
 
 
 def test_a_call_counts_for_less_of_a_tenant_of_more_weight(clock: Clock) -> None:
@@ -111,7 +121,7 @@ def test_a_call_counts_for_less_of_a_tenant_of_more_weight(clock: Clock) -> None
         turns = CallTurns({"umbra": weight, "acme": 1.0, "zeta": 1.0}.__getitem__, clock)
         await busy(turns, "umbra")
         await busy(turns, "acme", MANY // 5)
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             (call,) = await held(turns, "umbra")
             return call.done()
 
@@ -126,8 +136,7 @@ def test_nobody_waits_for_a_call_that_lasts(monkeypatch: pytest.MonkeyPatch, you
     async def story() -> None:
         turns = CallTurns()
         await busy(turns, "umbra")
-        await turns.come_in("acme")
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             calls = await held(turns, "umbra", 2)
             assert not calls[0].done()
             await asyncio.wait_for(asyncio.gather(*calls), LONG / 2)
@@ -141,8 +150,7 @@ def test_waiting_is_half_of_the_time_at_most(clock: Clock, monkeypatch: pytest.M
     async def story() -> None:
         turns = CallTurns(now=clock)
         await busy(turns, "umbra")
-        await turns.come_in("acme")
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             (first,) = await held(turns, "umbra")
             clock.now += MOST_SAVED_S  # it has waited for all that it had saved
             await asyncio.wait_for(first, LONG)
@@ -161,8 +169,7 @@ def test_a_client_that_leaves_takes_its_place_along(clock: Clock) -> None:
     async def story() -> None:
         turns = CallTurns(now=clock)
         await busy(turns, "umbra")
-        await turns.come_in("acme")
-        with turns.served("acme"):
+        with await turns.come_in("acme"):
             first, second = await held(turns, "umbra", 2)
             first.cancel()
             await asyncio.wait([first])
@@ -178,8 +185,7 @@ def test_tenants_that_are_silent_are_forgotten(clock: Clock, monkeypatch: pytest
 
     async def story() -> None:
         turns = CallTurns(now=clock)
-        await turns.come_in("stays")
-        with turns.served("stays"):
+        with await turns.come_in("stays"):
             for number in range(20):
                 await turns.come_in(f"t{number}")
             assert len(turns._known) == 4

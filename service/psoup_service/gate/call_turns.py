@@ -4,12 +4,14 @@
     umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      no longer than it had the loop before
 
 A small call takes the loop some tenths of a millisecond, and a call that waits for the log comes back to it a dozen
-times: each time behind all that came meanwhile. So calls of a tenant wait at the gate, in their order, while a young
-call of another is under way that makes less than half as many a second, for its weight. They wait for half of the time
-at most, however many calls come: what a tenant has not waited is saved up to `MOST_SAVED_S`. Then they come in one by
-one, so that the next call of the other finds the loop free.
+times: each time behind all that came meanwhile. So calls of a tenant that makes `MANY` a second or more wait at the
+gate, in their order, while a young call of another is under way that makes less than half as many, both for their
+weight. They wait for half of the time at most, however many calls come: what a tenant has not waited is saved up to
+`MOST_SAVED_S`. Then they come in one by one, so that the next call of the other finds the loop free.
 
-Tenants that ask about as much take no notice of each other, and one that is alone waits for nobody. One event loop.
+Tenants that ask about as much take no notice of each other, and one that is alone waits for nobody. A call counts as
+young though it only waits for something: who makes some such calls can have a tenant of many calls wait for them, some
+milliseconds each, and one of few calls not at all. One event loop.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from itertools import islice
 from psoup_service.gate.meters import Rate
 from psoup_service.host.fair_turns import Weight, equal
 
-YOUNG_S = 0.02
+YOUNG_S = 0.01
 """Seconds after its beginning in which calls of others wait for a call."""
 
-MOST_SAVED_S = 0.02
+MOST_SAVED_S = 0.01
 """The longest time for which calls of a tenant wait at a stretch. A tenant begins with it."""
+
+MANY = 150.0
+"""Calls a second of a tenant, for its weight, below which they never wait."""
 
 LEAST_S = 0.000_1
 """The shortest wait: a timer is no finer."""
@@ -58,6 +63,10 @@ class _Tenant:
         """Seconds that it may let others go first, as of `since`."""
         self.pump: asyncio.TimerHandle | None = None
 
+    def rate(self, now: float) -> float:
+        """Its calls a second, about, for its weight."""
+        return self.calls.per_second(now) / self.weight
+
 
 class CallTurns:
     """The calls of all tenants. `now`: seconds of a clock that never goes back."""
@@ -69,8 +78,11 @@ class CallTurns:
         self.held = 0
         """Calls that wait now."""
 
-    async def come_in(self, name: str) -> None:
-        """Return when a call of this tenant may go on. O(1) if it need not wait."""
+    async def come_in(self, name: str) -> ServedCall:
+        """Return when a call of this tenant may go on: a context for it, if it is expected to end soon.
+
+        O(1) if it need not wait.
+        """
         now = self._now()
         tenant = self._known.get(name)
         if tenant is None:
@@ -82,10 +94,7 @@ class CallTurns:
             tenant.weight = self._weight(name)
             if tenant.held or self._kept_out(tenant, now):
                 await self._hold(tenant, now)
-
-    def served(self, name: str) -> _Served:
-        """A context around a call that came in, and is expected to end soon."""
-        return _Served(self, self._known[name])
+        return ServedCall(self, tenant)
 
     def begun(self, tenant: _Tenant) -> None:
         """Note that a call is served."""
@@ -105,10 +114,12 @@ class CallTurns:
         saved = self._settle(tenant, now)
         if saved < LEAST_S:
             return 0.0
-        rate = tenant.calls.per_second(now) / (TIMES * tenant.weight)
+        rate = tenant.rate(now)
+        if rate < MANY:
+            return 0.0
         for other in islice(reversed(self._known.values()), _LOOKED_AT):
             left = other.began + YOUNG_S - now
-            if other.open and left > 0.0 and other is not tenant and rate > other.calls.per_second(now) / other.weight:
+            if other.open and left > 0.0 and other is not tenant and rate > TIMES * other.rate(now):
                 return min(saved, left)
         return 0.0
 
@@ -158,7 +169,7 @@ class CallTurns:
                     return
 
 
-class _Served:
+class ServedCall:
     """A context in which a call is served: entered for each, so it is a class, as that of `GivingWay`."""
 
     __slots__ = ("_tenant", "_turns")

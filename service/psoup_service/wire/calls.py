@@ -150,8 +150,8 @@ class Calls:
         """What the work of a call returns, once it is its tenant's turn."""
         if name in _ALWAYS:
             return await serve()
-        await self.turns.come_in(tenant)
-        with self.turns.served(tenant) if timed else _NO_TURN, self._way.beside(tenant):
+        served = await self.turns.come_in(tenant)
+        with served if timed else _NO_TURN, self._way.beside(tenant):
             return await serve()
 
 
