@@ -7,8 +7,8 @@ Memory that comes from the system is cleared page by page when it is first touch
 may have to find it as well: half a MiB took 300 to 540 us to fill, and 16 where it had been used before (Emerald
 Rapids, virtual). Large pushes paid that in the decoder, the committer, the writer and maintenance: beside pushes of
 8 MiB the 99th percentile of another tenant's invocations was 50 ms, and is 11 to 16. With an arena for each thread, as
-usual, what one thread frees is of no use to the next. Arrow stays with its own pool: from malloc, texts of 200 MB are
-mapped page by page and given back at once, and a neighbour's pushes beside that took twice as long.
+usual, what one thread frees is of no use to the next. Arrow stays with its own pool: malloc maps texts of 200 MB
+anew each time, page by page, and a neighbour's pushes beside that took twice as long.
 """
 
 from __future__ import annotations

@@ -68,7 +68,6 @@ def test_held_calls_come_in_one_by_one_and_in_their_order(clock: Clock) -> None:
     async def story() -> None:
         turns, order = CallTurns(now=clock), list[int]()
         await busy(turns, "umbra")
-        await turns.come_in("acme")
 
         async def call(number: int) -> None:
             await turns.come_in("umbra")

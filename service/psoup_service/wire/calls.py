@@ -148,10 +148,8 @@ class Calls:
 
     async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
         """What the work of a call returns, once it is its tenant's turn."""
-        if name in _ALWAYS:
-            return await serve()
-        served = await self.turns.come_in(tenant)
-        with served if timed else _NO_TURN, self._way.beside(tenant):
+        turn = _NO_TURN if name in _ALWAYS else await self.turns.come_in(tenant)
+        with turn if timed else _NO_TURN, self._way.beside(tenant):
             return await serve()
 
 
