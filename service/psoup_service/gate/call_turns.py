@@ -34,8 +34,9 @@ MOST_SAVED_S = 0.01
 MANY = 150.0
 """Calls a second of a tenant, for its weight, below which they never wait."""
 
-LEAST_S = 0.001
-"""The shortest wait: uvloop's timers count milliseconds, and with less would come back at each turn of the loop."""
+LEAST_S = 0.000_1
+"""The shortest wait; below a timer's millisecond it is looked at again at each turn of the loop. With a millisecond,
+calls slip in before another's has ended: its pushes beside small parts took 17 to 19 ms, and take 12 to 13."""
 
 TIMES = 2.0
 """How many times as many calls a tenant makes that waits for another's."""
@@ -119,7 +120,7 @@ class CallTurns:
             return 0.0
         for other in islice(reversed(self._known.values()), _LOOKED_AT):
             left = other.began + YOUNG_S - now
-            if other.open and left >= LEAST_S and other is not tenant and rate > TIMES * other.rate(now):
+            if other.open and left > 0.0 and other is not tenant and rate > TIMES * other.rate(now):
                 return min(saved, left)
         return 0.0
 
