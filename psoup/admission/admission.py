@@ -24,10 +24,10 @@ from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
 from psoup.admission.producers import Producers
-from psoup.admission.pushes import decide_heartbeat, decide_push, decide_recall, latest_time
+from psoup.admission.pushes import Foreseen, decide_heartbeat, decide_push, decide_recall, latest_time
 from psoup.admission.query_streams import Owners
 from psoup.admission.quotas import Judge
-from psoup.admission.registration import EventPlace, Standing, check_block, decide_register, decide_register_many
+from psoup.admission.registration import EventPlace, Standing, check_block, decide_registration
 from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
@@ -71,9 +71,11 @@ from psoup.events.tags import NO_TAG
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
 from psoup.published.snapshot import Snapshot
 
+Ready = Callable[[Event], object]
+"""Shown an event before it counts."""
 
-def _anything(event: Event) -> None:
-    """A log that takes any event."""
+Before = Binding | Foreseen | None
+"""What was done for a command before it is prepared."""
 
 
 class Admission:
@@ -160,29 +162,24 @@ class Admission:
         """Whether a binding may still be used; else the command is bound anew. O(streams of the command)."""
         return binding.stands(self._tenant(binding.command.tenant))
 
-    def prepare(
-        self,
-        command: Command,
-        now: int,
-        ready: Callable[[Event], object] = _anything,
-        binding: Binding | None = None,
-    ) -> Prepared:
+    def foresee(self, command: Push, now: int) -> Foreseen | None:
+        """The event that `prepare` would make of a push at clock time `now`; None if it would make none.
+
+        Raises what `prepare` would raise; changes nothing. O(bytes).
+        """
+        event = self._judged(command, now).event
+        return Foreseen(self._streams[event.stream_id].spec, event) if isinstance(event, Pushed) else None
+
+    def prepare(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
         """Accept or refuse `command` at clock time `now` (microseconds).
 
         Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
         returned counts as having happened: it must be logged and applied, or the admission thrown away. Any other
         exception means that the state is broken. `ready` is shown the event before it counts: its exceptions are
-        refusals like any other (a log that cannot hold the event). `binding`: of this command, if there is one.
+        refusals like any other (a log that cannot hold the event). `before`: the binding of this command, or what was
+        foreseen of it: its event has the very columns then, if it has the same rows.
         """
-        try:
-            prepared = self._decide(command, now, binding)
-            if prepared.event is not None:
-                self.judge.check(prepared.event)
-                ready(prepared.event)
-        except PSoupError:
-            raise
-        except Exception as problem:  # a defect, or no memory for it, costs one command, as nothing has changed yet
-            raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
+        prepared = self._judged(command, now, ready, before)
         if prepared.event is not None:
             self._adopt(prepared.event)
             self.judge.note(prepared.event)
@@ -208,11 +205,25 @@ class Admission:
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
 
-    def _decide(self, command: Command, now: int, binding: Binding | None) -> Prepared:
+    def _judged(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
+        try:
+            prepared = self._decide(command, now, before)
+            if prepared.event is not None:
+                self.judge.check(prepared.event)
+                if ready is not None:
+                    ready(prepared.event)
+        except PSoupError:
+            raise
+        except Exception as problem:  # a defect, or no memory for it, costs one command, as nothing has changed yet
+            raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
+        return prepared
+
+    def _decide(self, command: Command, now: int, before: Before) -> Prepared:
         match command:
             case Push():
                 stream = self._tenant(command.tenant).stream(command.stream)
-                return decide_push(stream, command, self._budget, self._config, self._sequence, now)
+                foreseen = before if isinstance(before, Foreseen) else None
+                return decide_push(stream, command, self._budget, self._config, self._sequence, now, foreseen)
             case Recall() | Locate():
                 return decide_recall(self._tenant(command.tenant).stream(command.stream), command, self._sequence, now)
             case Attach():
@@ -221,7 +232,7 @@ class Admission:
                 stream = self._tenant(command.tenant).stream(command.stream)
                 return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
             case Register() | RegisterMany():
-                return self._decide_registration(command, now, binding)
+                return self._decide_registration(command, now, before if isinstance(before, Binding) else None)
             case Unregister():
                 tenant = self._tenant(command.tenant)
                 return decide_unregister(command, tenant, self._queries, self._streams, self._sequence + 1)
@@ -264,16 +275,9 @@ class Admission:
         return decide_attach(command, AttachTarget(stream.stream_id, stream.spec, stream.past, *moment))
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
-        tenant = self._tenant(command.tenant)
-        if isinstance(command, RegisterMany):
-            check_block(command, self._config)
-        if binding is None:
-            binding = Binding(tenant, command, self._config, self._budget)
         place = EventPlace(self._sequence + 1, self._next_query, now)
         standing = Standing(self._queries, self._tags, self._budget)
-        if isinstance(command, Register):
-            return decide_register(binding, command, tenant, standing, place)
-        return decide_register_many(binding, command, tenant, standing, place)
+        return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:
         """The tenant, or a new empty tenant: a tenant begins with its first stream."""

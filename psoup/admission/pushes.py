@@ -14,7 +14,7 @@ time is the release's work. Functions here change nothing; the state changes whe
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -198,6 +198,28 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
 
 
 @dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The event that a push to the stream `spec` would have, for work that is worth doing before it is decided."""
+
+    spec: StreamSpec
+    event: Pushed
+
+    @property
+    def columns(self) -> tuple[Column, ...] | None:
+        """The checked columns of all rows; None if some of them were refused."""
+        return None if self.event.refused.count else self.event.batch.columns
+
+    def same(self, event: Pushed) -> Pushed:
+        """The event that was decided for the same stream, with the very columns that were foreseen if their rows are
+        the same. O(late).
+        """
+        before, now = self.event.refused, event.refused
+        if not (np.array_equal(before.late, now.late) and np.array_equal(before.ahead, now.ahead)):
+            return event
+        return replace(event, batch=Batch(self.event.batch.columns, event.batch.times))
+
+
+@dataclass(frozen=True, slots=True)
 class Offered:
     """The rows that a push would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
     those that it would not, int64, ascending."""
@@ -295,17 +317,28 @@ def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, 
 
 
 def decide_push(
-    stream: KnownStream, command: Push, budget: Budget, config: EngineConfig, sequence: int, now: int
+    stream: KnownStream,
+    command: Push,
+    budget: Budget,
+    config: EngineConfig,
+    sequence: int,
+    now: int,
+    foreseen: Foreseen | None = None,
 ) -> Prepared:
-    """Decide on a push behind event `sequence`; raises if it is refused. Changes nothing. O(bytes)."""
+    """Decide on a push behind event `sequence`; raises if it is refused. Changes nothing. O(bytes).
+
+    `foreseen`: what was decided before, of use unless the stream is another now: its columns are not read again.
+    """
+    foreseen = foreseen if foreseen is not None and foreseen.spec is stream.spec else None
     check_push(stream.spec, stream.past)
     check_identity(command)
-    columns, digest = None, command.digest
+    columns = None if foreseen is None else foreseen.columns
+    digest = command.digest
     needed = forgotten = 0
     before = None
     if command.producer:
         if not digest:
-            columns = read_columns(stream.spec, command.table, config)
+            columns = columns or read_columns(stream.spec, command.table, config)
             digest = payload_digest(columns)
         earlier = stream.producers.admit(command, digest, now, sequence)
         if earlier is not None:
@@ -334,6 +367,7 @@ def decide_push(
         forgotten=forgotten,
         before=before,
     )
+    event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
 
 

@@ -53,7 +53,26 @@ class Standing(NamedTuple):
     budget: Budget
 
 
-def decide_register(
+def decide_registration(
+    command: Register | RegisterMany,
+    binding: Binding | None,
+    tenant: KnownTenant,
+    standing: Standing,
+    place: EventPlace,
+    config: EngineConfig,
+) -> Prepared:
+    """Decide on one query, or a block; `binding`: of the command, if it was bound. Raises as binding does, and
+    Conflict, ResourceExhausted.
+    """
+    if isinstance(command, RegisterMany):
+        check_block(command, config)
+    binding = binding or Binding(tenant, command, config, standing.budget)
+    if isinstance(command, Register):
+        return _decide_register(binding, command, tenant, standing, place)
+    return _decide_register_many(binding, command, tenant, standing, place)
+
+
+def _decide_register(
     binding: Binding, command: Register, tenant: KnownTenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
@@ -97,7 +116,7 @@ def decide_register(
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
 
-def decide_register_many(
+def _decide_register_many(
     binding: Binding, command: RegisterMany, tenant: KnownTenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on a block, all of it or nothing. Raises as `decide_register`."""

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from psoup.columns import Batch, Column
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.events.events import Event
@@ -40,6 +42,17 @@ def at_once(work: Callable[[], T], /) -> T:
 def new_incarnation() -> str:
     """A name for a new body of data: eight random hexadecimal digits."""
     return secrets.token_hex(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """Tuples that a store has before their event is decided: all but the first bytes, the `head`. `columns`: the very
+    ones of the batch; `key`: the store's name of them; `checksum`: of all bytes."""
+
+    columns: tuple[Column, ...]
+    key: int
+    checksum: int
+    head: bytes
 
 
 class Store(Protocol):
@@ -82,11 +95,22 @@ class Store(Protocol):
         """
         ...
 
-    def make_ready(self, event: Event) -> None:
+    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
+        """Keep the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
+
+        The event is given to `make_ready` with the result before the next call, or the tuples are given up: no `read`
+        finds them. None if they are few, or the store has no use for it, or the caller has `left` meanwhile. Raises
+        ResourceExhausted without room; any other error of the medium is one as of `append`. Any thread, beside
+        `append`; O(bytes).
+        """
+        ...
+
+    def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
         """Do the part of the next `append` of `event` that depends on its content, and keep the result until then.
 
-        Called before the event counts as having happened: an exception refuses one command, and nothing has changed.
-        So the content of an event cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
+        `spooled`: its tuples, if they were spooled; of no use if its columns are others. Called before the event counts
+        as having happened: an exception refuses one command, and nothing has changed. So the content of an event
+        cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
         """
         ...
 

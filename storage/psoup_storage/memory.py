@@ -18,7 +18,7 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from psoup.admission.spans import meeting
-from psoup.columns import Array
+from psoup.columns import Array, Batch
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
 from psoup.events.access import TokenIssued, TokenRevoked
@@ -41,7 +41,7 @@ from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, Te
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
-from psoup_storage.contract import InTurn, new_incarnation
+from psoup_storage.contract import InTurn, Spooled, new_incarnation
 
 _EVENT_BYTES = 500
 """Charged for an event beside its texts and tuples: the objects themselves."""
@@ -80,7 +80,10 @@ class MemoryStore:
     def check_room(self, size: int) -> None:
         """Do nothing: there is always room here; admission has the memory budget."""
 
-    def make_ready(self, event: Event) -> None:
+    def spool(self, batch: Batch, left: Callable[[], bool]) -> None:
+        """Do nothing: no write takes long."""
+
+    def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
         """Do nothing: an event is kept as it is."""
 
     def share(self, in_turn: InTurn) -> None:

@@ -259,7 +259,7 @@ def test_a_template_makes_joins(beside: bool, template: str) -> None:
     if beside:
         binding = Binding(soup.admission._tenant(soup.tenant), command, columnar, Budget(1 << 30), beside=True)
         assert binding.advance()
-    event = soup.admission.prepare(command, 0, binding=binding).event
+    event = soup.admission.prepare(command, 0, before=binding).event
     assert event is not None
     soup.engine.apply([event])
     soup.check()

@@ -102,7 +102,7 @@ def test_a_block_that_was_prepared_beside_leaves_what_it_leaves_otherwise() -> N
             assert binding.advance()
             assert isinstance(binding.queries, PreparedQueries)
             assert len(binding.queries) == 300 and binding.queries[1:3] == [binding.queries[1], binding.queries[2]]
-        prepared = made.admission.prepare(command, 0, binding=binding)
+        prepared = made.admission.prepare(command, 0, before=binding)
         assert prepared.event is not None
         made.engine.apply([prepared.event])
         made.push("trades", tuples(100, 5))

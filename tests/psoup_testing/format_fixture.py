@@ -8,7 +8,7 @@
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, and tenants.
+tokens, tenants, and a push whose tuples were there before it, beside tuples of which no push came.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import sys
 from dataclasses import asdict, astuple
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -38,6 +40,7 @@ from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore
+from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -170,6 +173,7 @@ def tell(soup: Soup) -> None:
     join_and_count(soup)
     let_in(soup)
     part(soup)
+    push_ahead(soup)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -214,6 +218,23 @@ def part(soup: Soup) -> None:
     soup.submit(IssueToken(AccessToken("token00003", "holder 3", ("owner",), bytes([3]) * 32, "acme")))
 
 
+def push_ahead(soup: Soup) -> None:
+    """A push that is spooled, and one that never came. Of the fourteenth format."""
+    soup.execute("CREATE STREAM spooled (x BIGINT)")
+    soup.register("SELECT sum(x) AS s, count(*) AS n FROM spooled BEGIN (START)", key="spooled")
+    now, push = soup.clock.now(), Push("spooled", pa.table({"x": range(1_000)}))
+    foreseen = soup.admission.foresee(push, now)
+    assert foreseen is not None
+    with patch.object(log, "SLICE_BYTES", 1_024), patch.object(ready, "SMALL_PUSH", 1_024):
+        spooled = soup.store.spool(foreseen.event.batch, lambda: False)
+        make_ready = partial(soup.store.make_ready, spooled=spooled)
+        prepared = soup.admission.prepare(push, now, make_ready, foreseen)
+        assert prepared.event is not None
+        soup.store.append([prepared.event])
+        soup.admission.give_back(soup.engine.apply([prepared.event]).freed_bytes)
+        soup.store.spool(foreseen.event.batch, lambda: False)
+
+
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
     *((query_id, None, None) for query_id in (1, 2, 3, 4, 5, 7, 9, 10, 11)),
     (2, START + 300 * SECOND, None),
@@ -232,7 +253,7 @@ def ask(soup: Soup) -> list[Any]:
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
-    return [*said, _tokens(soup), _tenants(soup)]
+    return [*said, _tokens(soup), _tenants(soup), _spooled(soup)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -253,6 +274,14 @@ def _counted(soup: Soup) -> Any:
     """What was folded of chunks on disk, and the rest."""
     try:
         return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
+    except NotFound as problem:
+        return type(problem).__name__
+
+
+def _spooled(soup: Soup) -> Any:
+    """The answer over a push that was spooled."""
+    try:
+        return str(soup.invoke(soup.query("spooled")).to_table().to_pylist())
     except NotFound as problem:
         return type(problem).__name__
 

@@ -51,8 +51,11 @@ def test_a_large_one_that_is_written_holds_back_large_ones_alone() -> None:
     assert line.may_take_large(False)
     assert line.take_quick() == []
     assert is_large(line.take_large()[0])
+    assert not line.may_take_large(False), "it is not decided"
+    line.release("default")
     assert not line.may_take_large(True), "that of t is large"
     line.take_large()
+    line.release("default")
     assert line.may_take_large(True), "what waited behind s may follow it"
     line.take_large()
     assert not line
@@ -71,6 +74,7 @@ def test_what_was_there_before_a_large_one_is_taken_before_it() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None:
     chance, line = random.Random(seed), TenantLines()
+    held, took_alone = list[Submission](), list[Submission]()
     put, taken = defaultdict[tuple[str, str], list[int]](list), defaultdict[tuple[str, str], list[int]](list)
 
     def took(ones: list[Submission]) -> None:
@@ -85,10 +89,17 @@ def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None
         put[tenant, stream.lower()].append(number)
         line.put(submission(stream, chance.choice((10, 10, LARGE_BYTES)), number, tenant))
         while chance.random() < 0.5 and line:
-            if line.may_take_large(chance.random() < 0.5):
-                took(line.take_large())
+            if held and chance.random() < 0.5:  # a large push is decided long after it was taken, one at a time
+                took(held)
+                line.release(held.pop().tenant)
+            elif line.may_take_large(bool(held) or chance.random() < 0.5):
+                (one,) = line.take_large()
+                (held if is_large(one) else took_alone).append(one)
+                took(took_alone)
+                took_alone.clear()
             else:
                 took(line.take_quick())
+    took(held)
     took(line.drain())
     assert taken == put
     assert not line

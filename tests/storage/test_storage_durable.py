@@ -46,6 +46,8 @@ OF_LATER_FORMATS = (
     "DROP INDEX log_blocks",
     "DROP INDEX log_tokens",
     "DROP INDEX log_tenants",
+    "DROP INDEX log_spools",
+    "ALTER TABLE log DROP COLUMN spool",
 )
 """What the first format did not have."""
 

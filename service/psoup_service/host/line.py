@@ -5,7 +5,8 @@
 
 A large push takes tens of milliseconds to prepare and to write. So large pushes are taken one by one, the next when the
 last is written, and quick commands between them. Commands for one stream keep the order in which they came: a large
-push waits for the commands before it, and later commands for its stream wait behind it. For one thread at a time.
+push waits for the commands before it, and later commands for its stream wait behind it, until the line is told that it
+is decided (`release`): it may be on its way to the disk before that. For one thread at a time.
 
     TenantLines   acme:  quick, large    tenants take turns by the time that preparing their commands took; the order
                   umbra: quick, large    inside a tenant is that of its own lines
@@ -24,6 +25,7 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
+from psoup_service.host.spooler import Ahead
 
 LARGE_BYTES = 1024 * 1024
 """Room of the smallest large push."""
@@ -42,6 +44,8 @@ class Submission:
     """The number of times it was bound."""
     sender: Hashable = ""
     """The sender, as senders take turns."""
+    ahead: Ahead | None = None
+    """What the spooler did, if it was spooled."""
 
     @property
     def tenant(self) -> str:
@@ -56,7 +60,9 @@ class CommandLine:
         self._quick: deque[tuple[int, Submission]] = deque()
         self._large: deque[tuple[int, Submission]] = deque()
         self._streams: Counter[StreamKey] = Counter()
-        """Commands in the large line, by stream."""
+        """Commands in the large line, and the one that is held, by stream."""
+        self._held: StreamKey | None = None
+        """The stream of a large push that was taken and is not decided: the large line waits."""
         self._came = 0
 
     def __bool__(self) -> bool:
@@ -69,8 +75,8 @@ class CommandLine:
 
     @property
     def large(self) -> Submission | None:
-        """The first of the large line, unless quick commands came earlier."""
-        if not self._large or (self._quick and self._quick[0][0] < self._large[0][0]):
+        """The first of the large line, unless quick commands came earlier, or one that was taken is not decided."""
+        if not self._large or self._held is not None or (self._quick and self._quick[0][0] < self._large[0][0]):
             return None
         return self._large[0][1]
 
@@ -101,14 +107,24 @@ class CommandLine:
         return taken
 
     def take_large(self) -> list[Submission]:
-        """Take the first command of the large line, alone; the line must not be empty."""
+        """Take the first command of the large line, alone; the line must not be empty. If it is a large push, it is
+        held until `release`.
+        """
         submission = self._large.popleft()[1]
-        key = stream_of(submission.command)
-        assert key is not None, "a command of the large line has a stream"
-        self._streams[key] -= 1
-        if not self._streams[key]:
-            del self._streams[key]
+        self._held = stream_of(submission.command)
+        assert self._held is not None, "a command of the large line has a stream"
+        if not is_large(submission):
+            self.release()
         return [submission]
+
+    def release(self) -> None:
+        """Let the commands go on that wait for the one that is held; harmless if there is none."""
+        if self._held is None:
+            return
+        self._streams[self._held] -= 1
+        if not self._streams[self._held]:
+            del self._streams[self._held]
+        self._held = None
 
     def drain(self) -> list[Submission]:
         """Take all commands, in the order in which they came; both lines are empty then."""
@@ -116,6 +132,7 @@ class CommandLine:
         self._quick.clear()
         self._large.clear()
         self._streams.clear()
+        self._held = None
         return [submission for _, submission in left]
 
 
@@ -171,8 +188,16 @@ class TenantLines:
         return self._taken(self._quick.serve(), CommandLine.take_quick)
 
     def take_large(self) -> list[Submission]:
-        """Take the large command whose turn it is, alone; there must be one."""
+        """Take the large command whose turn it is, alone; there must be one. If it is a large push, the large line of
+        its tenant waits until `release`.
+        """
         return self._taken(self._large.serve(), CommandLine.take_large)
+
+    def release(self, tenant: str) -> None:
+        """Let the large line of a tenant go on: the push that was taken is decided. Harmless if there is none."""
+        line = self._line(tenant)
+        line.release()
+        self._wait(tenant, line)
 
     def charge(self, tenant: str, seconds: float) -> None:
         """Charge preparing time to a tenant: others that wait come before it."""

@@ -5,8 +5,10 @@
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait while a group is written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
-             P7                            a large push is a group of its own, one at a time; so is an errand
+             P7                            a large push, one at a time, is foreseen, and decided when it comes back
+             hand over an errand           of another thread, alone: it is done between two groups
     binder   r6                            a long registration is bound beside, and comes back to be decided
+    spooler  P7                            a large push goes to the disk beside, by errands, and comes back as well
 
 The sequencer alone owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
 fails, nothing of the group is acknowledged and the stage ends: admission already counts events that are lost.
@@ -22,12 +24,11 @@ from functools import partial
 from typing import TypeVar
 
 from psoup.admission import Admission
-from psoup.admission.binding import Binding
 from psoup.admission.together import is_small, join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
-from psoup.events.commands import Command, Push
+from psoup.events.commands import Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows
 from psoup_service.host.committer import CommitGroup, Committer, Errand
@@ -36,6 +37,7 @@ from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
 from psoup_service.host.pins import Pins
 from psoup_service.host.room import Entered, Room
+from psoup_service.host.spooler import Ahead, Spooler, SpoolJob
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
@@ -78,8 +80,13 @@ class Sequencer(StageThread):
         """The number of commands that were taken up."""
         self.binder = BindingThread(lambda: self._taken, failed, weight)
         self.jumps = Jumps()
+        self._spooler = Spooler(store, failed)
+        self._spooling = False
+        """Whether a large push is at the spooler, or has come back from there and waits to be decided."""
+        self._spooled: Submission | None = None
+        """The large push that has come back."""
         self._beside = 0
-        """The number of submissions that the binder has."""
+        """The number of submissions that the binder and the spooler have."""
         self._line = TenantLines(weight)
         self._errands: deque[Errand] = deque()
         """What maintenance asked the committer to do; it comes before the next large push."""
@@ -110,6 +117,7 @@ class Sequencer(StageThread):
         self.binder.start()
         if self._store.durable:
             self._committer.start()
+            self._spooler.start()
         super().start()
 
     def stop(self, *, finish: bool) -> None:
@@ -117,13 +125,14 @@ class Sequencer(StageThread):
         super().stop(finish=finish)
         if not finish:
             self.binder.stop(finish=False)
+            self._spooler.stop(finish=False)
             self._committer.stop(finish=False)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for all threads; returns whether they have ended."""
         end = None if timeout is None else time.monotonic() + timeout
         ended = super().join(timeout)
-        for stage in (self.binder, self._committer):
+        for stage in (self.binder, self._spooler, self._committer):
             ended = stage.join(None if end is None else max(0.0, end - time.monotonic())) and ended
         return ended
 
@@ -163,8 +172,20 @@ class Sequencer(StageThread):
                 return
         self._refuse([submission])
 
+    def _come_back_spooled(self, submission: Submission, ahead: Ahead) -> None:
+        """Take back a large push whose tuples are on the disk, or given up. From the spooler's thread."""
+        submission = replace(submission, ahead=ahead)
+        with self.condition:
+            self._beside -= 1
+            if not self._ended:
+                self._line.charge(submission.tenant, ahead.seconds)
+                self._spooled = submission
+                self.condition.notify()
+                return
+        self._refuse([submission])
+
     def wait_for_work(self) -> bool:
-        """Sleep until there is work; finishing also waits for the submissions that the binder has."""
+        """Sleep until there is work; finishing also waits for the submissions that are worked on beside."""
         with self.condition:
             while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
                 self.condition.wait()
@@ -172,9 +193,13 @@ class Sequencer(StageThread):
 
     def has_work(self) -> bool:
         """Whether commands may be taken. A small push waits while a group is written: others will join its event."""
-        if self._stopping:
-            return bool(self._line or self._errands)
-        return self._may_take_quick() or self._may_pause() or self._line.may_take_large(self._committer.writing_large)
+        if self._spooled is not None or self._may_take_quick() or self._may_pause():
+            return True
+        return self._line.may_take_large(self._large_under_way)
+
+    @property
+    def _large_under_way(self) -> bool:
+        return self._spooling or (self._committer.writing_large and not self._stopping)
 
     def _may_take_quick(self) -> bool:
         first = self._line.quick
@@ -197,10 +222,13 @@ class Sequencer(StageThread):
         with self.condition:
             self._ended = True
             left = [*self._group, *self._line.drain()]
+            if self._spooled is not None:
+                left.append(self._spooled)
             while self._errands:
                 self._errands.popleft().waive()
         self._refuse(left)
         self.binder.stop(finish=False)
+        self._spooler.stop(finish=False)
         self._committer.give_up()
         self._committer.stop(finish=self._finishing)
 
@@ -227,9 +255,20 @@ class Sequencer(StageThread):
                 return
 
     def _large_one(self) -> Iterator[list[Submission]]:
-        """The first of the large line, if it is its turn."""
-        if self._line.may_take_large(self._committer.writing_large and not self._stopping):
-            yield self._take(self._line.take_large)
+        """The large push that has come back from the spooler, or the first of the large line if it is its turn."""
+        with self.condition:
+            spooled, self._spooled = self._spooled, None
+        if spooled is not None:
+            self._spooling = False
+            taken = [spooled]
+        elif self._line.may_take_large(self._large_under_way):
+            taken = self._take(self._line.take_large)
+        else:
+            return
+        yield taken
+        if not self._spooling:
+            with self.condition:
+                self._line.release(taken[0].tenant)
 
     def _take(self, take: Callable[[], list[Submission]]) -> list[Submission]:
         with self.condition:
@@ -269,7 +308,7 @@ class Sequencer(StageThread):
         pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
         size = sum(submission.size for submission in taken)
         try:
-            prepared = self._prepare(join(pushes), size)
+            prepared = self._prepare(replace(taken[0], command=join(pushes), size=size))
         except PSoupError:  # the one at fault is found when each is prepared alone
             return False
         assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
@@ -286,14 +325,14 @@ class Sequencer(StageThread):
         try:
             if self._put_beside(submission):
                 return
-            prepared = self._prepare(submission.command, submission.size, submission.binding)
+            prepared = self._prepare(submission)
         except PSoupError as refusal:
             if isinstance(refusal, ResourceExhausted):  # the next one may find room
                 self._writer.make_room(self._clock.now())
             refused.append((submission, refusal))
             return
         group.outcomes.append((submission.answer, prepared.acknowledgement))
-        group.large |= is_large(submission)
+        group.large |= is_large(submission) and not (submission.ahead and submission.ahead.has(prepared.event))
         if prepared.event is None:
             group.answered(submission.tenant, 1, submission.size)
         else:
@@ -301,10 +340,13 @@ class Sequencer(StageThread):
             group.events.append((prepared.event, Entered(submission.tenant, submission.size)))
 
     def _put_beside(self, submission: Submission) -> bool:
-        """Give a long registration to the binder, again if its streams have changed; returns whether it was given.
+        """Give a large push to the spooler, or a long registration to the binder, again if its streams have changed;
+        returns whether it was given.
 
-        Raises what `binding` raises, and Unavailable if the caller has left meanwhile.
+        Raises what `foresee` and `binding` raise, and Unavailable if the caller has left meanwhile.
         """
+        if is_large(submission):
+            return self._spool(submission)
         bound = submission.binding
         if bound is not None and submission.answer.cancelled():
             raise Unavailable("the caller has left", reason="CANCELLED")
@@ -320,11 +362,36 @@ class Sequencer(StageThread):
         self.binder.put(BindingJob(submission.tenant, submission.sender, left, binding.advance, end))
         return True
 
-    def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:
-        if grows(command):
-            self._committer.check_room()
-            self._store.check_room(size)
-        prepared = self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)
+    def _spool(self, submission: Submission) -> bool:
+        """Give a large push to the spooler if it will have an event; returns whether it was given."""
+        command = submission.command
+        if submission.ahead is not None or not self._store.durable:
+            return False
+        assert isinstance(command, Push)
+        self._check_room(submission.size)
+        foreseen = self._admission.foresee(command, self._clock.now())
+        if foreseen is None:
+            return False
+        with self.condition:
+            self._beside += 1
+        self._spooling = True
+        self._spooler.put(SpoolJob(foreseen, partial(self._come_back_spooled, submission)))
+        return True
+
+    def _check_room(self, size: int) -> None:
+        self._committer.check_room()
+        self._store.check_room(size)
+
+    def _prepare(self, submission: Submission) -> Prepared:
+        command, ahead = submission.command, submission.ahead
+        ready, foreseen = self._store.make_ready, None
+        if ahead is not None:
+            if ahead.refusal is not None:
+                raise ahead.refusal
+            ready, foreseen = partial(ready, spooled=ahead.spooled), ahead.foreseen
+        elif grows(command):
+            self._check_room(submission.size)
+        prepared = self._admission.prepare(command, self._clock.now(), ready, foreseen or submission.binding)
         self.jumps.see(command, prepared.event)
         return prepared
 

@@ -22,13 +22,14 @@ from typing import cast
 
 import apsw
 
+from psoup.columns import Batch
 from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
-from psoup.events.events import Attached, Event, Pushed, StreamDropped
+from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
-from psoup_storage.contract import InTurn, at_once
+from psoup_storage.contract import InTurn, Spooled, at_once
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
@@ -38,7 +39,7 @@ from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import guarded
-from psoup_storage.durable.log.codec import Decoder, encode
+from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
     forget_aged,
@@ -49,7 +50,7 @@ from psoup_storage.durable.log.forgetting import (
     forget_the_dead,
 )
 from psoup_storage.durable.log.latest import keep_latest
-from psoup_storage.durable.log.rows import LogRow
+from psoup_storage.durable.log.ready import ReadyRows
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
@@ -69,10 +70,6 @@ _FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
 _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
-_SMALL_PUSH = 1024 * 1024
-"""Bytes of a push, at most, that `append` encodes while the sequencer prepares the next: there is always memory for it,
-and its content always fits the log. Encoded earlier, it kept the sequencer from its work for as long as the
-decision."""
 _COPIES = 3
 """Bytes on the disk that a byte of an event takes at most: in the write-ahead log, in the database, in pages."""
 
@@ -118,8 +115,6 @@ class DurableStore:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
             opened.pop_all()
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
-        self._ready: dict[int, LogRow] = {}
-        """Encoded events that have not been appended yet, by sequence."""
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
         """Rows of each stream that lost their tuples since `forget_aged` last looked for rows that are not needed."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
@@ -162,10 +157,13 @@ class DurableStore:
             why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
             raise disk_full(self.path, why, reserve=self._reserve)
 
-    def make_ready(self, event: Event) -> None:
-        """Encode an event for `append`, unless it is a small push: its columns are checked already. O(bytes)."""
-        if not isinstance(event, Pushed) or event.batch.nbytes > _SMALL_PUSH:
-            self._ready[event.sequence] = encode(event)
+    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
+        """Write the tuples of a large push, a piece at a time; see `Store`. Raises as `append`."""
+        return self._ready.spool(batch, self._in_turn, left)
+
+    def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
+        """Encode an event for `append`; see `ReadyRows`."""
+        self._ready.make(event, spooled)
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
@@ -181,7 +179,7 @@ class DurableStore:
                 self._database.failure = f"event {event.sequence} came after event {last}"
                 self._database.refuse_if_failed()
             last = event.sequence
-        rows = [self._ready.get(event.sequence) or encode(event) for event in events]
+        rows = self._ready.of(events)
         with self._database.transaction() as connection:
             log.write(connection, rows)
             attached = [event for event in events if isinstance(event, Attached)]
@@ -192,8 +190,7 @@ class DurableStore:
         for stream in dropped:
             self._chunks.sidecars.forget(stream)
         self._last = last
-        for event in events:
-            self._ready.pop(event.sequence, None)
+        self._ready.appended(events)
         for event in attached:
             self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
@@ -376,6 +373,7 @@ class DurableStore:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})
         with self._database.transaction() as connection:
             forget_the_dead(connection)
+        self._ready = ReadyRows(self._database)
         self._departures = Departures(self._database, self._remembered)
         while self._departures.forget(self._last):
             pass

@@ -55,6 +55,7 @@ from psoup.expressions.supplied import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
+from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 from psoup_storage.durable.log.naming import LoggedStreams, StreamIds
@@ -63,11 +64,11 @@ from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
 from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
 
 
-def encode(event: Event) -> LogRow:
-    """The row of an event. O(bytes)."""
+def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
+    """The row of an event; `spooled`: the tuples of a push, if they are written already. O(bytes to write)."""
     match event:
         case Pushed():
-            return _encode_push(event)
+            return _encode_push(event, spooled)
         case StreamCreated():
             return new_row(
                 event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time
@@ -128,13 +129,19 @@ def _some(**facts: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _encode_push(event: Pushed) -> LogRow:
+def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
     batch, refused = event.batch, event.refused
-    tuples = encode_tuples(batch) if len(batch) else None
+    tuples: bytes | memoryview | None = None
+    checksum = 0
+    if spooled is not None:
+        tuples, checksum = spooled.head, spooled.checksum
+    elif len(batch):
+        tuples = encode_tuples(batch)
+        checksum = zlib.crc32(tuples)
     times = None
     if refused.count:
         times = np.concatenate([refused.late, refused.ahead]).astype(INT64).tobytes()
-    return new_row(
+    row = new_row(
         event.sequence,
         "push",
         event.stream_id,
@@ -142,7 +149,7 @@ def _encode_push(event: Pushed) -> LogRow:
         tuples,
         int(batch.times.max()) if len(batch) else None,
         rows=len(batch),
-        crc=0 if tuples is None else zlib.crc32(tuples),
+        crc=checksum,
         late=len(refused.late),
         watermark=event.watermark,
         time=event.time,
@@ -154,6 +161,7 @@ def _encode_push(event: Pushed) -> LogRow:
         **_some(forgotten=event.forgotten),
         **({"before": event.before} if event.number and event.before is not None else {}),
     )
+    return row if spooled is None else row._replace(spool=spooled.key)
 
 
 def _encode_many(event: RegisteredMany) -> LogRow:

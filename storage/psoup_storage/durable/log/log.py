@@ -6,8 +6,10 @@
     log     4712  queries  … tuples: NULL
     slices  4712  0        the block
     gone    4712           which of its queries are gone, once some are (`departures`)
+    log     4713  push     … tuples: 1 MiB; spool: -8
+    slices    -8  0        the next 1 MiB, written before the event had a sequence (`spool`)
 
-SQLite takes no value over a billion bytes, and copies each several times. An event is written in one transaction, and
+SQLite takes no value over a billion bytes, and copies each several times. A row is written in one transaction, and
 the checksum in its body is that of all slices together: either all slices are there, or the event is damaged. A trigger
 deletes the slices of every row of the log that is deleted.
 """
@@ -28,11 +30,11 @@ slices take two thirds of the time that they take in one piece."""
 FIELDS = LogRow._fields[:-1]
 """The columns of the table `log`."""
 _INSERT = f"INSERT INTO log ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
-_NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
-_ROWS = f"SELECT {', '.join(FIELDS)}, {{beside}} FROM log ORDER BY sequence"
+NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
+_ROWS = "SELECT {fields}, {beside} FROM log ORDER BY sequence"
 _BESIDE = """
 (SELECT queries FROM gone WHERE gone.sequence = log.sequence),
-(SELECT count(*) FROM slices WHERE slices.sequence = log.sequence)
+(SELECT count(*) FROM slices WHERE slices.sequence = {key})
 """
 _CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
 
@@ -52,14 +54,17 @@ def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:
         connection.execute(_INSERT, row._replace(tuples=content[:first] if first else None)[:-1])
         places = range(first, len(content), SLICE_BYTES)
         slices = ((row.sequence, n, content[at : at + SLICE_BYTES]) for n, at in enumerate(places))
-        connection.executemany(_NEW_SLICE, slices)
+        connection.executemany(NEW_SLICE, slices)
 
 
-def read(query: Query, *, sliced: bool = True) -> Iterator[LogRow]:
-    """All rows in order, each with its slices. `sliced`: whether the directory has a format that knows them."""
-    for *values, count in query(_ROWS.format(beside=_BESIDE if sliced else "NULL, 0"), ()):
+def read(query: Query, *, sliced: bool = True, spooled: bool = True) -> Iterator[LogRow]:
+    """All rows in order, each with its slices. `sliced`, `spooled`: whether the directory's format knows slices, and
+    spools."""
+    fields = [name if spooled or name != "spool" else "NULL" for name in FIELDS]
+    beside = _BESIDE.format(key="ifnull(spool, log.sequence)" if spooled else "log.sequence") if sliced else "NULL, 0"
+    for *values, count in query(_ROWS.format(fields=", ".join(fields), beside=beside), ()):
         row = LogRow(*values)
         if count:
-            parts = [content for (content,) in query(_CONTENT, (row.sequence,))]
+            parts = [content for (content,) in query(_CONTENT, (row.spool or row.sequence,))]
             row = row._replace(tuples=b"".join([row.tuples, *parts] if row.tuples is not None else parts))
         yield row

@@ -25,7 +25,8 @@ KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in ge
 class LogRow(NamedTuple):
     """A row of the table `log`; see `codec`. `stream` is 0 for an event that names a query only, or has several.
 
-    `gone` is of another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
+    `spool`: the key of its slices if they were there before it, else its own sequence is (`spool`). `gone` is of
+    another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
     """
 
     sequence: int
@@ -36,6 +37,7 @@ class LogRow(NamedTuple):
     tuples: bytes | memoryview | None
     last_time: int | None
     checksum: int
+    spool: int | None = None
     gone: bytes | None = None
 
 

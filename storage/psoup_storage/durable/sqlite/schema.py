@@ -2,7 +2,7 @@
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
 log    the events, by sequence                 see `codec`, `log`, `forgetting`
-slices of events that are large                see `log`
+slices of events that are large                see `log`, `spool`
 chunks the stored chunks                       see `chunks`
 stored facts of a stream whose events the log has forgotten
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from psoup_storage.durable.sqlite.seals import seals
 
-FORMAT = 13
+FORMAT = 14
 """The form of the directory that this version writes and reads."""
 
 _SCHEMA = """
@@ -57,6 +57,19 @@ CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
 _TOKENS = "CREATE INDEX log_tokens ON log (kind) WHERE kind IN ('token', 'revoke');"
 _TENANTS = "CREATE INDEX log_tenants ON log (kind) WHERE kind IN ('tenant', 'vacate');"
+_SPOOLED = """
+ALTER TABLE log ADD COLUMN spool INTEGER;
+CREATE INDEX log_spools ON log (spool) WHERE spool IS NOT NULL;
+DROP TRIGGER log_deleted;
+DROP TRIGGER log_stored;
+CREATE TRIGGER log_deleted AFTER DELETE ON log
+BEGIN
+    DELETE FROM slices WHERE sequence = ifnull(OLD.spool, OLD.sequence);
+    DELETE FROM gone WHERE sequence = OLD.sequence;
+END;
+CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
+BEGIN DELETE FROM slices WHERE sequence = ifnull(NEW.spool, NEW.sequence); END;
+"""
 UPGRADES = {
     1: _CHUNKS,
     2: _ARCHIVE,
@@ -70,10 +83,11 @@ UPGRADES = {
     10: "",
     11: _TOKENS,
     12: _TENANTS,
+    13: _SPOOLED,
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
 forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
 the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
-tokens, the thirteenth tenants."""
+tokens, the thirteenth tenants, the fourteenth pushes whose tuples came before them."""
 SCHEMA = (_SCHEMA, *UPGRADES.values())
 """The statements that create a database of this format."""

@@ -229,7 +229,8 @@ class Examination:
         edges = {stream: Edge(row.last_time, row.ties) for stream, row in last.items()}
         decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
         sliced = bool(connection.execute("PRAGMA table_info(slices)").get)
-        for row in log.read(connection.execute, sliced=sliced):
+        spooled = "spool" in {row[1] for row in connection.execute("PRAGMA table_info(log)")}
+        for row in log.read(connection.execute, sliced=sliced, spooled=spooled):
             self.report.count("events")
             try:
                 event = decoder.decode(row)

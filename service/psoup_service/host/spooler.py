@@ -1,0 +1,105 @@
+"""Large pushes go to the disk beside the sequencer: what they hold back is a piece of a MiB, never the whole.
+
+    sequencer ──large push: foreseen──> spooler ──piece──> committer ──small pushes── piece ──small pushes── … ──┐
+        ^                                                                                                        │
+        └── decided, with the next sequence; its row names the pieces <──────────────────────────────────────────┘
+
+Encoding megabytes, and writing them, takes milliseconds for each: done in the sequencer's order, every push behind it
+waited for all of them. So the event is foreseen (a push that will be refused writes nothing), its tuples are spooled,
+each piece as an errand of the committer, and only then is it decided. Later commands for its stream wait meanwhile, and
+other large pushes: one is spooled at a time. The spooler decides nothing, and goes behind others on the processors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psoup.admission.pushes import Foreseen
+from psoup.columns import Batch
+from psoup.errors import ResourceExhausted
+from psoup.events.events import Event, Pushed
+from psoup_service.host.worker import Failure, StageThread
+from psoup_service.turns import go_behind
+from psoup_storage.contract import Spooled, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What was done for a push before it is decided. `seconds`: of the spooler's processor time; `refusal`: there was
+    no room."""
+
+    foreseen: Foreseen
+    spooled: Spooled | None = None
+    refusal: ResourceExhausted | None = None
+    seconds: float = 0.0
+
+    def has(self, event: Event | None) -> bool:
+        """Whether the tuples of an event are on the disk: it is written as quickly as one of a small push."""
+        spooled = self.spooled
+        return spooled is not None and isinstance(event, Pushed) and event.batch.columns is spooled.columns
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SpoolJob:
+    """Tuples to write. `end` is called once, on the spooler's thread, also if the stage has ended before."""
+
+    foreseen: Foreseen
+    end: Callable[[Ahead], None]
+
+    @property
+    def batch(self) -> Batch:
+        """The tuples."""
+        return self.foreseen.event.batch
+
+
+class Spooler(StageThread):
+    """The thread that spools."""
+
+    def __init__(self, store: Store, failed: Failure) -> None:
+        super().__init__("psoup-spooler", failed)
+        self._store = store
+        self._job: SpoolJob | None = None
+        self._ended = False
+
+    def put(self, job: SpoolJob) -> None:
+        """Give it a job; the one before must have ended. From any thread."""
+        with self.condition:
+            if not self._ended:
+                self._job = job
+                self.condition.notify()
+                return
+        job.end(Ahead(job.foreseen))
+
+    def has_work(self) -> bool:
+        """Whether there is a job."""
+        return self._job is not None
+
+    def run(self) -> None:
+        """Spool until stopped."""
+        go_behind()
+        while self.wait_for_work():
+            self._spool()
+
+    def _spool(self) -> None:
+        job = self._job
+        assert job is not None
+        began = time.thread_time()
+        try:
+            ahead = Ahead(job.foreseen, self._store.spool(job.batch, self._left))
+        except ResourceExhausted as full:
+            ahead = Ahead(job.foreseen, refusal=full)
+        self._job = None
+        job.end(Ahead(ahead.foreseen, ahead.spooled, ahead.refusal, time.thread_time() - began))
+
+    def _left(self) -> bool:
+        return self._stopping and not self._finishing
+
+    def wind_up(self) -> None:
+        """End the job that is left."""
+        with self.condition:
+            self._ended = True
+            job, self._job = self._job, None
+        if job is not None:
+            job.end(Ahead(job.foreseen))
