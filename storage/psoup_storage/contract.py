@@ -46,13 +46,12 @@ def new_incarnation() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """Tuples that a store has before their event is decided: all but the first bytes, the `head`. `columns`: the very
-    ones of the batch; `key`: the store's name of them; `checksum`: of all bytes."""
+    """Tuples that a store has before their event is decided. `columns`: the very ones of the batch; `key`: the store's
+    name of them; `checksum`: of their bytes."""
 
     columns: tuple[Column, ...]
     key: int
     checksum: int
-    head: bytes
 
 
 class Store(Protocol):

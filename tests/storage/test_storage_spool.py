@@ -20,8 +20,9 @@ from psoup.events.events import Event, Pushed
 from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled
-from psoup_storage.durable.log import log, ready, spool
+from psoup_storage.durable.log import forgetting, log, ready, spool
 from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.log.forgetting import forget_stored
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SEED
 from psoup_testing.faults import EIO, ENOSPC, Fault, failing, power, restore
@@ -92,6 +93,15 @@ def pieces(path: Path) -> dict[int, int]:
         connection.close()
 
 
+def settle(store: DurableStore) -> int:
+    """Do what is due; returns in how many steps."""
+    steps = 0
+    while store.due:
+        store.settle()
+        steps += 1
+    return steps
+
+
 def kept(path: Path) -> list[Any]:
     """The events that a start finds, as rows of the log without its numbers of spools."""
     store = DurableStore(path)
@@ -115,7 +125,7 @@ def test_a_spooled_push_comes_back_as_any_other(store: DurableStore) -> None:
     store.append([event])
     found = pieces(store.path)
     assert list(found) == [spooled.key] and spooled.key < 0 and found[spooled.key] > 6
-    assert store._database.query("SELECT length(tuples) FROM log WHERE spool IS NOT NULL").__next__() == (SLICE,)
+    assert store._database.query("SELECT length(tuples) FROM log WHERE spool IS NOT NULL").__next__() == (0,)
     store.close()
     assert examine(store.path).well
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
@@ -151,7 +161,10 @@ def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
     assert store.spool(batch_of(gate, numbers(50)), stays) is None, "few bytes need no spool"
     if again == "spool":
         event, _ = spooled_push(gate, store, numbers())
+        settle(store)
+        assert list(pieces(store.path)) == [-2], "not those of an event that may come"
         store.append([event])
+        settle(store)
         assert list(pieces(store.path)) == [-2]
         return
     store.close()
@@ -162,6 +175,20 @@ def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
     opened.append([event])
     opened.close()
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
+
+
+def test_what_an_event_names_stays_until_it_is_in_the_log(store: DurableStore) -> None:
+    """The next one is written while it waits for its commit."""
+    gate = new_gate()
+    store.append(gate.events)
+    event, spooled = spooled_push(gate, store, numbers())
+    other, _ = spooled_push(gate, store, numbers(first=7))
+    store._ready.spools.look()
+    settle(store)
+    assert sorted(pieces(store.path)) == [-2, spooled.key]
+    store.append([event, other])
+    store.close()
+    assert kept(store.path) == [as_row(one) for one in (*gate.events, event, other)]
 
 
 def test_keys_are_not_given_out_twice(store: DurableStore) -> None:
@@ -221,20 +248,59 @@ def test_in_system_time_the_tuples_have_the_time_of_the_decision(store: DurableS
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
 
 
-def test_pieces_go_with_their_push(store: DurableStore) -> None:
+def test_pieces_go_after_their_push_some_at_a_time(store: DurableStore) -> None:
+    """Nobody waits for a batch of hundreds of MiB that is forgotten."""
     gate = new_gate()
+    gate.create("CREATE STREAM t (x BIGINT)")
     store.append(gate.events)
-    event, _ = spooled_push(gate, store, numbers())
-    store.append([event])
-    with store._database.transaction() as connection:
-        connection.execute("SAVEPOINT looked")
-        connection.execute("UPDATE log SET tuples = NULL WHERE sequence = 2")
-        assert connection.execute("SELECT count(*) FROM slices").get == 0, "as its tuples are stored"
-        connection.execute("ROLLBACK TO looked")
-        assert connection.execute("SELECT count(*) FROM slices").get > 6
+    events = [spooled_push(gate, store, push)[0] for push in (numbers(), Push("t", numbers().table))]
+    store.append(events)
+    held = sum(pieces(store.path).values())
     gate.drop("s")
     store.append(gate.events[-1:])
-    assert pieces(store.path) == {}, "with its stream"
+    assert sum(pieces(store.path).values()) == held, "a transaction of many is not made longer"
+    assert settle(store) == held // 2 // spool.CLEARED + 1
+    assert list(pieces(store.path)) == [-2]
+    store.close()
+    left = [event for event in (*gate.events, events[1]) if event.sequence in (2, 4, 5)]
+    assert [row for row in kept(store.path) if row.kind != "stream" or row.stream == 2] == [
+        as_row(event) for event in sorted(left, key=lambda event: event.sequence)
+    ]
+
+
+def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
+    """Chunks take them over, and the log forgets them by the bytes that they take."""
+    gate = new_gate()
+    store = DurableStore(tmp_path)
+    store.append(gate.events)
+    events = [spooled_push(gate, store, numbers(first=first), later=1)[0] for first in range(5)]
+    for event in events:
+        store.append([event])
+    gate.push("s", x=list(range(100)))
+    store.append(gate.events[-1:])
+    with store._database.transaction() as connection:
+        assert forget_stored(connection, 1, 4 * SECOND) == (None, 3)
+        assert connection.execute("SELECT count(*) FROM log WHERE spool IS NOT NULL").get == 2
+    store._ready.spools.look()
+    settle(store)
+    assert sorted(pieces(store.path)) == [-5, -4]
+    store.close()
+
+
+def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As directories of older formats have them: their pieces go with them, so they go one by one."""
+    monkeypatch.setattr(forgetting, "SLICE_BYTES", 3 * SLICE)
+    gate = new_gate()
+    for step in range(4):
+        gate.now = step + 1
+        gate.push("s", x=list(range(4_000 if step < 2 else 10)))
+    store.append(gate.events)
+    steps, start = [], -(2**63)
+    while start is not None:
+        with store._database.transaction() as connection:
+            start, count = forget_stored(connection, 1, 5 * SECOND, start)
+            steps.append(count)
+    assert steps == [1, 1, 2] and pieces(store.path) == {}
 
 
 def test_a_push_without_one_of_its_pieces_is_damaged_and_not_half_there(store: DurableStore) -> None:
@@ -287,6 +353,7 @@ def test_a_caller_that_leaves_ends_the_writing(store: DurableStore) -> None:
     assert pieces(store.path) == {-1: 3}
     event, _ = spooled_push(gate, store, numbers())
     store.append([event])
+    settle(store)
     assert list(pieces(store.path)) == [-2]
 
 

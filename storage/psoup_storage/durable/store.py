@@ -22,14 +22,13 @@ from typing import cast
 
 import apsw
 
-from psoup.columns import Batch
 from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
-from psoup_storage.contract import InTurn, Spooled, at_once
+from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
@@ -119,8 +118,8 @@ class DurableStore:
         """Rows of each stream that lost their tuples since `forget_aged` last looked for rows that are not needed."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
-        self.settle = self._database.settle
         self._in_turn: InTurn = at_once
+        self.spool, self.make_ready = self._ready.spool, self._ready.make
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -157,14 +156,6 @@ class DurableStore:
             why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
             raise disk_full(self.path, why, reserve=self._reserve)
 
-    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
-        """Write the tuples of a large push, a piece at a time; see `Store`. Raises as `append`."""
-        return self._ready.spool(batch, self._in_turn, left)
-
-    def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
-        """Encode an event for `append`; see `ReadyRows`."""
-        self._ready.make(event, spooled)
-
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
 
@@ -189,6 +180,7 @@ class DurableStore:
             keep_latest(connection, events)
         for stream in dropped:
             self._chunks.sidecars.forget(stream)
+            self._ready.spools.look()
         self._last = last
         self._ready.appended(events)
         for event in attached:
@@ -200,13 +192,20 @@ class DurableStore:
 
     def share(self, in_turn: InTurn) -> None:
         """See `Store`."""
-        self._in_turn = in_turn
+        self._in_turn = self._ready.in_turn = in_turn
         self._database.postpone()
 
     @property
     def due(self) -> bool:
-        """Whether the write-ahead log is long."""
-        return self._database.due
+        """Whether the write-ahead log is long, or the log has forgotten what takes time to remove."""
+        return self._database.due or (self._ready.spools.due and not self._database.failure)
+
+    def settle(self) -> None:
+        """Move the write-ahead log on, or remove some of what was forgotten; see `Store`."""
+        if self._database.due:
+            self._database.settle()
+        else:
+            self._ready.spools.clear()
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.data.chunk.Keep`); raises OSError or Internal if the disk fails.
@@ -259,6 +258,7 @@ class DurableStore:
         Acknowledgements wait for one slice, not for all.
         """
         following, count = forget_stored(connection, row.stream, row.last_time, start)
+        self._ready.spools.look()
         self._forgotten[row.stream] += count
         if following is None and self._forgotten[row.stream] >= self._remembered.acknowledgements // 4:
             forget_aged(connection, row.stream, self._remembered)

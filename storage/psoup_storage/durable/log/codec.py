@@ -134,7 +134,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
     tuples: bytes | memoryview | None = None
     checksum = 0
     if spooled is not None:
-        tuples, checksum = spooled.head, spooled.checksum
+        tuples, checksum = b"", spooled.checksum
     elif len(batch):
         tuples = encode_tuples(batch)
         checksum = zlib.crc32(tuples)

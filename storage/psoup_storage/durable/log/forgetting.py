@@ -15,23 +15,28 @@ them. Refusals of forgotten rows are added up in the table `stored`.
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import Any
+
 import apsw
 
 from psoup.config import Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
+from psoup_storage.durable.log.spool import forget_spooled
 
 SLICE_BYTES = 2 * 1024 * 1024
 SLICE_ROWS = 1_024
-"""The most that is forgotten at once, as acknowledgements wait for it."""
+"""About the most that is forgotten at once, as acknowledgements wait for it. What was spooled only loses its name."""
 
 _REFUSALS = "ifnull(body ->> 'late', 0) AS late, ifnull(length(refused), 0) / 8 - ifnull(body ->> 'late', 0) AS ahead"
 _NEWEST = "(SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('push', 'watermark'))"
 
 _SLICE = f"""
-SELECT sequence, last_time, body ->> 'producer' = '' AND sequence < {_NEWEST}, {_REFUSALS} FROM log
+SELECT sequence, last_time, body ->> 'producer' = '' AND sequence < {_NEWEST}, {_REFUSALS}, spool,
+    length(tuples) + (SELECT ifnull(sum(length(content)), 0) FROM slices WHERE slices.sequence = log.sequence) FROM log
 WHERE stream = :stream AND last_time >= :start AND last_time < :time AND length(tuples) IS NOT NULL
-ORDER BY last_time LIMIT :count
+ORDER BY last_time
 """
 
 _AGED = f"""
@@ -72,26 +77,27 @@ def forget_stored(
 
     Returns where the next slice starts, or None if that was all; and how many rows it had.
     """
-    facts = {"stream": stream, "time": stored_until, "start": start}
-    facts["count"] = _slice_rows(connection, facts)
-    rows = list(connection.execute(_SLICE, facts))
+    rows, following = _slice_of(connection, {"stream": stream, "time": stored_until, "start": start})
+    for row in rows:
+        if row[5] is not None:
+            forget_spooled(connection, "sequence = ?", row[0])
     gone = [row for row in rows if row[2]]
     connection.executemany("DELETE FROM log WHERE sequence = ?", [row[:1] for row in gone])
     connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [row[:1] for row in rows if not row[2]])
     _add_refusals(connection, stream, sum(row[3] for row in gone), sum(row[4] for row in gone))
-    if len(rows) == facts["count"]:
-        return int(rows[-1][1]), len(rows)
-    return None, len(rows)
+    return following, len(rows)
 
 
-def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
-    """The number of rows to forget at once, by the size of the first of them."""
-    first_size = (
-        "SELECT length(tuples) FROM log WHERE stream = :stream AND last_time >= :start AND last_time < :time"
-        " AND length(tuples) IS NOT NULL LIMIT 1"
-    )
-    size = connection.execute(first_size, facts).get
-    return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
+def _slice_of(connection: apsw.Connection, facts: dict[str, int]) -> tuple[list[tuple[Any, ...]], int | None]:
+    """The rows to forget at once, at least one if there are any; and the time of the next, None if those are all."""
+    rows, size = list[tuple[Any, ...]](), 0
+    with closing(connection.cursor()) as cursor:
+        for row in cursor.execute(_SLICE, facts):
+            size += row[-1]
+            if rows and (size > SLICE_BYTES or len(rows) == SLICE_ROWS):
+                return rows, int(row[1])
+            rows.append(row)
+    return rows, None
 
 
 def forget_aged(connection: apsw.Connection, stream: int, remembered: Remembered) -> None:
@@ -147,6 +153,7 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
 def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
     """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks."""
     files = [file for (file,) in connection.execute("SELECT file FROM chunks WHERE stream = ?", (stream,))]
+    forget_spooled(connection, "stream = ?", stream)
     connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored WHERE stream = ?", (stream,))

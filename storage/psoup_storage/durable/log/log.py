@@ -6,8 +6,8 @@
     log     4712  queries  … tuples: NULL
     slices  4712  0        the block
     gone    4712           which of its queries are gone, once some are (`departures`)
-    log     4713  push     … tuples: 1 MiB; spool: -8
-    slices    -8  0        the next 1 MiB, written before the event had a sequence (`spool`)
+    log     4713  push     … tuples: nothing here; spool: -8
+    slices    -8  0        1 MiB, written before the event had a sequence (`spool`)
 
 SQLite takes no value over a billion bytes, and copies each several times. A row is written in one transaction, and
 the checksum in its body is that of all slices together: either all slices are there, or the event is damaged. A trigger

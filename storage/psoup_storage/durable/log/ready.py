@@ -1,6 +1,6 @@
 """Events that are encoded before they are appended, beside what goes to the disk now.
 
-spool          large pushes: nearly all of their bytes are on the disk before they are decided     (`spool`)
+spool          large pushes: their tuples are on the disk before they are decided                  (`spool`)
 make_ready     what can fail is done while it costs one command                                    (`codec`)
 of             the rows, at `append`: made before, or now if it is a small push
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from psoup.columns import Batch
 from psoup.events.events import Event, Pushed
-from psoup_storage.contract import InTurn, Spooled
+from psoup_storage.contract import InTurn, Spooled, at_once
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.spool import Spools
@@ -28,15 +28,16 @@ class ReadyRows:
 
     def __init__(self, database: Database) -> None:
         """Raises what a transaction raises: spools of a process before go."""
-        self._spools = Spools(database)
+        self.spools = Spools(database)
+        self.in_turn: InTurn = at_once
         self._rows: dict[int, LogRow] = {}
         """By sequence."""
 
-    def spool(self, batch: Batch, in_turn: InTurn, left: Callable[[], bool]) -> Spooled | None:
-        """Write the tuples of a large push, a piece at a time; see `Store.spool`."""
-        return self._spools.write(batch, in_turn, left) if batch.nbytes > SMALL_PUSH else None
+    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
+        """Write the tuples of a large push, a piece at a time; see `Store`. Raises as `append`."""
+        return self.spools.write(batch, self.in_turn, left) if batch.nbytes > SMALL_PUSH else None
 
-    def make(self, event: Event, spooled: Spooled | None) -> None:
+    def make(self, event: Event, spooled: Spooled | None = None) -> None:
         """Encode an event, unless it is a small push: its columns are checked already. O(bytes) that were not spooled.
 
         `spooled`: of no use if the event has other columns.
@@ -44,7 +45,7 @@ class ReadyRows:
         if isinstance(event, Pushed):
             if spooled is not None and event.batch.columns is spooled.columns:
                 self._rows[event.sequence] = encode(event, spooled)
-                self._spools.name(spooled)
+                self.spools.name(spooled.key)
                 return
             if event.batch.nbytes <= SMALL_PUSH:
                 return
@@ -57,4 +58,6 @@ class ReadyRows:
     def appended(self, events: Sequence[Event]) -> None:
         """Forget the rows of events that are in the log."""
         for event in events:
-            self._rows.pop(event.sequence, None)
+            row = self._rows.pop(event.sequence, None)
+            if row is not None and row.spool is not None:
+                self.spools.appended(row.spool)
