@@ -94,11 +94,13 @@ class Store(Protocol):
         """
         ...
 
-    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
+    def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Keep the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
+        `pace`: asked before each write for how many MiB it may be; 0 ends it.
+
         The event is given to `make_ready` with the result before the next call, or the tuples are given up: no `read`
-        finds them. None if they are few, or the store has no use for it, or the caller has `left` meanwhile. Raises
+        finds them. None if they are few, or the store has no use for it, or it has ended. Raises
         ResourceExhausted without room; any other error of the medium is one as of `append`. Any thread, beside
         `append`; O(bytes).
         """

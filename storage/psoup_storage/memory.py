@@ -80,7 +80,7 @@ class MemoryStore:
     def check_room(self, size: int) -> None:
         """Do nothing: there is always room here; admission has the memory budget."""
 
-    def spool(self, batch: Batch, left: Callable[[], bool]) -> None:
+    def spool(self, batch: Batch, pace: Callable[[], int]) -> None:
         """Do nothing: no write takes long."""
 
     def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:

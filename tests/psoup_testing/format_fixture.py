@@ -226,13 +226,13 @@ def push_ahead(soup: Soup) -> None:
     foreseen = soup.admission.foresee(push, now)
     assert foreseen is not None
     with patch.object(log, "SLICE_BYTES", 1_024), patch.object(ready, "SMALL_PUSH", 1_024):
-        spooled = soup.store.spool(foreseen.event.batch, lambda: False)
+        spooled = soup.store.spool(foreseen.event.batch, lambda: 1)
         make_ready = partial(soup.store.make_ready, spooled=spooled)
         prepared = soup.admission.prepare(push, now, make_ready, foreseen)
         assert prepared.event is not None
         soup.store.append([prepared.event])
         soup.admission.give_back(soup.engine.apply([prepared.event]).freed_bytes)
-        soup.store.spool(foreseen.event.batch, lambda: False)
+        soup.store.spool(foreseen.event.batch, lambda: 1)
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (

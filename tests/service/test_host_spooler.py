@@ -23,7 +23,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import AlterStream, Command, CreateStream, DropStream, Heartbeat, Push, Register
 from psoup.events.events import Pushed
 from psoup.events.tenants import AlterTenant, CreateTenant
-from psoup_service.host import line
+from psoup_service.host import line, spooler
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log import log, ready
@@ -51,14 +51,14 @@ class HeldStore(DurableStore):
         self.rows: list[int] = []
         self._spool, self.spool = self.spool, self.spool_held
 
-    def spool_held(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
+    def spool_held(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Note it, and wait at the gate."""
         self.rows.append(len(batch))
         self.inside.set()
         self.gate.pass_through()
         if self.problem is not None:
             raise self.problem
-        return self._spool(batch, left)
+        return self._spool(batch, pace)
 
 
 @pytest.fixture
@@ -310,3 +310,13 @@ def test_what_was_acknowledged_is_there_whenever_the_process_ends(store: HeldSto
                 count[event.stream_id] += 1
         for stream, (least, number) in enumerate(zip((known.get(name, 0) for name in "stu"), "stu", strict=True), 1):
             assert count[stream] >= least, number
+
+
+def test_pieces_are_larger_while_nobody_else_pushes(store: HeldStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(rig: Rig) -> None:
+        for seconds, expected in ((0.0, spooler.ALONE_PIECES), (3_600.0, 1)):
+            monkeypatch.setattr(spooler, "ALONE_SECONDS", seconds)
+            await rig.host.submit(Push("t", SMALL))
+            assert rig.host._sequencer._spooler._pace() == expected
+
+    play(scenario, store)

@@ -45,9 +45,9 @@ def store(tmp_path: Path) -> Iterator[DurableStore]:
     opened.close()
 
 
-def stays() -> bool:
-    """The caller waits."""
-    return False
+def one() -> int:
+    """A piece at a time."""
+    return 1
 
 
 def new_gate(sql: str = "CREATE STREAM s (x BIGINT)") -> Gate:
@@ -73,7 +73,7 @@ def spooled_push(gate: Gate, store: DurableStore, push: Push, later: float = 0) 
     """The event of a push that was foreseen and spooled, and is decided `later` seconds later."""
     foreseen = gate.admission.foresee(push, round(gate.now * SECOND))
     assert foreseen is not None
-    spooled = store.spool(foreseen.event.batch, stays)
+    spooled = store.spool(foreseen.event.batch, one)
     assert spooled is not None
     gate.now += later
     make_ready = partial(store.make_ready, spooled=spooled)
@@ -156,9 +156,9 @@ def test_small_pushes_go_to_the_log_between_the_pieces(store: DurableStore) -> N
 def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
     gate = new_gate()
     store.append(gate.events)
-    assert store.spool(batch_of(gate, numbers()), stays) is not None
+    assert store.spool(batch_of(gate, numbers()), one) is not None
     assert list(pieces(store.path)) == [-1]
-    assert store.spool(batch_of(gate, numbers(50)), stays) is None, "few bytes need no spool"
+    assert store.spool(batch_of(gate, numbers(50)), one) is None, "few bytes need no spool"
     if again == "spool":
         event, _ = spooled_push(gate, store, numbers())
         settle(store)
@@ -345,12 +345,12 @@ def test_a_caller_that_leaves_ends_the_writing(store: DurableStore) -> None:
     gate, asked = new_gate(), []
     store.append(gate.events)
 
-    def leaves() -> bool:
+    def leaves() -> int:
         asked.append(1)
-        return len(asked) > 3
+        return 0 if len(asked) > 3 else len(asked)
 
     assert store.spool(batch_of(gate, numbers()), leaves) is None
-    assert pieces(store.path) == {-1: 3}
+    assert pieces(store.path) == {-1: 6}
     event, _ = spooled_push(gate, store, numbers())
     store.append([event])
     settle(store)
@@ -367,7 +367,7 @@ def test_without_memory_one_push_is_refused(store: DurableStore, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(spool, "encode_tuples", no_memory)
         with pytest.raises(ResourceExhausted, match="there is no memory for 68,000 bytes of tuples") as refused:
-            store.spool(batch_of(gate, numbers()), stays)
+            store.spool(batch_of(gate, numbers()), one)
     assert refused.value.reason == "NO_MEMORY"
     event, _ = spooled_push(gate, store, numbers())
     store.append([event])
@@ -415,7 +415,7 @@ def test_power_that_goes_at_any_moment_leaves_what_was_acknowledged_whole(tmp_pa
             events.append(event)
             acknowledged[0] += 1
             if first == 1:
-                store.spool(batch_of(gate, numbers()), stays)  # and no event comes
+                store.spool(batch_of(gate, numbers()), one)  # and no event comes
         disk.cut()
         store.close()
     expected = [as_row(event) for event in events]

@@ -124,9 +124,8 @@ class Sequencer(StageThread):
         """End after the work in hand, or (`finish`) once the last waiting command is answered."""
         super().stop(finish=finish)
         if not finish:
-            self.binder.stop(finish=False)
-            self._spooler.stop(finish=False)
-            self._committer.stop(finish=False)
+            for stage in (self.binder, self._spooler, self._committer):
+                stage.stop(finish=False)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for all threads; returns whether they have ended."""
@@ -250,6 +249,7 @@ class Sequencer(StageThread):
             return
         end = time.perf_counter() + GROUP_SECONDS
         while taken := self._take(self._line.take_quick):
+            self._spooler.others_come()
             yield taken
             if time.perf_counter() >= end:
                 return

@@ -33,9 +33,9 @@ class ReadyRows:
         self._rows: dict[int, LogRow] = {}
         """By sequence."""
 
-    def spool(self, batch: Batch, left: Callable[[], bool]) -> Spooled | None:
-        """Write the tuples of a large push, a piece at a time; see `Store`. Raises as `append`."""
-        return self.spools.write(batch, self.in_turn, left) if batch.nbytes > SMALL_PUSH else None
+    def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
+        """Write the tuples of a large push, some at a time; see `Store`. Raises as `append`."""
+        return self.spools.write(batch, self.in_turn, pace) if batch.nbytes > SMALL_PUSH else None
 
     def make(self, event: Event, spooled: Spooled | None = None) -> None:
         """Encode an event, unless it is a small push: its columns are checked already. O(bytes) that were not spooled.

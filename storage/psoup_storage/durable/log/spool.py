@@ -61,8 +61,8 @@ class Spools:
         """Whether there may be pieces to `clear`. Any thread."""
         return self._look
 
-    def write(self, batch: Batch, in_turn: InTurn, left: Callable[[], bool]) -> Spooled | None:
-        """Write a batch `in_turn`; None if the caller has `left` meanwhile. O(bytes).
+    def write(self, batch: Batch, in_turn: InTurn, pace: Callable[[], int]) -> Spooled | None:
+        """Write a batch `in_turn`, `pace` pieces at a time; None once that is 0. O(bytes).
 
         Raises what a transaction raises, and ResourceExhausted, reason NO_MEMORY, without memory for their bytes. An
         earlier spool that no event names will go.
@@ -79,10 +79,14 @@ class Spools:
             ) from problem
         self._key -= 1
         self._coming.add(self._key)
-        for number, at in enumerate(range(0, len(content), log.SLICE_BYTES)):
-            if left():
+        pieces = [content[at : at + log.SLICE_BYTES] for at in range(0, len(content), log.SLICE_BYTES)]
+        first = 0
+        while first < len(pieces):
+            count = pace()
+            if not count:
                 return None
-            in_turn(partial(self._write, self._key, number, content[at : at + log.SLICE_BYTES]))
+            in_turn(partial(self._write, self._key, first, pieces[first : first + count]))
+            first += count
         return Spooled(batch.columns, self._key, zlib.crc32(content))
 
     def name(self, key: int) -> None:
@@ -109,6 +113,6 @@ class Spools:
                 connection.execute(_CLEAR, (key, CLEARED))
                 self._look = True
 
-    def _write(self, key: int, number: int, content: memoryview) -> None:
+    def _write(self, key: int, first: int, pieces: list[memoryview]) -> None:
         with self._database.transaction() as connection:
-            connection.execute(log.NEW_SLICE, (key, number, content))
+            connection.executemany(log.NEW_SLICE, ((key, n, piece) for n, piece in enumerate(pieces, first)))
