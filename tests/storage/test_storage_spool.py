@@ -183,8 +183,7 @@ def test_what_an_event_names_stays_until_it_is_in_the_log(store: DurableStore) -
     store.append(gate.events)
     event, spooled = spooled_push(gate, store, numbers())
     other, _ = spooled_push(gate, store, numbers(first=7))
-    store._ready.spools.look()
-    settle(store)
+    assert settle(store) == 0
     assert sorted(pieces(store.path)) == [-2, spooled.key]
     store.append([event, other])
     store.close()
@@ -279,9 +278,9 @@ def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
     gate.push("s", x=list(range(100)))
     store.append(gate.events[-1:])
     with store._database.transaction() as connection:
-        assert forget_stored(connection, 1, 4 * SECOND) == (None, 3)
+        assert forget_stored(connection, 1, 4 * SECOND) == (None, 3, [-1, -2, -3])
         assert connection.execute("SELECT count(*) FROM log WHERE spool IS NOT NULL").get == 2
-    store._ready.spools.look()
+    store._ready.spools.unnamed([-1, -2, -3, -4])
     settle(store)
     assert sorted(pieces(store.path)) == [-5, -4]
     store.close()
@@ -298,8 +297,9 @@ def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkey
     steps, start = [], -(2**63)
     while start is not None:
         with store._database.transaction() as connection:
-            start, count = forget_stored(connection, 1, 5 * SECOND, start)
+            start, count, spools = forget_stored(connection, 1, 5 * SECOND, start)
             steps.append(count)
+            assert spools == []
     assert steps == [1, 1, 2] and pieces(store.path) == {}
 
 

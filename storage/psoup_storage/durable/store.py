@@ -176,11 +176,12 @@ class DurableStore:
             attached = [event for event in events if isinstance(event, Attached)]
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
-            files += [file for stream in dropped for file in forget_stream(connection, stream)]
+            forgotten = [forget_stream(connection, stream) for stream in dropped]
             keep_latest(connection, events)
-        for stream in dropped:
+        for stream, (of_chunks, spools) in zip(dropped, forgotten, strict=True):
             self._chunks.sidecars.forget(stream)
-            self._ready.spools.look()
+            self._ready.spools.unnamed(spools)
+            files += of_chunks
         self._last = last
         self._ready.appended(events)
         for event in attached:
@@ -257,8 +258,8 @@ class DurableStore:
 
         Acknowledgements wait for one slice, not for all.
         """
-        following, count = forget_stored(connection, row.stream, row.last_time, start)
-        self._ready.spools.look()
+        following, count, spools = forget_stored(connection, row.stream, row.last_time, start)
+        self._ready.spools.unnamed(spools)
         self._forgotten[row.stream] += count
         if following is None and self._forgotten[row.stream] >= self._remembered.acknowledgements // 4:
             forget_aged(connection, row.stream, self._remembered)

@@ -72,20 +72,18 @@ DELETE FROM log WHERE kind IN ('query', 'unregister')
 
 def forget_stored(
     connection: apsw.Connection, stream: int, stored_until: int, start: int = -(2**63)
-) -> tuple[int | None, int]:
+) -> tuple[int | None, int, list[int]]:
     """Forget a slice of the tuples from time `start` to before `stored_until`, the last time of the stored chunks.
 
-    Returns where the next slice starts, or None if that was all; and how many rows it had.
+    Returns where the next slice starts, or None if that was all; how many rows it had; and spools without a name now.
     """
     rows, following = _slice_of(connection, {"stream": stream, "time": stored_until, "start": start})
-    for row in rows:
-        if row[5] is not None:
-            forget_spooled(connection, "sequence = ?", row[0])
+    spools = [key for row in rows if row[5] is not None for key in forget_spooled(connection, "sequence = ?", row[0])]
     gone = [row for row in rows if row[2]]
     connection.executemany("DELETE FROM log WHERE sequence = ?", [row[:1] for row in gone])
     connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [row[:1] for row in rows if not row[2]])
     _add_refusals(connection, stream, sum(row[3] for row in gone), sum(row[4] for row in gone))
-    return following, len(rows)
+    return following, len(rows), spools
 
 
 def _slice_of(connection: apsw.Connection, facts: dict[str, int]) -> tuple[list[tuple[Any, ...]], int | None]:
@@ -150,14 +148,16 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
     return forget_chunks(connection, event.stream_id, connection.execute(_OUTLIVED, facts).get)
 
 
-def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
-    """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks."""
+def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], list[int]]:
+    """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks, and spools without
+    a name now.
+    """
     files = [file for (file,) in connection.execute("SELECT file FROM chunks WHERE stream = ?", (stream,))]
-    forget_spooled(connection, "stream = ?", stream)
+    spools = forget_spooled(connection, "stream = ?", stream)
     connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored WHERE stream = ?", (stream,))
-    return files
+    return files, spools
 
 
 def forget_the_dead(connection: apsw.Connection) -> None:

@@ -58,6 +58,4 @@ class ReadyRows:
     def appended(self, events: Sequence[Event]) -> None:
         """Forget the rows of events that are in the log."""
         for event in events:
-            row = self._rows.pop(event.sequence, None)
-            if row is not None and row.spool is not None:
-                self.spools.appended(row.spool)
+            self._rows.pop(event.sequence, None)

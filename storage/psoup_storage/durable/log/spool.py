@@ -14,7 +14,8 @@ runs, or at the next start.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -31,14 +32,21 @@ from psoup_storage.durable.sqlite.database import Database
 CLEARED = 4
 """Pieces that are removed at once: some 2 ms."""
 
-_UNNAMED = "sequence < 0 AND sequence NOT IN (SELECT spool FROM log WHERE spool IS NOT NULL)"
+_UNNAMED = "DELETE FROM slices WHERE sequence < 0 AND sequence NOT IN (SELECT spool FROM log WHERE spool IS NOT NULL)"
+_NAMED = "SELECT 1 FROM log WHERE spool = ?"
 _CLEAR = "DELETE FROM slices WHERE rowid IN (SELECT rowid FROM slices WHERE sequence = ? LIMIT ?)"
+_OF = "SELECT spool FROM log WHERE spool IS NOT NULL AND "
 _FORGET = "UPDATE log SET spool = NULL, tuples = NULL WHERE spool IS NOT NULL AND "
 
 
-def forget_spooled(connection: apsw.Connection, condition: str, *values: Any) -> None:
-    """Let the log forget the tuples of spooled pushes of which a condition holds. O(rows): their pieces go later."""
-    connection.execute(_FORGET + condition, values)
+def forget_spooled(connection: apsw.Connection, condition: str, *values: Any) -> list[int]:
+    """Let the log forget the tuples of spooled pushes of which a condition holds; returns the keys of their spools,
+    whose pieces go later (`Spools.unnamed`). O(rows).
+    """
+    keys = [key for (key,) in connection.execute(_OF + condition, values)]
+    if keys:
+        connection.execute(_FORGET + condition, values)
+    return keys
 
 
 class Spools:
@@ -47,19 +55,18 @@ class Spools:
     def __init__(self, database: Database) -> None:
         """Raises what a transaction raises: it removes spools that no row names."""
         self._database = database
-        self._coming = set[int]()
-        """Keys of spools whose events are not in the log, and may come."""
-        self._named = set[int]()
-        """Those of them that an event names."""
-        self._look = False
+        self._coming: int | None = None
+        """The key of a spool that no event names so far."""
+        self._unnamed = deque[int]()
+        """Keys of spools whose pieces may go, if it is so: a transaction may have been undone."""
         with database.transaction() as connection:
-            connection.execute(f"DELETE FROM slices WHERE {_UNNAMED}")
+            connection.execute(_UNNAMED)
         self._key = min(0, next(database.query("SELECT ifnull(min(sequence), 0) FROM slices"))[0])
 
     @property
     def due(self) -> bool:
-        """Whether there may be pieces to `clear`. Any thread."""
-        return self._look
+        """Whether there is something to `clear`. Any thread."""
+        return bool(self._unnamed)
 
     def write(self, batch: Batch, in_turn: InTurn, pace: Callable[[], int]) -> Spooled | None:
         """Write a batch `in_turn`, `pace` pieces at a time; None once that is 0. O(bytes).
@@ -67,8 +74,8 @@ class Spools:
         Raises what a transaction raises, and ResourceExhausted, reason NO_MEMORY, without memory for their bytes. An
         earlier spool that no event names will go.
         """
-        self._look |= bool(self._coming - self._named)
-        self._coming &= self._named
+        if self._coming is not None:
+            self.unnamed((self._coming,))
         try:
             content = encode_tuples(batch)
         except MemoryError as problem:
@@ -78,7 +85,7 @@ class Spools:
                 bytes=batch.nbytes,
             ) from problem
         self._key -= 1
-        self._coming.add(self._key)
+        self._coming = self._key
         pieces = [content[at : at + log.SLICE_BYTES] for at in range(0, len(content), log.SLICE_BYTES)]
         first = 0
         while first < len(pieces):
@@ -90,28 +97,24 @@ class Spools:
         return Spooled(batch.columns, self._key, zlib.crc32(content))
 
     def name(self, key: int) -> None:
-        """Note that an event names a spool."""
-        self._named.add(key)
+        """Note that an event names a spool, and will be in the log."""
+        if key == self._coming:
+            self._coming = None
 
-    def appended(self, key: int) -> None:
-        """Note that this event is in the log."""
-        self._named.discard(key)
-        self._coming.discard(key)
-
-    def look(self) -> None:
-        """Look for pieces to clear, as the log may have forgotten some."""
-        self._look = True
+    def unnamed(self, keys: Iterable[int]) -> None:
+        """Note that rows of the log do not name these any more."""
+        self._unnamed.extend(keys)
 
     def clear(self) -> None:
-        """Remove some pieces that no row names. Without room they stay until the next start."""
-        self._look = False
+        """Remove some pieces of one that no row names. Without room it stays until the next start."""
+        key = self._unnamed[0]
+        cleared = 0
         with suppress(ResourceExhausted), self._database.transaction() as connection:
-            coming = ", ".join(map(str, list(self._coming)))
-            found = f"SELECT sequence FROM slices WHERE {_UNNAMED} AND sequence NOT IN ({coming}) LIMIT 1"
-            key = connection.execute(found).get
-            if key is not None:
+            if connection.execute(_NAMED, (key,)).get is None:
                 connection.execute(_CLEAR, (key, CLEARED))
-                self._look = True
+                cleared = connection.changes()
+        if cleared < CLEARED:
+            self._unnamed.popleft()
 
     def _write(self, key: int, first: int, pieces: list[memoryview]) -> None:
         with self._database.transaction() as connection:
