@@ -203,10 +203,10 @@ class DurableStore:
 
     def settle(self) -> None:
         """Move the write-ahead log on, or remove some of what was forgotten; see `Store`."""
-        if self._database.due:
-            self._database.settle()
-        else:
+        if self._ready.spools.due and not self._database.due:
             self._ready.spools.clear()
+        else:
+            self._database.settle()
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.data.chunk.Keep`); raises OSError or Internal if the disk fails.

@@ -106,7 +106,7 @@ class Spools:
         self._unnamed.extend(keys)
 
     def clear(self) -> None:
-        """Remove some pieces of one that no row names. Without room it stays until the next start."""
+        """Remove some pieces that no row names, when that is `due`. Without room they stay until the next start."""
         key = self._unnamed[0]
         cleared = 0
         with suppress(ResourceExhausted), self._database.transaction() as connection:
