@@ -346,6 +346,7 @@ class Service:
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
+        frame["held_calls"] = self._calls.held
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= {"watch_rounds": self._sync.rounds, **self.shares.figures()}
         return {**structures, **self.host.counters(), **frame}

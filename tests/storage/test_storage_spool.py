@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,16 @@ import pytest
 from psoup.columns import Batch
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events.commands import Push
-from psoup.events.events import Event, Pushed
+from psoup.events.events import Event
 from psoup.model import SECOND
 from psoup_storage import DurableStore
-from psoup_storage.contract import Spooled
-from psoup_storage.durable.log import forgetting, log, ready, spool
-from psoup_storage.durable.log.codec import encode
-from psoup_storage.durable.log.forgetting import forget_stored
+from psoup_storage.durable.log import log, ready, spool
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SEED
 from psoup_testing.faults import EIO, ENOSPC, Fault, failing, power, restore
 from psoup_testing.gate import Gate, rows
+from psoup_testing.spooling import SLICE, as_row, batch_of, kept, new_gate, numbers, one, pieces, settle, spooled_push
 
-SLICE = 4_096
 IN_TIME = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS"
 
 
@@ -43,78 +39,6 @@ def store(tmp_path: Path) -> Iterator[DurableStore]:
     opened = DurableStore(tmp_path / "data")
     yield opened
     opened.close()
-
-
-def one() -> int:
-    """A piece at a time."""
-    return 1
-
-
-def new_gate(sql: str = "CREATE STREAM s (x BIGINT)") -> Gate:
-    """An admission with the stream s."""
-    gate = Gate()
-    gate.create(sql)
-    return gate
-
-
-def numbers(count: int = 4_000, first: int = 0) -> Push:
-    """A push of eight pieces."""
-    return Push("s", pa.table({"x": range(first, first + count)}))
-
-
-def batch_of(gate: Gate, push: Push) -> Batch:
-    """The tuples of the event that a push would have."""
-    foreseen = gate.admission.foresee(push, round(gate.now * SECOND))
-    assert foreseen is not None
-    return foreseen.event.batch
-
-
-def spooled_push(gate: Gate, store: DurableStore, push: Push, later: float = 0) -> tuple[Pushed, Spooled]:
-    """The event of a push that was foreseen and spooled, and is decided `later` seconds later."""
-    foreseen = gate.admission.foresee(push, round(gate.now * SECOND))
-    assert foreseen is not None
-    spooled = store.spool(foreseen.event.batch, one)
-    assert spooled is not None
-    gate.now += later
-    make_ready = partial(store.make_ready, spooled=spooled)
-    event = gate.admission.prepare(push, round(gate.now * SECOND), make_ready, foreseen).event
-    assert isinstance(event, Pushed)
-    gate.shadow.replay(event)
-    assert gate.shadow.state() == gate.admission.state()
-    return event, spooled
-
-
-def pieces(path: Path) -> dict[int, int]:
-    """How many slices there are under each number."""
-    connection = apsw.Connection(str(path / "psoup.db"))
-    try:
-        return dict(connection.execute("SELECT sequence, count(*) FROM slices GROUP BY sequence"))
-    finally:
-        connection.close()
-
-
-def settle(store: DurableStore) -> int:
-    """Do what is due; returns in how many steps."""
-    steps = 0
-    while store.due:
-        store.settle()
-        steps += 1
-    return steps
-
-
-def kept(path: Path) -> list[Any]:
-    """The events that a start finds, as rows of the log without its numbers of spools."""
-    store = DurableStore(path)
-    try:
-        return [as_row(event) for event in store.read()]
-    finally:
-        store.close()
-
-
-def as_row(event: Event) -> Any:
-    """An event as a row, whichever way it was written."""
-    row = encode(event)
-    return row._replace(tuples=None if row.tuples is None else bytes(row.tuples))
 
 
 def test_a_spooled_push_comes_back_as_any_other(store: DurableStore) -> None:
@@ -150,44 +74,6 @@ def test_small_pushes_go_to_the_log_between_the_pieces(store: DurableStore) -> N
     assert len(between) > 6 and event.sequence == between[-1].sequence + 1
     store.close()
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
-
-
-@pytest.mark.parametrize("again", ["spool", "start"])
-def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
-    gate = new_gate()
-    store.append(gate.events)
-    assert store.spool(batch_of(gate, numbers()), one) is not None
-    assert list(pieces(store.path)) == [-1]
-    assert store.spool(batch_of(gate, numbers(50)), one) is None, "few bytes need no spool"
-    if again == "spool":
-        event, _ = spooled_push(gate, store, numbers())
-        settle(store)
-        assert list(pieces(store.path)) == [-2], "not those of an event that may come"
-        store.append([event])
-        settle(store)
-        assert list(pieces(store.path)) == [-2]
-        return
-    store.close()
-    assert examine(store.path).well, "it is not damage: a crash leaves it"
-    opened = DurableStore(store.path)
-    assert pieces(store.path) == {}
-    event, _ = spooled_push(gate, opened, numbers())
-    opened.append([event])
-    opened.close()
-    assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
-
-
-def test_what_an_event_names_stays_until_it_is_in_the_log(store: DurableStore) -> None:
-    """The next one is written while it waits for its commit."""
-    gate = new_gate()
-    store.append(gate.events)
-    event, spooled = spooled_push(gate, store, numbers())
-    other, _ = spooled_push(gate, store, numbers(first=7))
-    assert settle(store) == 0
-    assert sorted(pieces(store.path)) == [-2, spooled.key]
-    store.append([event, other])
-    store.close()
-    assert kept(store.path) == [as_row(one) for one in (*gate.events, event, other)]
 
 
 def test_keys_are_not_given_out_twice(store: DurableStore) -> None:
@@ -245,62 +131,6 @@ def test_in_system_time_the_tuples_have_the_time_of_the_decision(store: DurableS
     store.append([event])
     store.close()
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
-
-
-def test_pieces_go_after_their_push_some_at_a_time(store: DurableStore) -> None:
-    """Nobody waits for a batch of hundreds of MiB that is forgotten."""
-    gate = new_gate()
-    gate.create("CREATE STREAM t (x BIGINT)")
-    store.append(gate.events)
-    events = [spooled_push(gate, store, push)[0] for push in (numbers(), Push("t", numbers().table))]
-    store.append(events)
-    held = sum(pieces(store.path).values())
-    gate.drop("s")
-    store.append(gate.events[-1:])
-    assert sum(pieces(store.path).values()) == held, "a transaction of many is not made longer"
-    assert settle(store) == held // 2 // spool.CLEARED + 1
-    assert list(pieces(store.path)) == [-2]
-    store.close()
-    left = [event for event in (*gate.events, events[1]) if event.sequence in (2, 4, 5)]
-    assert [row for row in kept(store.path) if row.kind != "stream" or row.stream == 2] == [
-        as_row(event) for event in sorted(left, key=lambda event: event.sequence)
-    ]
-
-
-def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
-    """Chunks take them over, and the log forgets them by the bytes that they take."""
-    gate = new_gate()
-    store = DurableStore(tmp_path)
-    store.append(gate.events)
-    events = [spooled_push(gate, store, numbers(first=first), later=1)[0] for first in range(5)]
-    for event in events:
-        store.append([event])
-    gate.push("s", x=list(range(100)))
-    store.append(gate.events[-1:])
-    with store._database.transaction() as connection:
-        assert forget_stored(connection, 1, 4 * SECOND) == (None, 3, [-1, -2, -3])
-        assert connection.execute("SELECT count(*) FROM log WHERE spool IS NOT NULL").get == 2
-    store._ready.spools.unnamed([-1, -2, -3, -4])
-    settle(store)
-    assert sorted(pieces(store.path)) == [-5, -4]
-    store.close()
-
-
-def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As directories of older formats have them: their pieces go with them, so they go one by one."""
-    monkeypatch.setattr(forgetting, "SLICE_BYTES", 3 * SLICE)
-    gate = new_gate()
-    for step in range(4):
-        gate.now = step + 1
-        gate.push("s", x=list(range(4_000 if step < 2 else 10)))
-    store.append(gate.events)
-    steps, start = [], -(2**63)
-    while start is not None:
-        with store._database.transaction() as connection:
-            start, count, spools = forget_stored(connection, 1, 5 * SECOND, start)
-            steps.append(count)
-            assert spools == []
-    assert steps == [1, 1, 2] and pieces(store.path) == {}
 
 
 def test_a_push_without_one_of_its_pieces_is_damaged_and_not_half_there(store: DurableStore) -> None:

@@ -110,7 +110,8 @@ class Sequencer(StageThread):
 
     def counters(self) -> dict[str, int]:
         """Figures for the operator."""
-        return {"groups": self.groups, "events": self.events, "watermark_jumps": self.jumps.count}
+        written = {"groups": self.groups, "events": self.events, "spooled_pushes": self._spooler.count}
+        return written | {"watermark_jumps": self.jumps.count}
 
     def start(self) -> None:
         """Start the threads; a store without a disk needs no committer."""
@@ -161,24 +162,19 @@ class Sequencer(StageThread):
         result: T = errand.result()
         return result
 
-    def _come_back(self, submission: Submission) -> None:
-        """Take back a submission that was bound, or given up; it has waited, and is next. From the binder's thread."""
-        with self.condition:
-            self._beside -= 1
-            if not self._ended:
-                self._line.put_first(submission)
-                self.condition.notify()
-                return
-        self._refuse([submission])
-
-    def _come_back_spooled(self, submission: Submission, ahead: Ahead) -> None:
-        """Take back a large push whose tuples are on the disk, or given up. From the spooler's thread."""
+    def _come_back(self, submission: Submission, ahead: Ahead | None = None) -> None:
+        """Take back a submission that was worked on beside, or given up: it has waited, and is next. `ahead`: what the
+        spooler did. From the threads beside.
+        """
         submission = replace(submission, ahead=ahead)
         with self.condition:
             self._beside -= 1
             if not self._ended:
-                self._line.charge(submission.tenant, ahead.seconds)
-                self._spooled = submission
+                if ahead is None:
+                    self._line.put_first(submission)
+                else:
+                    self._line.charge(submission.tenant, ahead.seconds)
+                    self._spooled = submission
                 self.condition.notify()
                 return
         self._refuse([submission])
@@ -375,7 +371,7 @@ class Sequencer(StageThread):
         with self.condition:
             self._beside += 1
         self._spooling = True
-        self._spooler.put(SpoolJob(foreseen, partial(self._come_back_spooled, submission)))
+        self._spooler.put(SpoolJob(foreseen, partial(self._come_back, submission)))
         return True
 
     def _check_room(self, size: int) -> None:

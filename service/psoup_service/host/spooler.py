@@ -68,6 +68,8 @@ class Spooler(StageThread):
         self._alone_at = 0.0
         """The time from which on nobody else seems to push."""
         self._job: SpoolJob | None = None
+        self.count = 0
+        """Pushes that were spooled."""
         self._ended = False
 
     def others_come(self) -> None:
@@ -99,6 +101,7 @@ class Spooler(StageThread):
         began = time.thread_time()
         try:
             ahead = Ahead(job.foreseen, self._store.spool(job.batch, self._pace))
+            self.count += ahead.spooled is not None
         except ResourceExhausted as full:
             ahead = Ahead(job.foreseen, refusal=full)
         self._job = None

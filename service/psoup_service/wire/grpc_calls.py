@@ -171,6 +171,11 @@ class GrpcCalls:
         return self._answering.calls.under_way
 
     @property
+    def held(self) -> int:
+        """Calls that wait until others had their turn."""
+        return self._answering.calls.turns.held
+
+    @property
     def receiving(self) -> int:
         """Bytes that are charged for requests on their way in, and for long ones until they are handled."""
         return self._answering.receiving.bytes
