@@ -48,8 +48,10 @@ def test_watchers_that_stall_hold_a_page_and_are_cut(monkeypatch: pytest.MonkeyP
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (n BIGINT, t TEXT)")
         query = await wire.register("SELECT n, t FROM s BEGIN (NOW - 1 HOUR)")
-        channel = grpc.aio.insecure_channel(wire.service.address, [("grpc.http2.bdp_probe", 0), ("n", 1)])
-        calls = [watch(wire, query, channel) for _ in range(stalled)]
+        # What is not read fills the window of its connection, too: fifty first messages fit.
+        options = [[("grpc.http2.bdp_probe", 0), ("n", number)] for number in range(0, stalled, 50)]
+        channels = [grpc.aio.insecure_channel(wire.service.address, option) for option in options]
+        calls = [watch(wire, query, channels[number // 50]) for number in range(stalled)]
         for call in calls:
             assert await rows_of(call) == 0
         healthy, came = watch(wire, query), 0
@@ -70,7 +72,8 @@ def test_watchers_that_stall_hold_a_page_and_are_cut(monkeypatch: pytest.MonkeyP
         await wire.push("s", pa.table({"n": [1], "t": ["x"]}))
         assert await rows_of(healthy) == 1, "who waits for news is not cut"
         healthy.cancel()
-        await channel.close()
+        for channel in channels:
+            await channel.close()
 
     run(script, Settings(port=0, stream_idle_s=1.0))
 
