@@ -97,12 +97,10 @@ class Store(Protocol):
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Keep the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
-        `pace`: asked before each write for how many MiB it may be; 0 ends it.
-
-        The event is given to `make_ready` with the result before the next call, or the tuples are given up: no `read`
-        finds them. None if they are few, or the store has no use for it, or it has ended. Raises
-        ResourceExhausted without room; any other error of the medium is one as of `append`. Any thread, beside
-        `append`; O(bytes).
+        `pace`: asked before each write how many MiB it may have; 0 gives up. The event is given to `make_ready` with
+        the result before the next call, or its tuples go: no `read` finds them. None if they are few, or the store has no
+        use for it, or it gave up. Raises ResourceExhausted without room; any other error of the medium is one as of
+        `append`. Any thread, beside `append`, one at a time; O(bytes).
         """
         ...
 

@@ -1,8 +1,10 @@
 """Events that are encoded before they are appended, beside what goes to the disk now.
 
-spool          large pushes: their tuples are on the disk before they are decided                  (`spool`)
-make_ready     what can fail is done while it costs one command                                    (`codec`)
-of             the rows, at `append`: made before, or now if it is a small push
+    spool         large pushes: their tuples are on the disk before they are decided      (`spool`)
+    make          what can fail is done while it costs one command                        (`codec`)
+    of            the rows, at `append`: made before, or now if it is a small push
+
+So the content of an event cannot fail a store.
 """
 
 from __future__ import annotations
