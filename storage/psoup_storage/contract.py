@@ -98,8 +98,8 @@ class Store(Protocol):
         """Keep the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
         `pace`: asked before each write how many MiB it may have; 0 gives up. The event is given to `make_ready` with
-        the result before the next call, or its tuples go: no `read` finds them. None if they are few, or the store has no
-        use for it, or it gave up. Raises ResourceExhausted without room; any other error of the medium is one as of
+        the result before the next call, or its tuples go: no `read` finds them. None if they are few, or the store has
+        no use for it, or it gave up. Raises ResourceExhausted without room; any other error of the medium is one as of
         `append`. Any thread, beside `append`, one at a time; O(bytes).
         """
         ...
