@@ -65,7 +65,8 @@ def test_a_query_beyond_the_second_share_leaves_the_index_and_answers_as_before(
             while not (why := await outside(wire, query)):
                 await asyncio.sleep(0)
         assert len(why) == 1 and query in why[0] and "quarantine_share" in why[0]
-        await wire.push("s", BATCH)
+        pushed = await wire.push("s", BATCH)
+        await wire.service.host.wait_for(pushed.sequence, 30)
         assert (await wire.invoke(query)).column("a").to_pylist() == [6, 7, 8, 9] * 4
         figures = wire.service._figures()
         assert figures["dear_clauses_left_index"] == figures["clauses_left_index"] == 1
