@@ -27,12 +27,14 @@ if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep it
 from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
 from psoup_testing.command import build_once  # noqa: E402
 from psoup_testing.coverage import COVERAGE  # noqa: E402
+from psoup_testing.kernels import refuse_unlisted  # noqa: E402
 from psoup_testing.scheduling import rank, unit  # noqa: E402
 
 gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
 settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("psoup")
 build_once()
+refuse_unlisted()
 
 _LINES = pytest.StashKey[list[str]]()
 

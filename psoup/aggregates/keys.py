@@ -124,14 +124,6 @@ def _mapped(own: Numbers, column: Coded) -> Array:
     return out
 
 
-def compile_kernels() -> None:
-    """Compile what is used only of chunks that were grouped by before, so that their readers do not wait."""
-    values = Column(BIGINT, np.arange(3))
-    for whole in (True, False):
-        Keys([BIGINT], 3, lambda size: None).number([Coded(np.zeros(3, np.uint16), values, whole)])
-    Integers(BIGINT, 3, lambda size: None).number(np.array([0, 2**62]))
-
-
 def coded_column(chunk: ChunkView, index: int) -> Coded | None:
     """A column of a chunk as numbers of its values, made when it is asked for a second time and worth it; else None."""
     known = chunk.coded.get(index)

@@ -297,12 +297,6 @@ def _moves(stay: Array) -> Array:
     return moves
 
 
-def compile_kernels() -> None:
-    """Compile what finds the rows that stay, so that the first client does not wait."""
-    rows = pa.table({"row": [1, 2]})
-    _moves(common(rows, rows.take([1, 0]), ReadBudget())[0])
-
-
 def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
     """A number for each row of two tables, from 0 on: equal rows have equal numbers, but in one table the first, the
     second … of them have different ones."""

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.kernels.order import count_digits, digit_pass, mark_changes, move_rows, order_keys
+from psoup.kernels.order import count_digits, digit_pass, mark_changes, move_rows
 from psoup.limbs import integers
-from psoup.model import TEXT, Kind
+from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget
 
@@ -198,22 +198,6 @@ def flagged(flags: Array, budget: ReadBudget) -> Array:
         np.add(here, piece.start, out=found[start:stop])
         start = stop
     return found
-
-
-def compile_kernels() -> None:
-    """Compile for keys of memory and of disks, which may not be written, so that the first sort does not wait, nor the
-    first median."""
-    rows, ends = np.arange(3, dtype=np.uint32), np.zeros(8, np.int64)
-    for writeable in (True, False):
-        keys: Array = np.arange(3, dtype=np.int64)
-        texts: Array = np.zeros(3, np.uint8)
-        keys.flags.writeable = texts.flags.writeable = writeable
-        sorted_by(keys, rows, UNBOUNDED)
-        count_digits(keys, 0, 0, rows, ends)
-        move_rows(keys, 0, 0, rows, np.cumsum(ends) - ends, np.zeros(3, np.uint32))
-        mark_changes(keys, rows, np.zeros(3, np.uint8))
-        order_keys(keys, np.zeros(3, np.int64), np.zeros(3, np.int64))
-        Column(TEXT, keys, data=texts).take(np.arange(2))
 
 
 def _levels(columns: Sequence[Column], budget: ReadBudget) -> Iterator[Array]:

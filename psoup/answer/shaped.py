@@ -252,12 +252,3 @@ def count_errors(columns: Iterable[Column], of: Array, errors: Array) -> None:
     for column in columns:
         if column.error is not None:
             errors += np.bincount(of[column.error], minlength=len(errors))
-
-
-def compile_kernels() -> None:
-    """Compile for columns that may be written, and that may not, so that the first table does not wait."""
-    places: Array = np.zeros(1, np.int64)
-    for writeable in (True, False):
-        values: Array = np.zeros(1, np.int64)
-        values.flags.writeable = writeable
-        put_values(values, places, places, np.zeros(1, np.int64))

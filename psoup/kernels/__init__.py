@@ -6,8 +6,9 @@
     one clause, old rows --select--> mask --columns, rows--> bits, offsets
 
 A kernel knows no type of the engine, logs nothing and raises nothing. Each has a twin of the same name and
-signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled at their
-first call and cached; they release the interpreter's lock and use no threads of their own.
+signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled when they are
+called with arguments of new types, or before that (`psoup.compiled`), and cached; they release the interpreter's lock
+and use no threads of their own.
 
 A kept kernel is compiled anew when a file that its code comes from has changed (`locators`).
 Numba refuses to compile what it cannot keep. Where neither the install nor HOME can be written, and NUMBA_CACHE_DIR

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column
+from psoup.columns import Array
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import KeyIndex, text_numbers
 from psoup.expressions.tree import AttributeRef
 from psoup.kernels.keyed import find_keys, take_found
-from psoup.model import BIGINT, Kind
+from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval
 
 Part = tuple[Chunk, int, int]
@@ -228,12 +228,3 @@ def _holding(chunk: Chunk, column: int, texts: frozenset[bytes], rows: Array) ->
     spans = zip(ends[rows_of].tolist(), ends[rows_of + 1].tolist(), strict=True)
     holding: Array = np.array([data[start:stop].tobytes() in texts for start, stop in spans], np.bool_)
     return rows if holding.all() else rows[holding]
-
-
-def compile_look_ups() -> None:
-    """Compile what makes an index and looks it up, so that the first query that does so does not wait for it."""
-    chunk, room = ChunkView(0, 0, np.arange(9), (Column(BIGINT, np.arange(9) * 90_000),), 0), KeyRoom(1 << 20, 1, 1)
-    _numbers([b"text"])
-    room.make(chunk, 0)
-    found = Places(KeyFactor(Factor(()), 0, np.zeros(1, np.int64), np.zeros(1, np.int64)), [(chunk, 0, 9)])
-    list(found.taken(found.counts.copy(), [(chunk, 0, 9)]))

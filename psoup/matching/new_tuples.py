@@ -27,29 +27,13 @@ from psoup.data.values import AllValues
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, guarded
 from psoup.expressions.tree import Call
-from psoup.kernels.codes import count_some
-from psoup.kernels.order import order_keys
-from psoup.kernels.postings import match_lists, reach
-from psoup.kernels.rows import set_bits
-from psoup.kernels.runs import (
-    busy_slots,
-    count_pairs,
-    find_pairs,
-    group_keys,
-    group_pairs,
-    keys_to_rows,
-    name_slots,
-    put_together,
-    split_keys,
-)
-from psoup.kernels.tally import tally_cells, tally_work
 from psoup.matching.failures import count_failures
 from psoup.matching.needed import needed_by_texts
 from psoup.matching.shard import ShardJoin
 from psoup.matching.survivors import may_wait, survivors
-from psoup.matching.texts import attributes_read, compile_searches, join_texts
+from psoup.matching.texts import attributes_read, join_texts
 from psoup.results.open import OpenResults
-from psoup.results.runs import new_starts, together
+from psoup.results.runs import together
 from psoup.runner import Runner, Task, handover_of, serial, threads_of
 
 _ONE_RUN = 8_192
@@ -210,33 +194,3 @@ def _each(
     else:
         for only in tasks:
             only()
-
-
-def compile_kernels() -> None:
-    """Compile what only large indexes or many small pieces run, so that the first of them does not wait for it."""
-    ints, longs, bytes_ = np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
-    slots, offsets, codes = np.zeros(1, np.uint32), np.zeros(1, np.uint16), np.zeros((1, 1), np.int32)
-    bits, starts = np.zeros((1, 1, 1), np.uint64), new_starts(1)[0]
-    index = (ints, ints, ints, ints, ints)
-    for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
-        for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
-            lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests)
-            match_lists(ints[:0], ints[:0], *lists, longs, codes, *index, 1, keys)
-        name_slots(keys, 1, bytes_, slots)
-        group_keys(keys, 1, 0, 0, starts.reshape(1, -1)[:0], keys, slots, offsets)
-        keys_to_rows(keys, 1, 0, bytes_, slots, ints, bits)
-        split_keys(keys, 1, 0, 0, slots, offsets)
-    reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints)
-    group_pairs(slots[:0], offsets[:0], 0, starts, slots, offsets)
-    blocks = starts.reshape(1, -1)
-    find_pairs(slots, offsets, blocks, 0, 0, 0, longs)
-    count_pairs(slots, blocks, 0)
-    put_together(slots, offsets, blocks, 1, slots, offsets)
-    busy_slots(slots, blocks, 1, 1, longs)
-    for whole in (ints, longs):
-        order_keys(whole[:0], longs, longs)
-    count_some(bits[:0, 0], ints[:0], *index, ints, ints, longs, codes)
-    set_bits(bits, longs[:0], offsets[:0])
-    tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
-    tally_cells(ints[:0], longs)
-    compile_searches()

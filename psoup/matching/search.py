@@ -28,8 +28,8 @@ from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
-from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few, compile_look_ups
+from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets
+from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
@@ -310,15 +310,3 @@ def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
     if test.interval.high is not None:
         outside |= keys >= test.interval.high
     return np.delete(offsets, edge[outside]) if outside.any() else offsets
-
-
-def compile_kernels() -> None:
-    """Compile for both widths of codes, so that the first search does not wait for it."""
-    keys, valid, mask = np.zeros(64, np.int64), np.ones(64, np.uint8), np.zeros(64, np.uint8)
-    for width in (np.uint8, np.uint16):
-        codes: Array = np.zeros(64, width)
-        narrow_codes(keys, valid, 0, 0, codes)
-        codes_mask(codes, 5, 6, mask)
-        codes_mask_and(codes, 5, 6, mask)
-    _offsets(mask, 0)
-    compile_look_ups()

@@ -23,7 +23,7 @@ from psoup.clauses.sides import Side
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
-from psoup.expressions.like import SoughtText, matching, sought_text
+from psoup.expressions.like import matching, sought_text
 from psoup.expressions.text import small_letters
 from psoup.kernels.automaton import search_texts
 from psoup.kernels.patterns import hit_clauses, keep_factors, keep_likes, keep_texts
@@ -253,16 +253,3 @@ def _hits(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     tuples, found = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = tuples.argsort(kind="stable")
     return tuples[order], found[order]
-
-
-def compile_searches() -> None:
-    """Compile the kernels, so that the first search for texts does not wait for it."""
-    own = PatternSet.of(0, [(0, SoughtText(0, b"ab", False)), (1, SoughtText(0, b"b", True))])
-    none, ints, bytes_ = np.zeros(0, np.int64), np.zeros(2, np.int32), np.ones(2, np.uint8)
-    offsets, data, few = np.array([0, 2]), np.zeros(2, np.uint8), ints[:0]
-    states = (own.child, own.label, own.fail, own.hit, own.parent, own.root)
-    search_texts(offsets, data, 0, *states, ints.copy(), ints.copy(), ints.copy())
-    hit_clauses(few, few, ints, ints, ints, ints, bytes_, ints, none, none)
-    keep_texts(none, none, offsets, data, ints, ints, offsets, data, bytes_, bytes_)
-    keep_likes(none, none, offsets, data, ints, ints, offsets, data, bytes_)
-    keep_factors(none, none, ints, ints, ints, ints, ints, ints.reshape(1, 2), bytes_)

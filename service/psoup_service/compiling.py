@@ -1,8 +1,8 @@
 """All kernels compiled by two processes at once, into the folder of kernels: half the time, given two processors.
 
     python -m psoup_service.compiling
-        this process   selections, then joins and all else, which is there by then
-        a second one   joins and all else
+        this process   in the order of their list
+        a second one   from the end of the list on
 
 A kernel is compiled by one of them while the other waits for it, and then loads it: the index that Numba keeps of a
 kernel's types would lose one of two that are written at once.
@@ -11,20 +11,29 @@ kernel's types would lose one of two that are written at once.
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import numba
 from numba.core.dispatcher import Dispatcher
+
+from psoup.compiled import compile_listed
+from psoup_service.kernel_cache import VARIABLE
 
 _OURS = "psoup."
 """Kernels of these modules are kept; those of Numba itself are parts of them."""
 
 
-def compile_under_locks(folder: Path) -> None:
-    """From now on no two processes with the same folder of locks compile a kernel at the same time."""
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within, no two processes with the same folder of locks compile a kernel at the same time."""
     unlocked, under_way = Dispatcher.compile, set[str]()
 
     def compile_one(self: Any, sig: Any) -> Any:
@@ -40,24 +49,39 @@ def compile_under_locks(folder: Path) -> None:
                 under_way.discard(name)
 
     Dispatcher.compile = compile_one  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Dispatcher.compile = unlocked  # type: ignore[method-assign]
+
+
+def compile_together() -> None:
+    """Compile them all, by this process and a second one, which ends with it. A minute on two processors."""
+    place = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    environment = {**os.environ, **({VARIABLE: place} if place else {})}
+    with tempfile.TemporaryDirectory(prefix="psoup-compiling-") as folder, locked(Path(folder)):
+        command = [sys.executable, "-P", "-m", __spec__.name, folder]
+        second = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        try:
+            compile_listed()
+        finally:
+            second.communicate()  # its standard input ends: what it is at is there by then
 
 
 def main() -> None:
-    """Compile them all; the second process, which is given the folder of the locks, must end well too."""
-    from psoup_service.warmup import warm_up, warm_up_last
-
-    if len(sys.argv) > 1:
-        compile_under_locks(Path(sys.argv[1]))
-        warm_up_last()
+    """Compile them all; given a folder of locks: as the second process."""
+    if len(sys.argv) == 1:
+        compile_together()
         return
-    with tempfile.TemporaryDirectory(prefix="psoup-compiling-") as folder:
-        compile_under_locks(Path(folder))
-        second = subprocess.Popen([sys.executable, "-m", __spec__.name, folder])
-        try:
-            warm_up()
-        finally:
-            ended = second.wait()
-    sys.exit(ended)
+    Thread(target=_end_with_the_first, daemon=True).start()
+    with locked(Path(sys.argv[1])):
+        compile_listed(backwards=True)
+
+
+def _end_with_the_first() -> None:
+    """Wait for the end of standard input, and end."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     data directory/cache                                                    a read-only install without a HOME
 
 Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder each start
-compiles anew, for some half a minute; `psoup.kernels` sees to that.
+compiles anew, for a minute or more; `psoup.kernels` sees to that.
 """
 
 from __future__ import annotations

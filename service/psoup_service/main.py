@@ -67,7 +67,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         service = _service(settings, quarantine)
     if kernel_cache.cold():
         with suppress(OSError):
-            print("the kernels are compiled, once for this install: half a minute or more", file=sys.stderr, flush=True)
+            print("the kernels are compiled, once for this install: a minute or more", file=sys.stderr, flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

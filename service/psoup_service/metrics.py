@@ -35,6 +35,7 @@ FIGURES = {
     "groups": "Groups of events logged since the start, each with one write to the disk",
     "held_calls": "Calls that wait until others had their turn at the event loop",
     "installed": "Pieces of maintenance installed since the start",
+    "late_kernels": "Kernels that were compiled while clients waited, since the start; none should be",
     "pending": "Tuples that wait for the watermark",
     "pending_commands": "Commands accepted and not answered yet",
     "pending_reads": "Reads accepted and not answered yet",

@@ -59,6 +59,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
 from psoup_service.ids import Ids
+from psoup_service.late_kernels import watched
 from psoup_service.listening import listen_on
 from psoup_service.metrics import Metrics
 from psoup_service.probes import Probes
@@ -346,7 +347,7 @@ class Service:
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
-        frame["held_calls"] = self._calls.held
+        frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= {"watch_rounds": self._sync.rounds, **self.shares.figures()}
         return {**structures, **self.host.counters(), **frame}

@@ -1,6 +1,6 @@
-"""A small workload on a separate engine, so that the kernels are compiled before the first client comes.
+"""What a process does before the first client comes: its kernels are there, and its libraries have run once.
 
-Compiling takes seconds the first time and is cached on disk; later warm-ups take some hundredths of a second.
+Compiling the kernels takes a minute the first time and is kept on disk; later it is a second.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from psoup.aggregates import keys
-from psoup.answer import again, ordering, shaped
 from psoup.answer.invoke import by_halves
 from psoup.answer.watched import WatchedClauses, clause_of
+from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.matching import new_tuples, search
+from psoup_service import kernel_cache, late_kernels
 from psoup_service.clock import SystemClock
-from psoup_storage.formats import pages
+from psoup_service.compiling import compile_together
 
 _STREAM = (
     "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"
@@ -62,25 +61,14 @@ _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def warm_up() -> int:
-    """Run everything once, then settle the garbage collector; returns the number of answer rows."""
-    new_tuples.compile_kernels()
-    search.compile_kernels()
+    """Have all kernels ready and run a small workload on a separate engine, then settle the garbage collector; returns
+    the number of answer rows. Kernels that this process compiles afterwards are late."""
+    (compile_together if kernel_cache.cold() else compile_listed)()
     soup, queries = _fed()
     rows = _select(soup, queries) + _answer(soup, _JOINED + _SHOWN) + _join(soup)
-    _compile_others()
     _settle()
+    late_kernels.watched()
     return rows
-
-
-def warm_up_last() -> int:
-    """Run the half that `warm_up` comes to last, from the end on; returns the number of answer rows.
-
-    For a second process, while a first one warms up: together they compile the kernels in half the time.
-    """
-    soup, _ = _fed()
-    _compile_others()
-    soup.maintain()
-    return _join(soup) + _answer(soup, tuple(reversed(_JOINED + _SHOWN)))
 
 
 _RARELY = 100
@@ -98,15 +86,6 @@ def _settle() -> None:
     gc.freeze()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _RARELY)
-
-
-def _compile_others() -> None:
-    """Compile what the statements here do not come to, or not with all types."""
-    ordering.compile_kernels()
-    keys.compile_kernels()
-    shaped.compile_kernels()
-    pages.compile_kernels()
-    again.compile_kernels()
 
 
 def _fed() -> tuple[LocalPSoup, list[int]]:

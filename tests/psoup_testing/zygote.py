@@ -28,6 +28,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from psoup_testing.kernels import refuse_unlisted
+
 _PREFIX = "PSOUP_"
 _RESTING: defaultdict[bool, list[subprocess.Popen[str]]] = defaultdict(list)
 """Zygotes that no test uses now, by whether they have few arenas: one takes two seconds of a processor to make."""
@@ -198,6 +200,7 @@ def main() -> None:
     import psoup_service.main  # noqa: F401 - what takes long is done before the first fork
     from psoup_service.warmup import warm_up
 
+    refuse_unlisted()
     warm_up()
     nursery = _Nursery()
     for line in sys.stdin:

@@ -113,10 +113,3 @@ class _Memory:
         self._words.view(np.uint8)[:plain] = content
         known = unpack_deltas(self._words, plain, levels, count, self.values[done : done + count])
         return count if known else 0
-
-
-def compile_kernels() -> None:
-    """Compile what reads pages, so that the first query over an archive does not wait for it."""
-    memory = _Memory()
-    page_facts(np.zeros(8, np.uint8), 0, 8, memory.facts)
-    unpack_deltas(np.zeros(8, np.uint64), 8, False, 1, np.zeros(1, np.int64))

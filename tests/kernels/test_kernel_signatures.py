@@ -1,0 +1,81 @@
+"""The list of what is compiled before a client comes: it is read as it was written, and what is not on it is told."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit, types
+from numba.core.dispatcher import Dispatcher
+from numba.core.sigutils import normalize_signature
+
+from psoup.compiled import SIGNATURES, compile_listed, line_of
+from psoup.kernels.rows import count_rows
+from psoup_service import late_kernels
+
+LINES = SIGNATURES.read_text().splitlines()
+compiled = pytest.mark.skipif(not isinstance(count_rows, Dispatcher), reason="kernels are not compiled in this run")
+
+
+@compiled
+def test_every_line_is_a_kernel_with_types_that_it_takes() -> None:
+    assert sorted(set(LINES)) == LINES
+    for line in LINES:
+        name, _, arguments = line.partition("(")
+        module, _, kernel = name.partition(".")
+        found = getattr(import_module(f"psoup.kernels.{module}"), kernel)
+        assert line_of(found, normalize_signature(f"({arguments}")[0]) == line
+
+
+@compiled
+def test_what_is_listed_is_compiled_by_then() -> None:
+    assert compile_listed() == compile_listed(backwards=True) == len(LINES)
+    listed = [line for line in LINES if line.startswith("rows.count_rows(")]
+    assert listed and set(listed) <= {line_of(count_rows, signature) for signature in count_rows.signatures}
+
+
+@compiled
+def test_a_call_of_the_product_with_other_types_fails_in_tests() -> None:
+    product = dict[str, Any](count_rows=count_rows)
+    exec(compile("def call(*given):\n    return count_rows(*given)\n", "/product/made.py", "exec"), product)
+    with pytest.raises(AssertionError, match=r"(?s)made\.py calls a kernel .*signatures\.txt:\nrows\.count_rows\("):
+        product["call"](np.zeros((2, 2), np.float32), 1)
+
+
+@pytest.fixture
+def made() -> Any:
+    """A kernel that nothing has called, and that calls another one."""
+
+    def inner(number: int) -> int:
+        return number + 1
+
+    def outer(number: int) -> int:
+        return helper(number) + 1
+
+    for function in (inner, outer):
+        function.__module__ = "psoup.kernels.made"
+    helper = njit(inner)
+    return njit(outer)
+
+
+@compiled
+def test_a_late_kernel_is_counted_and_told(made: Any, caplog: pytest.LogCaptureFixture) -> None:
+    late = late_kernels.watched()
+    before = late.count
+    with caplog.at_level(logging.WARNING):
+        assert made(1) == made(2) - 1 == 3
+        assert late.count == before + 1, "the helper is a part of it"
+        njit(lambda number: number)(1)
+        assert late.count == before + 1, "no kernel of ours"
+    (record,) = caplog.records
+    assert record.kernel == "made.outer(int64)"  # type: ignore[attr-defined]
+    assert 0 < record.seconds < 60  # type: ignore[attr-defined]
+    assert late_kernels.watched() is late and made(3.5) == 5.5 and late.count == before + 2
+
+
+def test_types_are_written_as_signatures_write_them() -> None:
+    kinds = (types.boolean, types.Array(types.uint8, 3, "C"), types.Array(types.float64, 1, "A", readonly=True))
+    assert line_of(count_rows, kinds) == "rows.count_rows(boolean, uint8[:, :, ::1], Array(float64, 1, 'A', True))"
