@@ -48,7 +48,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change looks at few tuples, and no clock of this machine ends a reply."""
     monkeypatch.setattr(changes, "MOST_TUPLES", TUPLES)
     monkeypatch.setattr(servicer, "MANY_S", float("inf"))
-    monkeypatch.setattr(servicer, "_QUICK_S", 1e9)
+    monkeypatch.setattr(expectations, "_QUICK_S", 1e9)
     monkeypatch.setattr(expectations, "_LOOP_S", 1e9)
     monkeypatch.setattr(topics, "_SHARE", 0)
     monkeypatch.setattr(live, "FIRST_PAUSE_S", 0.0)

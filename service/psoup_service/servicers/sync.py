@@ -34,10 +34,7 @@ from psoup_service.wire.calls import Caller, ender
 
 _WATCH_BYTES = 64 * 1024
 _FEW_ROWS = 128
-"""New rows that are written on the event loop."""
-_QUICK_S = 0.001
-"""A reply that is expected to take less than this is made there: on a busy machine hops add as much again to each, and
-what hopped would look long and hop for ever. Its rows are few and counted before they are written."""
+"""New rows that are written on the event loop; they are counted before."""
 _PROGRESS_S, _MOST_PROGRESS_S = 15, 300
 
 
@@ -48,7 +45,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         """Begin a life of the data; waits for the disk."""
         self._backend = backend
         self._tokens = Tokens(backend.store, backend.ids.incarnation)
-        self._expectations = Expectations(_QUICK_S)
+        self._expectations = Expectations()
         self._rounds = Rounds(backend.host, self._tokens, backend.ids, backend.metrics.refused)
 
     @property
