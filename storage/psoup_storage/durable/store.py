@@ -25,7 +25,7 @@ import apsw
 from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
-from psoup.errors import Internal, PSoupError, ResourceExhausted
+from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup_storage.contract import InTurn, at_once
@@ -119,6 +119,7 @@ class DurableStore:
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
         self._in_turn: InTurn = at_once
+        self._shared = False
         self.spool, self.make_ready = self._ready.spool, self._ready.make
         self._reserve = reserve_bytes
         self._free = 0
@@ -188,23 +189,28 @@ class DurableStore:
             self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
         self._departures.note(events)
-        if self._departures.due:
-            self._forget_departures()
+        if self._departures.due and not self._shared:
+            self._departures.forget_some(self._last)
 
     def share(self, in_turn: InTurn) -> None:
         """See `Store`."""
         self._in_turn = self._ready.in_turn = in_turn
+        self._shared = True
         self._database.postpone()
 
     @property
     def due(self) -> bool:
         """Whether the write-ahead log is long, or the log has forgotten what takes time to remove."""
-        return self._database.due or (self._ready.spools.due and not self._database.failure)
+        forgets = self._ready.spools.due or (self._shared and self._departures.due)
+        return self._database.due or (forgets and not self._database.failure)
 
     def settle(self) -> None:
         """Move the write-ahead log on, or remove some of what was forgotten; see `Store`."""
-        if self._ready.spools.due and not self._database.due:
+        moves = self._database.due
+        if self._ready.spools.due and not moves:
             self._ready.spools.clear()
+        elif self._departures.due and not moves:
+            self._departures.forget_some(self._last)
         else:
             self._database.settle()
 
@@ -245,13 +251,6 @@ class DurableStore:
         connection.execute(_NEW_CHUNK, row)
         connection.execute(_FIRST, (row.stream, first))
         return forget_chunks(connection, row.stream, oldest)
-
-    def _forget_departures(self) -> None:
-        """Let the log forget what is gone; a failure loses nothing, and a later event tries again."""
-        try:
-            self._departures.forget(self._last)
-        except PSoupError as problem:
-            _log.warning("what is gone stays in the log for now: %s", problem.message)
 
     def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
         """Forget a slice of the tuples that are stored, from the time `start`; returns where the next begins, if any.

@@ -9,14 +9,16 @@
                     … unregister 8                the row of 8 says only that it replaced 7: "replaced"
     stream 3 … drop 3                             all of it goes, once no row of a query names it any more
 
-One slice at a time is removed, in a transaction of its own between the events: a crash finds it done or not done, and a
-replay of either log ends in the same state. The last row always stays, as sequences are counted from it; so do the
-newest registration and the newest stream, from which IDs are counted. Of what replaced what, and of departures with
-request IDs (without their queries), the log keeps as much as is remembered. What is done with the rows is in `slices`.
+One slice at a time is removed, in a transaction of its own between the events, by a service when no commit waits: a
+crash finds it done or not done, and a replay of either log ends in the same state. The last row always stays, as
+sequences are counted from it; so do the newest registration and the newest stream, from which IDs are counted. Of what
+replaced what, and of departures with request IDs (without their queries), the log keeps as much as is remembered. What
+is done with the rows is in `slices`.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +28,7 @@ import apsw
 import numpy as np
 
 from psoup.config import REMEMBERED, Remembered
+from psoup.errors import PSoupError
 from psoup.events.change import change_of
 from psoup.events.events import Event, StreamDropped, UnregisteredMany
 from psoup_storage.durable.log.rows import INT64, damaged
@@ -33,8 +36,10 @@ from psoup_storage.durable.log.slices import COUNT, DepartingSet, QuerySlice, Se
 from psoup_storage.durable.sqlite.database import Database
 
 SLICE = 256
-"""Steps of forgetting that are done at once: a query, or some queries of one block. Acknowledgements wait for a slice:
-some milliseconds."""
+"""The most steps of forgetting at once: a query, or some queries of one block. `slices` bounds their bytes, too.
+Acknowledgements wait for a slice: some milliseconds."""
+
+_log = logging.getLogger(__name__)
 
 _NEWEST = "SELECT ifnull(max(sequence), 0) FROM log WHERE kind IN ('query', 'queries')"
 _GONE = "SELECT sequence, body ->> 'query' FROM log WHERE kind = 'unregister' ORDER BY sequence"
@@ -93,6 +98,8 @@ class Departures:
                 self._spent.add((sequence, first))
         self._fresh = 0
         """Departures since the last slice."""
+        self.due = False
+        """Whether there is enough to forget. Any thread."""
         self._left: dict[str, int] = {}
         """Replacements of gone queries that rows keep, since their number was last looked at, by tenant."""
 
@@ -123,10 +130,18 @@ class Departures:
                 self._streams.append((event.sequence, change.dropped))
                 self._fresh += 1
 
-    @property
-    def due(self) -> bool:
-        """Whether a slice is full."""
-        return self._fresh >= SLICE or len(self._sets) > 0
+        self._look(events[-1].sequence)
+
+    def _look(self, last: int) -> None:
+        self.due = self._fresh >= SLICE or any(departing.sequence < last for departing in self._sets)
+
+    def forget_some(self, last: int) -> None:
+        """As `forget`; a failure loses nothing, and is tried again after later events."""
+        try:
+            self.forget(last)
+        except PSoupError as problem:
+            self.due = False
+            _log.warning("what is gone stays in the log for now: %s", problem.message)
 
     def forget(self, last: int) -> bool:
         """Forget a slice of the departures before the event `last`; returns whether more may be left.
@@ -141,7 +156,7 @@ class Departures:
             return False
         with self._database.transaction() as connection:
             forgetting = QuerySlice(connection, self._newest, SLICE, self._left)
-            forgetting.alone(queries)
+            queries = queries[: forgetting.alone(queries)]
             states = [(departing, forgetting.of_set(departing)) for departing in sets if not forgetting.full]
             later = forgetting.finish()
             forgetting.spent([sequence for sequence, _ in spent])
@@ -159,6 +174,7 @@ class Departures:
             if ended:
                 self._sets.remove(departing)
                 self._blocked += [] if done.all() else [departing]
+        self._look(last)
         return len(queries) == SLICE or forgetting.full or len(stay) < len(streams) == SLICE
 
     def _with_answers(
