@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from psoup.answer.describe import list_queries
@@ -106,3 +107,15 @@ def test_a_registration_longer_than_a_slice_goes_alone(soup: RestartingPSoup) ->
     soup.restart()
     soup.store.close()
     assert examine(soup.path).well
+
+
+def test_an_event_that_ends_many_queries_is_not_due_before_another(soup: RestartingPSoup) -> None:
+    """Who settles while something is due would go on for ever."""
+    named = pa.table({"x": [str(n) for n in range(5 * SLICE)], "key": [f"k{n}" for n in range(5 * SLICE)]})
+    for operator in ("=", "<>"):
+        soup.register_many(f"SELECT x FROM s WHERE x {operator} ?", named, key="key", replace=True)
+    assert not soup.store.due
+    soup.register("SELECT x FROM s")
+    assert settle(soup.store) >= 4
+    soup.restart()
+    assert len(list_queries(soup.engine.snapshot(), tenant="default", after=-1, limit=99)) == 5 * SLICE + 1

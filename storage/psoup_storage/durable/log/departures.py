@@ -129,11 +129,12 @@ class Departures:
             if change.dropped:
                 self._streams.append((event.sequence, change.dropped))
                 self._fresh += 1
-
         self._look(events[-1].sequence)
 
     def _look(self, last: int) -> None:
-        self.due = self._fresh >= SLICE or any(departing.sequence < last for departing in self._sets)
+        """See whether something is due before the event `last`, which may itself have ended any number of queries."""
+        full = self._fresh >= SLICE and any(gone[0][0] < last for gone in (self._queries, self._streams) if gone)
+        self.due = full or any(departing.sequence < last for departing in self._sets)
 
     def forget_some(self, last: int) -> None:
         """As `forget`; a failure loses nothing, and is tried again after later events."""
