@@ -56,12 +56,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def compile_together() -> None:
-    """Compile them all, by this process and a second one, which ends with it. A minute on two processors."""
+    """Compile them all, by this process and a second one, which ends with it. A minute on two processors.
+
+    Ctrl-C is for this process alone: the other one would show a traceback.
+    """
     place = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     environment = {**os.environ, **({VARIABLE: place} if place else {})}
     with tempfile.TemporaryDirectory(prefix="psoup-compiling-") as folder, locked(Path(folder)):
         command = [sys.executable, "-P", "-m", __spec__.name, folder]
-        second = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        second = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             compile_listed()
         finally:
