@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, Batch, Column, address_of
+from psoup.columns import Array, Batch, Column, address_of, lasting_array
 from psoup.data.archived import ArchivedChunk, Zone
 from psoup.data.coded import Coded
 from psoup.data.keyed import Keyed
@@ -189,7 +189,7 @@ class OpenChunk:
         if 8 * self.length >= 7 * len(self._times.array):
             return view
         columns = tuple(_compact(column) for column in view.columns)
-        return ChunkView(view.number, view.first_id, view.times.copy(), columns, view.nbytes)
+        return ChunkView(view.number, view.first_id, _copy(view.times), columns, view.nbytes)
 
 
 class _Buffer:
@@ -207,7 +207,7 @@ class _Buffer:
         if end > len(self.array):
             growth = _GROWTH if self._limit < _UNLIMITED else 2
             size = min(max(end, growth * len(self.array)), max(self._limit, end))
-            grown: Array = np.empty(size, self.array.dtype)
+            grown = lasting_array(size, self.array.dtype)
             grown[:length] = self.array[:length]
             self.array = grown
         self.array[length:end] = values
@@ -272,6 +272,12 @@ def _append_valid(valid: _Buffer | None, length: int, column: Column, rows: int)
 
 
 def _compact(column: Column) -> Column:
-    valid = None if column.valid is None else column.valid.copy()
-    data = None if column.data is None else column.data.copy()
-    return Column(column.type, column.values.copy(), valid, data)
+    valid = None if column.valid is None else _copy(column.valid)
+    data = None if column.data is None else _copy(column.data)
+    return Column(column.type, _copy(column.values), valid, data)
+
+
+def _copy(array: Array) -> Array:
+    made = lasting_array(len(array), array.dtype)
+    made[:] = array
+    return made

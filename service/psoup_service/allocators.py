@@ -2,6 +2,7 @@
 
     NumPy, SQLite, gRPC ──> malloc, one arena ──> up to `KEPT_BYTES` at its end, and all gaps, stay with the process
     Arrow ────────────────> its own pool, as it comes
+    columns of chunks ────> `psoup.columns.lasting_memory`: what stays takes no gap from what comes and goes
 
 Memory that comes from the system is cleared page by page when it is first touched, and in a virtual machine the host
 may have to find it as well: half a MiB took 300 to 540 us to fill, and 16 where it had been used before (Emerald

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.columns import Batch
+from psoup.columns import Batch, lasting_memory
 from psoup.data.chunk import OpenChunk
 from psoup.data.data_stem import ReorderBuffer
 from psoup.from_arrow import columns_from_arrow
@@ -60,6 +61,22 @@ def test_growth_beyond_the_first_buffers_keeps_text_and_nulls() -> None:
     assert before is not None
     assert rows_of(before.columns) == rows[:625]
     assert chunk.nbytes == batch(rows).nbytes
+
+
+@pytest.mark.parametrize("rows", [65_536, 30_000])
+def test_columns_that_stay_lie_apart_and_their_memory_goes_with_them(rows: int) -> None:
+    before = lasting_memory().bytes_allocated()
+    chunk = OpenChunk(SCHEMA, 0, 0, 65_536)
+    for start in range(0, rows, 10_000):
+        chunk.append(batch([(None, "0123456789")] * min(10_000, rows - start)))
+    closed = chunk.close()
+    del chunk
+    text = 10 * rows
+    held = lasting_memory().bytes_allocated() - before
+    least = 3 * 8 * rows + rows + text  # times, values and offsets; a validity; texts
+    assert least <= held < least + text + 8_192
+    del closed
+    assert lasting_memory().bytes_allocated() == before
 
 
 PUSHES = st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 30)), max_size=50)

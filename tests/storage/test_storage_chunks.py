@@ -16,6 +16,7 @@ import pytest
 from hypothesis import note
 
 from psoup.clock import VirtualClock
+from psoup.columns import lasting_memory
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, SqlError
 from psoup.events.commands import DropStream, Push
@@ -24,7 +25,6 @@ from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_storage.durable.chunks import restoring
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import rows
 from psoup_testing.histories import draw_history
@@ -292,7 +292,7 @@ def test_memory_of_chunks_that_have_gone_is_given_back(soup: RestartingPSoup) ->
     soup.push("s", pa.table({"x": range(130)}))
     soup.maintain()
     soup.store.close()
-    usual, home = pa.default_memory_pool().backend_name, restoring._home()
+    usual, home = pa.default_memory_pool().backend_name, lasting_memory()
     before = home.bytes_allocated()
     store = DurableStore(soup.path)
     events = list(store.read())

@@ -4,7 +4,7 @@
     of(3)    waits for chunks that are not decoded yet, and raises the errors of decoding
 
 Chunks of an archive, and attached chunks, stay on disk and are restored as entries. The database is read on the
-caller's thread only, files on the loader threads. `_home` chooses the memory in which columns lie.
+caller's thread only, files on the loader threads. The columns lie in `lasting_memory`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup.columns import lasting_memory
 from psoup.data.stored import Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
@@ -99,7 +100,7 @@ class Restoring:
         reached = next(self._query(_REACHED, (stream,)))[0]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_LOADERS, "psoup-loader")
-            pa.set_memory_pool(_home())
+            pa.set_memory_pool(lasting_memory())
         loads = tuple(self._pool.submit(self._chunks.load, spec, row) for row in rows)
         return _Begun(created, loads, replace(facts, archive=entries, reached=reached))
 
@@ -115,19 +116,6 @@ class Restoring:
             if by_time or by_rows or self._hot_bytes < 0:
                 return count
         return 0
-
-
-def _home() -> pa.MemoryPool:
-    """Memory for columns that stay until their chunk expires.
-
-    Arrow's usual choice, mimalloc, took a quarter more for columns of half a MiB, in huge pages that cost three times
-    the system's time when they are first touched (0.75 s for 1.1 GB, 0.23 here; EPYC Zen 5, in a virtual machine), and
-    gave the memory of expired chunks neither to later tuples nor to the system.
-    """
-    try:
-        return pa.jemalloc_memory_pool()
-    except NotImplementedError:  # not in every build
-        return pa.system_memory_pool()
 
 
 def _unbroken(rows: list[ChunkRow]) -> list[ChunkRow]:
