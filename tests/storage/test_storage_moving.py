@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +20,7 @@ from psoup_storage import DurableStore
 from psoup_storage.contract import at_once
 from psoup_storage.durable.directory import Notes
 from psoup_storage.durable.log.codec import encode
-from psoup_storage.durable.sqlite import database
+from psoup_storage.durable.sqlite import database, moving
 from psoup_storage.durable.sqlite.moving import Mover
 from psoup_testing.gate import Gate
 
@@ -124,8 +128,66 @@ def test_the_log_begins_anew_again_and_again(tmp_path: Path, store: DurableStore
     assert left_by_a_kill(store, tmp_path / "killed") == [encode(event) for event in events]
 
 
+def test_the_disk_has_the_database_before_a_commit_would_wait_for_it(
+    store: DurableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece is synced beside commits: when the log begins anew, SQLite finds little that is not on the disk."""
+    synced, begun, sync, checkpoint = list[int](), 0, moving.sync_content, database.Database._checkpoint
+    base, pieces = store._database._directory.database, Mover.begin
+
+    def begin(self: Mover) -> None:
+        nonlocal begun
+        begun += 1
+        pieces(self)
+
+    def sync_content(file: int) -> None:
+        assert os.path.sameopenfile(file, own)
+        sync(file)
+        synced.append(threading.get_ident())
+
+    def short_checkpoint(self: database.Database) -> None:
+        checkpoint(self)  # waits for the piece that is under way
+        assert len(synced) == begun, "a piece was moved and not synced"
+
+    own = os.open(base, os.O_RDONLY)
+    monkeypatch.setattr(Mover, "begin", begin)
+    monkeypatch.setattr(moving, "sync_content", sync_content)
+    monkeypatch.setattr(database.Database, "_checkpoint", short_checkpoint)
+    for event in history(160):
+        store.append([event])
+        if store.due:
+            store.settle()
+    moved(store)
+    assert len(synced) == begun > 2
+    assert threading.get_ident() not in synced
+    store.close()
+    os.close(own)
+
+
+def test_the_file_that_is_synced_is_open_as_long_as_the_database(store: DurableStore) -> None:
+    """To close it would give up SQLite's lock, which keeps other processes out of the database."""
+
+    def others_in() -> bool:
+        """Whether another process can read it."""
+        read = f"import sqlite3; sqlite3.connect({str(base)!r}, timeout=0).execute('SELECT * FROM meta').fetchall()"
+        return subprocess.run([sys.executable, "-c", read], capture_output=True, check=False).returncode == 0
+
+    base, file = store._database._directory.database, mover(store)._file
+    for event in history(20):
+        store.append([event])
+        if store.due:
+            store.settle()
+            moved(store)
+    assert not others_in()
+    store.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
+    assert others_in()
+
+
+@pytest.mark.parametrize("fails", ["move", "sync"])
 def test_an_error_of_the_disk_while_the_log_is_moved_ends_the_store(
-    tmp_path: Path, store: DurableStore, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: DurableStore, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     def fail(self: Mover) -> None:
         def move() -> tuple[int, int]:
@@ -133,7 +195,13 @@ def test_an_error_of_the_disk_while_the_log_is_moved_ends_the_store(
 
         self._move = self._pool.submit(move)
 
-    monkeypatch.setattr(Mover, "begin", fail)
+    def fail_to_sync(file: int) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    if fails == "move":
+        monkeypatch.setattr(Mover, "begin", fail)
+    else:
+        monkeypatch.setattr(moving, "sync_content", fail_to_sync)
     events = iter(history(60))
     done = [next(events)]
     store.append(done)

@@ -163,7 +163,7 @@ class Database:
             if self._mover is None and self._vfs is None:
                 try:
                     self._mover = Mover(self._directory.database)
-                except apsw.Error as problem:
+                except (apsw.Error, OSError) as problem:
                     raise self._cannot("opened", problem) from problem
 
     @property
@@ -233,8 +233,10 @@ class Database:
                     shrink(self._connection)
                     self._connection.close()
                     self._synced.close(whole=True)
-                except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
+                except (apsw.Error, OSError):  # of the checkpoint: the write-ahead log has what was acknowledged
                     self._abandon()
+                if self._mover is not None:
+                    self._mover.let_go()
 
     # Inside ---------------------------------------------------------------------------------------------------
 
@@ -359,6 +361,8 @@ class Database:
                 self._mover.close()
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close(True)
+            if self._mover is not None:
+                self._mover.let_go()
             self._synced.close(whole=False)
         except apsw.Error:  # it is being given up because something else has failed already
             pass
