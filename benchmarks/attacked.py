@@ -5,7 +5,7 @@
                               <──  tenant `attacker`, with quotas: a process of its own, politely behind in
                                    processor time
 
-    attacked.NAME.invoke   99th percentile of the neighbour's invocations in a second, the middle one of three; peer:
+    attacked.NAME.invoke   99th percentile of the neighbour's invocations in a second, the middle one of five; peer:
                            the same without an attack; wanted: 1.5 times that, or 5 ms if that is more
     attacked.NAME.push     the same of its pushes; wanted: twice that, or 10 ms
     attacked.NAME.memory   most resident memory of the service; peer: `memory_mib` and 512 MiB
@@ -49,7 +49,7 @@ from psoup_client.token import TOKEN
 
 MEMORY_MIB = 1_024
 ROOM_MIB = 512
-ALONE, ATTACKED = 3, 3
+ALONE, ATTACKED = 5, 5
 """Turns of the first measurement, before each attack one is added; turns of each attack."""
 
 TURN_S = 1.0

@@ -27,7 +27,7 @@ QUOTAS = {
     "stages": "Batches in parts at a time.",
     "pinned_bytes": "Memory that open answers keep.",
     "watchers": "Watches at a time.",
-    "prepare_share": "Processor seconds a second of registrations.",
+    "prepare_share": "Processor seconds a second of registrations, and questions of a new form.",
     "join_share": "Processor seconds a second of the join.",
     "read_share": "Processor seconds a second of answers.",
     "matches_per_second": "Matches in a second.",

@@ -142,6 +142,36 @@ def test_processor_time_is_told_afterwards_and_paid_before_the_next_call(quota: 
     rig.call(call)
 
 
+@pytest.mark.parametrize("quota", TOLD)
+def test_what_was_used_before_there_was_a_quota_is_not_owed(quota: str) -> None:
+    """A tenant that had an hour of processor time in its life would have been refused for days."""
+    call = next(call for call, quotas in PAYS.items() if quota in quotas)
+    rig, limited = Rig(), Quotas(**{quota: 0.25})  # type: ignore[arg-type]
+    for _ in range(3):
+        rig.tenants["acme"] = replace(rig.tenants["acme"], quotas=Quotas())
+        rig.times[quota].charge("acme", 3_600.0)
+        rig.call(call)
+        rig.tenants["acme"] = replace(rig.tenants["acme"], quotas=limited)
+        rig.call(call)
+        rig.times[quota].charge("acme", 0.75)
+        assert rig.refused(call)["retry_after_ms"] == "2000"
+        rig.clock += 3.0
+        rig.call(call)
+
+
+def test_statements_that_are_bound_pay_with_the_time_of_registrations() -> None:
+    rig = Rig(prepare_share=0.5, read_share=0.5)
+    rig.call("StatementService/Ask")
+    rig.meters.prepare("acme")
+    rig.times["prepare_share"].charge("acme", 1.5)
+    rig.call("StatementService/Ask")  # it may be known
+    with pytest.raises(ResourceExhausted, match="prepare_share"):
+        rig.meters.prepare("acme")
+    rig.meters.prepare("gone")
+    rig.clock += 2.0
+    rig.meters.prepare("acme")
+
+
 def test_time_used_as_slowly_as_allowed_is_no_debt_however_seldom_it_is_looked_at() -> None:
     rig = Rig(read_share=0.5)
     for _ in range(5):

@@ -105,6 +105,31 @@ def test_matches_are_paid_before_the_next_push_and_shown_to_those_who_pay() -> N
     behind(script)
 
 
+def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> None:
+    async def script(door: Door) -> None:
+        owner, other = await tenant(door, "acme", prepare_share=0.000_1), await tenant(door, "umbra")
+
+        async def ask(sql: str, who: Any) -> Any:
+            return await door.wire.statements.Ask(statements.AskRequest(statement=sql), metadata=who)
+
+        async def execute(sql: str) -> Any:
+            return await door.wire.statements.Execute(statements.ExecuteRequest(statement=sql), metadata=owner)
+
+        known, terms = "SELECT x FROM s WHERE x > 7", " OR ".join(f"x = {number}" for number in range(800))
+        await ask(known, owner)
+        for call in (ask("SELECT x + 1 AS y FROM s", owner), ask(f"SELECT x FROM s WHERE {terms}", owner)):
+            refusal = await refused(call, FULL)
+            assert (refusal.facts["quota"], refusal.facts["limit"]) == ("prepare_share", "0.0001")
+            assert "RetryInfo" in refusal.details
+        await ask(known, owner)
+        for sql in (f"SELECT x FROM s WHERE {terms}", f"DROP STREAM {'g' * 10_000}"):
+            assert (await refused(execute(sql), FULL)).facts["quota"] == "prepare_share"
+        await ask(f"SELECT x FROM s WHERE {terms}", other)
+        await door.list(owner)
+
+    behind(script)
+
+
 def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
     async def script(door: Door) -> None:
         owner, other = await tenant(door, "acme", read_share=1e-6), await tenant(door, "umbra")

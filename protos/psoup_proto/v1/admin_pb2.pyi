@@ -325,7 +325,7 @@ class Quotas(_message.Message):
     watchers: _builtins.int
     """Watches that are open at a time."""
     prepare_share: _builtins.float
-    """Processor seconds a second of preparing its registrations."""
+    """Processor seconds a second of preparing its registrations, and questions of a new form."""
     join_share: _builtins.float
     """Processor seconds a second of joining its tuples and queries."""
     read_share: _builtins.float

@@ -6,7 +6,8 @@
 
 A rate is a bucket that leaks as much as the quota allows. It holds a second's worth; who comes while it is full waits
 until it is not. What work costs is often known afterwards, so a bucket may be overfull: a debt that is paid by waiting.
-A tenant without a quota is only counted. What follows from events is judged by admission (`psoup.admission.quotas`).
+A tenant without a quota is only counted, and owes nothing of before when it gets one. What follows from events is
+judged by admission (`psoup.admission.quotas`).
 
 Libraries were looked at: those for rates have them fixed when they are made, and none lets a cost be known afterwards.
 """
@@ -108,12 +109,15 @@ def _smoothed(smooth: float, passed: float, amount: float) -> float:
 
 
 class _Meter:
-    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates."""
+    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates, or
+    came before it had the quota; `judged`: of `TOLD`, the quotas that it had when it last called.
+    """
 
     def __init__(self, now: float) -> None:
         self.open = self.watching = 0
         self.rates = {quota: Rate(now) for quota in RATES}
         self.seen = dict.fromkeys(TOLD, 0.0)
+        self.judged = set[str]()
 
 
 class MeteredCall:
@@ -178,6 +182,12 @@ class Meters:
             for quota in PAYS.get(call, ()):
                 self._check_rate(tenant, self._meter(name), quota)
 
+    def prepare(self, name: str) -> None:
+        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up its time for statements that are bound."""
+        tenant = self.tenants().get(name)
+        if tenant is not None:
+            self._check_rate(tenant, self._meter(name), "prepare_share")
+
     def push(self, name: str, size: int) -> None:
         """Charge tuples of so many bytes. Raises ResourceExhausted, reason QUOTA, if earlier ones are not paid yet, or
         the joins of earlier ones.
@@ -240,6 +250,7 @@ class Meters:
     def _check_rate(self, tenant: Tenant, meter: _Meter, quota: str) -> None:
         limit: float = getattr(tenant.quotas, quota)
         if not limit:
+            meter.judged.discard(quota)
             return
         rate, now = meter.rates[quota], self._now()
         if quota in TOLD:
@@ -251,9 +262,11 @@ class Meters:
             raise _used_up(tenant, quota, rate.per_second(now), wait)
 
     def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
-        """Put in what was used since the last look."""
+        """Put in what was used since the last look, or nothing if there was no quota then."""
         used = self._had(quota, name)
-        meter.rates[quota].add(self._now(), used - meter.seen[quota], limit)
+        owed = used - meter.seen[quota] if quota in meter.judged else 0.0
+        meter.judged.add(quota)
+        meter.rates[quota].add(self._now(), owed, limit)
         meter.seen[quota] = used
 
 

@@ -5,8 +5,8 @@
     Execute          CREATE, ALTER, DROP ──> StreamService; SELECT ──> Ask
 
 Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. To read a text
-takes milliseconds of Python, which all other calls would feel: the binder's thread does it, as for registrations, and
-the loop remembers the result. The evaluation has the budgets of an invocation.
+takes milliseconds of Python, which all other calls would feel: the binder's thread does it, as for registrations and
+with their quota, and the loop remembers the result. The evaluation has the budgets of an invocation.
 """
 
 from __future__ import annotations
@@ -158,15 +158,21 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         def bind(snapshot: Snapshot) -> BoundQuestion:
             return bind_question(snapshot, sql, tenant=tenant, values=values, form=form)
 
-        bound = await backend.host.bound(bind, tenant, caller.peer())
+        bound = await self._on_binder(bind, tenant, caller)
         if size <= _SHORT:
             questions.learn(bound)
         return bound.query
 
     async def _read(self, sql: str, read: Callable[[Snapshot], T], caller: Caller) -> T:
         """Call `read` here, or on the binder's thread if the text is long."""
-        host, tenant = self._backend.host, caller.principal.tenant
-        return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, tenant, caller.peer())
+        if len(sql) <= LONG_TEXT:
+            return read(self._backend.host.snapshot())
+        return await self._on_binder(read, caller.principal.tenant, caller)
+
+    async def _on_binder(self, work: Callable[[Snapshot], T], tenant: str, caller: Caller) -> T:
+        """The result of `work` on the binder's thread, if the tenant may use it now."""
+        self._backend.meters.prepare(tenant)
+        return await self._backend.host.bound(work, tenant, caller.peer())
 
     async def _values(self, request: Question, caller: Caller) -> Values:
         """The row of values of a request."""
