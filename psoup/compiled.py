@@ -8,6 +8,7 @@ all of these compiled, or loads what an earlier start kept, before a client come
 engine leads to one that is not listed, and say which line to add.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ SIGNATURES = Path(__file__).with_name("kernels") / "signatures.txt"
 _ROOM = "psoup.kernels."
 
 
-def compile_listed(*, backwards: bool = False) -> int:
+def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool = False) -> int:
     """Compile or load all that is listed, in the order of the list or against it; returns their number.
 
     A second for what was kept; else nearly two minutes for all. Does nothing where Numba is told to compile nothing.
+    `check` is called before each, and may raise.
     """
     lines = SIGNATURES.read_text().splitlines()
     for line in reversed(lines) if backwards else lines:
+        check()
         name, _, arguments = line.partition("(")
         module, _, kernel = name.partition(".")
         dispatcher = getattr(import_module(_ROOM + module), kernel)

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -55,10 +55,10 @@ def locked(folder: Path) -> Iterator[None]:
         Dispatcher.compile = unlocked  # type: ignore[method-assign]
 
 
-def compile_together() -> None:
+def compile_together(check: Callable[[], None] = lambda: None) -> None:
     """Compile them all, by this process and a second one, which ends with it. A minute on two processors.
 
-    Ctrl-C is for this process alone: the other one would show a traceback.
+    `check` is called before each, and may raise. Ctrl-C is for this process alone: the other would show a traceback.
     """
     place = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     environment = {**os.environ, **({VARIABLE: place} if place else {})}
@@ -68,7 +68,7 @@ def compile_together() -> None:
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
         try:
-            compile_listed()
+            compile_listed(check)
         finally:
             second.communicate()  # its standard input ends: what it is at is there by then
 

@@ -226,7 +226,7 @@ class Service:
             )
         try:
             if warm:
-                await on(self._threads.life, warm_up)
+                await on(self._threads.life, warm_up, self.host.check_wanted)
             touch_memory()
             self.watchdog.start()
             server, self._calls = self._make_server()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -60,10 +60,11 @@ _ROWS = 512
 _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
-def warm_up() -> int:
+def warm_up(check: Callable[[], None] = lambda: None) -> int:
     """Have all kernels ready and run a small workload on a separate engine, then settle the garbage collector; returns
-    the number of answer rows. Kernels that this process compiles afterwards are late."""
-    (compile_together if kernel_cache.cold() else compile_listed)()
+    the number of answer rows. Kernels that this process compiles afterwards are late. `check` is called before each
+    kernel, and may raise."""
+    (compile_together if kernel_cache.cold() else compile_listed)(check)
     soup, queries = _fed()
     rows = _select(soup, queries) + _answer(soup, _JOINED + _SHOWN) + _join(soup)
     _settle()

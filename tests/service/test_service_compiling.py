@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from numba.core.dispatcher import Dispatcher
 
+from psoup.compiled import compile_listed
 from psoup_service import compiling
 
 
@@ -72,3 +73,18 @@ def test_two_processes_have_them_all_and_end_in_silence() -> None:
     """They are kept by then, as the tests begin with this."""
     done = subprocess.run([sys.executable, "-m", compiling.__name__], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_start_that_is_given_up_compiles_no_more(compiled: list[tuple[str, bool]]) -> None:
+    """Ctrl-C in the first minute was answered at its end."""
+
+    class GivenUpError(Exception):
+        """Raised once there are three."""
+
+    def check() -> None:
+        if len(compiled) == 3:
+            raise GivenUpError
+
+    with pytest.raises(GivenUpError):
+        compile_listed(check)
+    assert len(compiled) == 3

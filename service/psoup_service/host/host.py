@@ -113,15 +113,11 @@ class Host(Generic[SnapshotT]):
         return self._failure
 
     def start(self) -> None:
-        """Re-apply the events of the store, then serve. Blocks for the replay; raises Internal when called twice.
-
-        Raises Unavailable, reason DRAINING, after the event at which `give_up` was called.
-        """
+        """Re-apply all events of the store, then serve. Raises as `check_wanted`, and Internal when called twice."""
         if self._state != "starting":
             raise Internal(f"a host starts once; this one is {self._state}")
         self._replay()
-        if self._given_up:
-            raise Unavailable("the start was given up; nothing is lost, start again", reason="DRAINING")
+        self.check_wanted()
         self._writer.start()
         self._sequencer.start()
         self._become("serving")
@@ -129,6 +125,11 @@ class Host(Generic[SnapshotT]):
     def give_up(self) -> None:
         """End a start that is under way, at the next event. From any thread."""
         self._given_up = True
+
+    def check_wanted(self) -> None:
+        """Raise Unavailable, reason DRAINING, after `give_up`."""
+        if self._given_up:
+            raise Unavailable("the start was given up; nothing is lost, start again", reason="DRAINING")
 
     async def drain(self, timeout: float) -> bool:
         """Refuse new commands and finish those accepted; returns whether that took at most `timeout` seconds.
