@@ -130,6 +130,24 @@ def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> Non
     behind(script)
 
 
+def test_pushes_are_not_paid_with_the_time_of_registrations() -> None:
+    async def script(door: Door) -> None:
+        owner = await tenant(door, "acme", prepare_share=0.000_001)
+        register = queries.RegisterRequest(statement="SELECT x FROM s WHERE x > 5")
+        listed = queries.ListQueriesRequest()
+        await door.wire.queries.ListQueries(listed, metadata=owner)
+        usage = admin.TenantUsageRequest(name="acme")
+        before = (await door.admin.TenantUsage(usage, metadata=door.operator)).used.prepare_share
+        for _ in range(20):
+            await pushed(door, owner)
+        assert (await door.admin.TenantUsage(usage, metadata=door.operator)).used.prepare_share <= before
+        await door.wire.queries.Register(register, metadata=owner)
+        refusal = await refused(door.wire.queries.Register(register, metadata=owner), FULL)
+        assert refusal.facts["quota"] == "prepare_share"
+
+    behind(script)
+
+
 def test_processor_time_of_answers_is_paid_by_those_who_ask() -> None:
     async def script(door: Door) -> None:
         owner, other = await tenant(door, "acme", read_share=1e-6), await tenant(door, "umbra")

@@ -69,6 +69,11 @@ def grows(command: Command) -> bool:
             assert_never(command)
 
 
+def registers(command: Command) -> bool:
+    """Whether the time to prepare it is that of registrations, by the quota `prepare_share`."""
+    return isinstance(command, CreateStream | Register | RegisterMany)
+
+
 def tenant_of(command: Command) -> str:
     """The tenant whose time a command takes; "" for what operators do."""
     operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant

@@ -30,7 +30,7 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Push
 from psoup_service.host.binder import BindingJob, BindingThread
-from psoup_service.host.command_facts import grows
+from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand
 from psoup_service.host.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.jumps import Jumps
@@ -88,30 +88,21 @@ class Sequencer(StageThread):
         self._beside = 0
         """The number of submissions that the binder and the spooler have."""
         self._line = TenantLines(weight)
+        self._registering = TenantTimes()
         self._errands: deque[Errand] = deque()
         """What maintenance asked the committer to do; it comes before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
     @property
-    def groups(self) -> int:
-        """The number of groups that were logged."""
-        return self._committer.groups
-
-    @property
-    def events(self) -> int:
-        """The number of events that were logged."""
-        return self._committer.events
-
-    @property
-    def times(self) -> tuple[TenantTimes, ...]:
-        """What tenants had of this thread, and of the binder's."""
-        return self._line.times, self.binder.times
+    def registering(self) -> tuple[TenantTimes, ...]:
+        """What tenants had of this thread for registrations, and of the binder's."""
+        return self._registering, self.binder.times
 
     def counters(self) -> dict[str, int]:
         """Figures for the operator."""
-        written = {"groups": self.groups, "events": self.events, "spooled_pushes": self._spooler.count}
-        return written | {"watermark_jumps": self.jumps.count}
+        written = {"groups": self._committer.groups, "events": self._committer.events}
+        return written | {"spooled_pushes": self._spooler.count, "watermark_jumps": self.jumps.count}
 
     def start(self) -> None:
         """Start the threads; a store without a disk needs no committer."""
@@ -280,7 +271,10 @@ class Sequencer(StageThread):
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
+                    alone = time.thread_time()
                     self._prepare_alone(submission, group, refused)
+                    if registers(submission.command):
+                        self._registering.charge(submission.tenant, time.thread_time() - alone)
             if self._line.others_wait(tenant):
                 began = self._charge(tenant, began)
         if tenant:
