@@ -271,10 +271,11 @@ class Sequencer(StageThread):
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
-                    alone = time.thread_time()
+                    registering = registers(submission.command)
+                    before = time.thread_time() if registering else 0.0
                     self._prepare_alone(submission, group, refused)
-                    if registers(submission.command):
-                        self._registering.charge(submission.tenant, time.thread_time() - alone)
+                    if registering:
+                        self._registering.charge(submission.tenant, time.thread_time() - before)
             if self._line.others_wait(tenant):
                 began = self._charge(tenant, began)
         if tenant:

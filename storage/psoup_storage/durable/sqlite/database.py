@@ -233,10 +233,10 @@ class Database:
                     shrink(self._connection)
                     self._connection.close()
                     self._synced.close(whole=True)
-                except (apsw.Error, OSError):  # of the checkpoint: the write-ahead log has what was acknowledged
+                except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
                     self._abandon()
-                if self._mover is not None:
-                    self._mover.let_go()
+            if self._mover is not None:
+                self._mover.let_go()
 
     # Inside ---------------------------------------------------------------------------------------------------
 
@@ -361,8 +361,6 @@ class Database:
                 self._mover.close()
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close(True)
-            if self._mover is not None:
-                self._mover.let_go()
             self._synced.close(whole=False)
         except apsw.Error:  # it is being given up because something else has failed already
             pass
