@@ -154,7 +154,7 @@ def _wheeled(page: Page) -> None:
 
 def _more(visit: Visit) -> None:
     before = visit.page.get_by_text(re.compile(r"[\d,]+ rows, times in UTC")).inner_text()
-    visit.soup.push("ticks", [_tick(ROWS + n) for n in range(NEW)])
+    visit.soup.wait_for(visit.soup.push("ticks", [_tick(ROWS + n) for n in range(NEW)]).sequence)
     visit.page.get_by_role("button", name="Recharge").click()
     rows = int(before.split(" ")[0].replace(",", "")) + NEW
     visit.page.get_by_text(f"{rows:,} rows, times in UTC").wait_for()
@@ -190,7 +190,7 @@ def _visit() -> Iterator[Visit]:
         sync_playwright() as driver,
     ):
         soup.create_stream("CREATE STREAM ticks (n BIGINT, note TEXT)")
-        soup.push("ticks", [_tick(n) for n in range(ROWS)])
+        soup.wait_for(soup.push("ticks", [_tick(n) for n in range(ROWS)]).sequence)
         soup.register("SELECT n, note, n * 0.5 AS half FROM ticks BEGIN (START)", key="ticks")
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = driver.chromium.launch(executable_path=_executable(), args=flags)

@@ -28,12 +28,14 @@ from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba read
 from psoup_testing.command import build_once  # noqa: E402
 from psoup_testing.coverage import COVERAGE  # noqa: E402
 from psoup_testing.kernels import refuse_unlisted  # noqa: E402
+from psoup_testing.late import be_late  # noqa: E402
 from psoup_testing.scheduling import rank, unit  # noqa: E402
 
 gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
 settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("psoup")
 build_once()
+be_late()
 refuse_unlisted()
 
 _LINES = pytest.StashKey[list[str]]()

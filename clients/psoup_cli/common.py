@@ -134,10 +134,23 @@ def message(text: str) -> None:
 
 @contextmanager
 def connect(address: str | None, timeout: float | None = None) -> Iterator[Client]:
-    """Open a client for one command, after flags, environment and psoup.toml."""
+    """Open a client for one command, after flags, environment and psoup.toml.
+
+    It ends when every call sees what the command did: the next command is another client, which waits for nothing.
+    """
     settings = client_settings(address, timeout)
     with Client(settings.address, timeout=settings.timeout_seconds) as client:
         yield client
+        if client.last_sequence:
+            _wait_until_visible(client)
+
+
+def _wait_until_visible(client: Client) -> None:
+    """Wait within the timeout; what was done is safe by then, and a wait in vain is said, not an error."""
+    try:
+        client.wait_for(client.last_sequence)
+    except PSoupError as problem:
+        message(f"What was done may not be in all answers yet: {problem.message}")
 
 
 _OWN_WORDS = (

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,8 +98,10 @@ class _FeedBatches:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """Tell the service the last watermark, too."""
+        """Tell the service the last watermark, too; what was fed is in every answer then, if there soon can be one."""
         self.beat(query)
+        with Client(self.target.address) as client, suppress(PSoupError):
+            client.wait_for(self.result.sequence)
 
     def beat(self, query: StreamingQuery | None) -> None:
         """Tell the service the watermark that Spark reports, if it has moved."""

@@ -23,7 +23,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch, psoup: Psoup) -> Iterator[Client]:
         client.create_stream("CREATE STREAM s (x BIGINT)")
         for _ in range(4):
             with Client(service.address) as other:
-                other.push("s", ROW)
+                other.wait_for(other.push("s", ROW).sequence)
         client.describe("s")  # tells the last event
         yield client
 

@@ -44,6 +44,7 @@ def test_copies_go_on_after_a_line_that_is_cut(running: Serving, client: Client,
             assert not (synced.reset and begun), "it went on with its token"
             begun = True
             came += synced.came
+        client.wait_for(client.last_sequence)
         came += copy.sync().came
     assert came == number, "a row came twice"
     assert failed > len(some) // 4 and copy.complete

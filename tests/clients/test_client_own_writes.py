@@ -107,3 +107,26 @@ def test_the_command_waits_for_an_event(psoup: Any, filled: str, running: Servin
         assert len(psoup("invoke", query, "--json", "--wait-for", event).rows) == 4
         assert psoup("explain", query, "--json", "--wait-for", event).rows[0]["matches_in_window"] == 4
         assert psoup("invoke", query, "--wait-for", "999999").code == 1
+
+
+def test_a_command_ends_when_all_see_what_it_did(psoup: Any, filled: str, running: Serving) -> None:
+    query = psoup("register", f"SELECT id FROM {filled} BEGIN (START)").out.strip()
+    with held_writer(running):
+        assert psoup("push", filled, "-", "--format", "json", stdin=ROW).code == 0
+        assert len(psoup("invoke", query, "--json").rows) == 4
+
+
+def test_a_command_that_waits_in_vain_says_so(
+    psoup: Any, filled: str, running: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did is done: it is no error."""
+
+    async def late(sequence: int, timeout: float) -> None:
+        raise TimeoutError
+
+    with held_writer(running), monkeypatch.context() as patched:
+        patched.setattr(running.service.host, "wait_for", late)
+        pushed = psoup("push", filled, "-", "--format", "json", stdin=ROW)
+    assert pushed.code == 0
+    assert "1 row taken in 1 batch" in pushed.err
+    assert "may not be in all answers yet" in pushed.err

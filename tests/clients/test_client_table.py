@@ -24,7 +24,7 @@ def filled(client: Client, make_stream: MakeStream) -> tuple[str, Queries]:
     rows = pa.table({"u": range(USERS), "key": keys, "group": groups})
     standing = client.register_many(f"SELECT text FROM {name} WHERE u = $u", rows, key="key", labels=["group"])
     some = [n for n in range(USERS) for _ in range(n % 3)]
-    client.push(name, {"u": some, "text": [f"t{n}" for n in some]})
+    client.wait_for(client.push(name, {"u": some, "text": [f"t{n}" for n in some]}).sequence)
     return name, standing
 
 

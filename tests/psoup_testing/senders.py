@@ -52,6 +52,11 @@ class Sender:
     def acknowledged(self) -> int:
         return self._producer.acknowledged
 
+    @property
+    def sequence(self) -> int:
+        """The last event of its batches."""
+        return self._client.last_sequence
+
     def finish(self) -> int:
         """Every batch is acknowledged; how many there were."""
         self._thread.join()

@@ -109,7 +109,7 @@ def test_a_call_without_a_deadline_gets_one() -> None:
         with gate:
             await refused(wire.queries.WaitForSequence(request), DEADLINE)
             await refused(wire.queries.WaitForSequence(request, timeout=0.001), DEADLINE)
-        assert (await wire.queries.WaitForSequence(request)).sequence >= done.sequence
+        assert (await wire.queries.WaitForSequence(request, timeout=30)).sequence >= done.sequence
         request.sequence = 10**9
         refusal = await refused(wire.queries.WaitForSequence(request), grpc.StatusCode.OUT_OF_RANGE)
         assert refusal.reason == "UNKNOWN_SEQUENCE"

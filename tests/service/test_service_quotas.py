@@ -177,11 +177,11 @@ def test_an_answer_tells_no_more_groups_apart_than_its_tenants_quota() -> None:
         owner, other = await tenant(door, "acme", group_keys=999), await tenant(door, "umbra")
 
         async def asked(who: Any) -> int:
-            request = statements.AskRequest(statement="SELECT x, count(*) AS n FROM s GROUP BY x")
+            sql = "SELECT x, count(*) AS n FROM s GROUP BY x"
+            request = statements.AskRequest(statement=sql, min_sequence=reached[-1])
             return (await door.wire.statements.Ask(request, metadata=who)).rows
 
-        for who in (owner, other):
-            await pushed(door, who)
+        reached = [(await pushed(door, who)).sequence for who in (owner, other)]
         refusal = await refused(asked(owner), FULL)
         assert (refusal.reason, refusal.facts["limit"]) == ("QUOTA", "999")
         assert "999 of the 999 that its quota group_keys allows" in refusal.message
