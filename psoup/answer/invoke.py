@@ -141,9 +141,13 @@ class Answer:
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
-        schema = self.schema
+        schema: pa.Schema | None = None
         for part in self.messages(max_rows):
-            yield read(part.gathered(), schema) if isinstance(part, Message) else part
+            if isinstance(part, Message):
+                schema = self.schema if schema is None else schema
+                yield read(part.gathered(), schema)
+            else:
+                yield part
 
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
         """Yield the rows as `batches` does; rows without anything to compute come as messages, gathered on demand.
@@ -187,9 +191,8 @@ class Answer:
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
-        schema = self.schema
-        parts = [read(part.gathered(), schema) if isinstance(part, Message) else part for part in self.messages()]
-        return pa.Table.from_batches(parts) if parts else schema.empty_table()
+        batches = list(self.batches())
+        return pa.Table.from_batches(batches) if batches else self.schema.empty_table()
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         self._reading.count(columns)
