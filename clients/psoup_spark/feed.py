@@ -82,6 +82,8 @@ class _FeedBatches:
     result: PushResult = field(default_factory=PushResult)
     problem: PSoupError | None = None
     watermark: str | None = None
+    beaten: int = 0
+    """The event of the last heartbeat."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
@@ -101,7 +103,7 @@ class _FeedBatches:
         """Tell the service the last watermark, too; what was fed is in every answer then, if there soon can be one."""
         self.beat(query)
         with Client(self.target.address) as client, suppress(PSoupError):
-            client.wait_for(self.result.sequence)
+            client.wait_for(max(self.result.sequence, self.beaten))
 
     def beat(self, query: StreamingQuery | None) -> None:
         """Tell the service the watermark that Spark reports, if it has moved."""
@@ -111,4 +113,5 @@ class _FeedBatches:
             return
         with Client(self.target.address) as client:
             insist(self.target.patience, lambda: client.heartbeat(self.target.stream, text))
+            self.beaten = client.last_sequence
         self.watermark = text

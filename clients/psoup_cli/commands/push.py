@@ -95,7 +95,8 @@ def push(
     Push the rows of CSV, JSON lines, Parquet or Arrow files, compressed by gzip, zstd, bz2 or lz4 or not. Columns are
     found by name; types come from the stream. Lost connections are repaired on the way, and no row is taken twice. A
     row that does not fit ends the push, unless --rejects takes such rows; the message says how many rows were taken
-    before it, none with --whole. When the command ends, the rows are on disk and in every answer.
+    before it, none with --whole. When the command ends, the rows are on disk, and in every answer unless they wait for
+    the watermark.
 
     Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken; --rejects has
     them, too. The exit code is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
