@@ -14,7 +14,6 @@ import pytest
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service.settings import Settings
-from psoup_service.wire import staged as stages_module
 from psoup_service.wire.staged import (
     COLUMN_BYTES,
     MOST_PARTS,
@@ -187,9 +186,7 @@ def test_a_forged_name_of_a_stage_is_refused(number: object) -> None:
             read_token(forged, "t")
 
 
-def test_a_service_refuses_parts_without_rows_when_its_room_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages_module, "MOST_PARTS", 5)
-
+def test_a_service_refuses_parts_without_rows_when_its_room_is_full() -> None:
     async def script(wire: Wire) -> None:
         columns = ", ".join(f"c{place} BIGINT" for place in range(100))
         await wire.create(f"CREATE STREAM s ({columns})")
@@ -202,10 +199,11 @@ def test_a_service_refuses_parts_without_rows_when_its_room_is_full(monkeypatch:
                 await wire.staging.AddPart(request)
             request = staging.AddPartRequest(stage=begun.stage, part="more", arrow_ipc=one)
             full = await refused(wire.staging.AddPart(request), grpc.StatusCode.RESOURCE_EXHAUSTED)
-            assert full.reason in ("TOO_MANY_PARTS", "STAGES_FULL")
+            assert full.reason == "STAGES_FULL"
             return most
 
-        assert await fill("a", 5)
-        assert await fill("b", 4)  # nine parts of 114 kB are the whole room
+        charge = PART_BYTES + len(one)  # no columns are laid out
+        first = await fill("a", (3 << 18) // charge)  # one stage holds three quarters
+        assert await fill("b", (1 << 20) // charge - first)
 
     run(script, Settings(port=0, staged_mib=1))

@@ -25,7 +25,7 @@ from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.staged import BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
+from psoup_service.wire.staged import NO_ROWS, BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
 
 _NAME_BYTES = 256
 
@@ -149,7 +149,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
-            table = arrow_table(spec.schema, columns)
+            table = arrow_table(spec.schema, columns) if rows.num_rows else NO_ROWS
             return StagedPart.of(table, len(payload))
 
         try:
