@@ -197,18 +197,17 @@ def row_bytes(select: Sequence[Output]) -> int:
 
 
 def form_of(select: Sequence[Output]) -> Form | None:
-    """The form of a SELECT list, or None if it has expressions. O(1) when that is known."""
+    """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
     known_form = _forms.get(id(select))
     if known_form is not None:
         return known_form[1]
-    if len(_forms) >= _REMEMBERED:
-        _forms.clear()
-    columns = [(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]
-    if len(columns) < len(select):
-        _forms[id(select)] = select, None
+    if not all(isinstance(output.expr, AttributeRef) for output in select):
         return None
+    columns = [(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]
     shape = tuple((name, index, kind.kind, kind.precision, kind.scale) for name, index, kind in columns)
     form = _shapes.get(shape)
+    if len(_forms) >= _REMEMBERED:
+        _forms.clear()
     if form is None:
         if len(_shapes) >= _REMEMBERED:
             _shapes.clear()
@@ -217,7 +216,7 @@ def form_of(select: Sequence[Output]) -> Form | None:
     return form
 
 
-_forms: dict[int, tuple[Sequence[Output], Form | None]] = {}
+_forms: dict[int, tuple[Sequence[Output], Form]] = {}
 """Forms by identity, not used again while the list is here: hashing a list takes as long as gathering some rows."""
 
 _shapes: dict[Any, Form] = {}
