@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import grpc
 
-from psoup_client.errors import Cancelled, InvalidRequest, Unavailable, from_rpc
+from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, RetryOptions, seconds
 from psoup_client.tls import tls_credentials
 from psoup_client.token import CallToken
@@ -283,7 +283,7 @@ class Connection:
             except grpc.RpcError as problem:
                 if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request.ByteSize() > MAX_SEND_BYTES:
                     raise _too_large(request.ByteSize()) from None
-                error = from_rpc(problem, self.address, lost)
+                error = self._failure(problem, self._closed, lost)
             else:
                 self._reached = True
                 self._throttle.succeeded()
@@ -311,7 +311,7 @@ class Connection:
         try:
             yield from call
         except grpc.RpcError as problem:
-            raise from_rpc(problem, self.address) from None
+            raise self._failure(problem, self._closed or call.cancelled()) from None
         finally:
             call.cancel()
 
@@ -319,6 +319,17 @@ class Connection:
         """End all calls and close the channel. May be called twice."""
         self._closed = True
         self._channel.close()
+
+    def _failure(self, problem: grpc.RpcError, given_up: bool, lost: str = "") -> PSoupError:
+        """Make the error of a call, which this side may have given up.
+
+        Cancelled from afar is Unavailable: a service that ends does that, and gRPC where more calls wait than may.
+        """
+        error = from_rpc(problem, self.address, lost)
+        if isinstance(error, Cancelled) and not given_up:
+            why = "it has more calls than it may, or is about to end"
+            return Unavailable(f"the service at {self.address} cancelled the call: {why}; try again later")
+        return error
 
     def _seconds(self, timeout: float | None) -> float:
         """Return the deadline of a call that names `timeout`, or none."""

@@ -39,16 +39,16 @@ ONCE = RetryOptions(attempts=1, channel_attempts=1)
 
 
 class Servicer(server_pb2_grpc.ServerServiceServicer):
-    """Says its version; the first `failures` calls are told that it is not there."""
+    """Says its version; the first `failures` calls are told by this code that it is not there."""
 
-    def __init__(self, failures: int = 0) -> None:
+    def __init__(self, failures: int = 0, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> None:
         self.calls = 0
-        self.failures = failures
+        self.failures, self.code = failures, code
 
     def GetServerInfo(self, request: Any, context: grpc.ServicerContext) -> server_pb2.GetServerInfoResponse:
         self.calls += 1
         if self.calls <= self.failures:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not there")
+            context.abort(self.code, "not there")
         return server_pb2.GetServerInfoResponse(version="9.9", state="serving")
 
 
@@ -174,9 +174,11 @@ def test_a_call_is_tried_as_often_as_is_said(
     assert slept == [0.01, 0.015][: attempts - 1]
 
 
-def test_a_call_ends_with_the_attempt_that_succeeds() -> None:
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+def test_a_call_ends_with_the_attempt_that_succeeds(code: grpc.StatusCode) -> None:
+    """CANCELLED is what a call may see of a service that ends, or has more calls than gRPC holds for it."""
     retry = RetryOptions(attempts=4, channel_attempts=1, first_pause_seconds=0.01)
-    tried = Servicer(failures=2)
+    tried = Servicer(failures=2, code=code)
     with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
         assert client.info().version == "9.9"
     assert tried.calls == 3

@@ -112,19 +112,39 @@ def wait_closed(line: socket.socket, seconds: float) -> bool:
     return False
 
 
+def received(line: socket.socket, seconds: float) -> Iterator[tuple[int, int, int, bytes]]:
+    """The frames that come within so many seconds, as `Frames.take` gives them."""
+    ends, frames = time.monotonic() + seconds, Frames()
+    with suppress(TimeoutError):
+        while (room := ends - time.monotonic()) > 0:
+            line.settimeout(room)
+            piece = line.recv(65_536)
+            if not piece:
+                return
+            yield from frames.take(piece)
+
+
+def reached(line: socket.socket, seconds: float) -> bool:
+    """Whether all that was sent has been received: a ping is answered in its order."""
+    mark = b"reached?"
+    line.sendall(frame(PING, 0, 0, mark))
+    return any(kind == PING and payload == mark for kind, _, _, payload in received(line, seconds))
+
+
+def endings(line: socket.socket, streams: set[int], seconds: float) -> dict[int, int]:
+    """Of these calls the kind of frame that ended each: HEADERS with a status, or RESET; without those that go on."""
+    ended_by: dict[int, int] = {}
+    for kind, flags, stream, _ in received(line, seconds):
+        if stream in streams and (kind == RESET or (kind == HEADERS and flags & END_STREAM)):
+            ended_by.setdefault(stream, kind)
+            if len(ended_by) == len(streams):
+                break
+    return ended_by
+
+
 def ended(line: socket.socket, streams: set[int], seconds: float) -> bool:
     """Whether the service ends all these calls within so many seconds."""
-    ends, frames, left = time.monotonic() + seconds, Frames(), set(streams)
-    with suppress(TimeoutError):
-        while left and (room := ends - time.monotonic()) > 0:
-            line.settimeout(room)
-            received = line.recv(65_536)
-            if not received:
-                break
-            for kind, flags, stream, _ in frames.take(received):
-                if kind == RESET or (kind == HEADERS and flags & END_STREAM):
-                    left.discard(stream)
-    return not left
+    return endings(line, streams, seconds).keys() == streams
 
 
 def trickled(line: socket.socket, rest: bytes, seconds: float) -> bool:

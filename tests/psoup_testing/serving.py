@@ -65,6 +65,22 @@ class Serving:
         """Unregister what has expired, as the service does every hour; returns how many queries."""
         return asyncio.run_coroutine_threadsafe(self.service.expiry.once(), self._loop).result()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The event loop does nothing meanwhile."""
+        holding, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            holding.set()
+            release.wait(30)
+
+        self._loop.call_soon_threadsafe(hold)
+        assert holding.wait(30)
+        try:
+            yield
+        finally:
+            release.set()
+
     def stop(self) -> None:
         """Drain and stop; raises if the service had failed. May be called twice."""
         if self._thread.is_alive():

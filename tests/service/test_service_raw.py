@@ -17,7 +17,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.frames import END_HEADERS, HEADERS, PREFACE, data, frame, headers, message, request, settings
+from benchmarks.frames import (
+    END_HEADERS,
+    HEADERS,
+    PREFACE,
+    WINDOW_UPDATE,
+    data,
+    frame,
+    headers,
+    message,
+    request,
+    settings,
+)
 from benchmarks.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
@@ -96,6 +107,23 @@ def test_floods(place: Place, name: str) -> None:
         assert sum(work.result().units for work in floods) > 0
         assert victim.served(ROUNDS)
     assert most - before < ROOM.get(name, LITTLE)
+
+
+def test_calls_that_wait_for_the_loop_are_not_cancelled() -> None:
+    """gRPC by itself cancels some where more than 1,000 of all clients wait, and from 3,000 on each."""
+    each = Settings().limits().streams_per_connection
+    streams = {2 * number + 1 for number in range(each)}
+    room = frame(WINDOW_UPDATE, 0, 0, (2**30).to_bytes(4, "big"))
+    with serving() as there, ExitStack() as held:
+        lines = [held.enter_context(connected(there.address)) for _ in range(4_096 // each)]
+        block = request(METHOD, there.address)
+        with there.held():
+            for line in lines:
+                calls = b"".join(headers(stream, block) + data(stream, message(b"")) for stream in sorted(streams))
+                line.sendall(PREFACE + settings() + room + calls)
+            assert all(raw.reached(line, GONE_S) for line in lines)
+        for line in lines:
+            assert raw.endings(line, streams, 30.0) == dict.fromkeys(streams, HEADERS)
 
 
 def test_garbage(place: Place) -> None:

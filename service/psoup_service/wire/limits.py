@@ -68,6 +68,9 @@ class Limits:
     streams_per_connection: int = 256
     """Calls under way at once on one connection; more wait at the client."""
 
+    waiting_calls: int = 8_192
+    """Calls that gRPC holds until the event loop takes them up, 14 kB each; what comes beyond is cancelled."""
+
     pipelined_batches: int = 32
     """Batches of one PushStream that may wait for their acknowledgement."""
 
@@ -117,6 +120,10 @@ class Limits:
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.max_allowed_incoming_connections", self.connections),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
+            # Between the first and the second gRPC cancels calls by chance, those of neighbours as well. Its own 1,000
+            # and 3,000 are what one client reaches that takes its calls back, while the machine is busy.
+            ("grpc.server.max_pending_requests", self.waiting_calls),
+            ("grpc.server.max_pending_requests_hard_limit", self.waiting_calls),
             # Unread data must not grow: a probe of the bandwidth would open the window of every stream.
             ("grpc.http2.bdp_probe", 0),
             ("grpc.http2.lookahead_bytes", self.receive_window_bytes),
