@@ -179,10 +179,10 @@ class Settings(BaseModel):
     """commands, and reads, that may be under way"""
 
     concurrent_calls: int = Field(default=1_024, ge=1)
-    """calls that may be under way over all clients"""
+    """calls that may be under way over all clients; half as many again are for tenants that have few"""
 
     watchers: int = Field(default=4_096, ge=0)
-    """clients that may watch answers, beside other calls; each takes 50 to 150 kB"""
+    """clients that may watch answers, beside other calls, 50 to 150 kB each; half as many again as above"""
 
     watches_per_credential: int = Field(default=1_000, ge=1)
     """of these, watches that one credential may have open; one watch may be of a thousand queries"""

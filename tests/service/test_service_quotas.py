@@ -5,6 +5,8 @@ The one of `default`, as of every tenant without quotas, is never refused; what 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -19,8 +21,9 @@ from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
+from psoup_service.settings import Settings
 from psoup_testing.door import Door, behind
-from psoup_testing.wire import ipc, refused
+from psoup_testing.wire import Wire, ipc, refused, run
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 ROWS = ipc(pa.table({"x": list(range(1_000))}))
@@ -66,6 +69,45 @@ def test_calls_beyond_the_quota_are_refused_and_a_neighbours_are_not() -> None:
 async def _until_refused(call: Any) -> None:
     for _ in range(3):
         await call()
+
+
+def test_who_has_few_calls_open_finds_a_place_where_others_have_taken_all() -> None:
+    async def body(wire: Wire) -> None:
+        door = await Door(wire).begin()
+        loud, quiet = await tenant(door, "loud"), await tenant(door, "quiet")
+        copies = sync_pb2_grpc.SyncServiceStub(wire.channel)
+
+        async def opened(who: Any) -> Any:
+            call = wire.ingest.PushStream(_one_and_no_end(), metadata=who)
+            await call.read()
+            return call
+
+        async def watched(who: Any) -> Any:
+            register = queries.RegisterRequest(statement="SELECT x FROM s")
+            made = await wire.queries.Register(register, metadata=who)
+            call = copies.Watch(sync.WatchRequest(wants=[sync.Want(query_id=made.query.query_id)]), metadata=who)
+            await call.read()
+            return call
+
+        watches = [await watched(loud) for _ in range(2)]
+        assert (await refused(watched(loud), FULL)).reason == "TOO_MANY_WATCHERS"
+        watches.append(await watched(quiet))
+        calls = [await opened(loud) for _ in range(3)]
+        assert (await refused(opened(loud), FULL)).reason == "TOO_MANY_CALLS"
+        await door.list(quiet)
+        await pushed(door, quiet)
+        calls.append(await opened(quiet))
+        assert (await refused(opened(quiet), FULL)).reason == "TOO_MANY_CALLS", "one has its own places, too"
+        await door.list(door.operator)
+        for call in (*watches, *calls):
+            call.cancel()
+
+    run(body, Settings(port=0, concurrent_calls=3, watchers=2))
+
+
+async def _one_and_no_end() -> AsyncIterator[ingest.PushStreamRequest]:
+    yield ingest.PushStreamRequest(stream="s", arrow_ipc=ROWS)
+    await asyncio.Event().wait()
 
 
 def test_pushed_bytes_are_paid_before_the_next_push() -> None:

@@ -175,6 +175,11 @@ class Meters:
         meter.rates["calls_per_second"].add(self._now(), 1, limit)
         return MeteredCall(meter, watching)
 
+    def has_few(self, name: str, watching: bool, places: float) -> bool:
+        """Whether a tenant has fewer calls, or watches, open than its part of so many places, and one at least."""
+        meter = self._meter(name)
+        return (meter.watching if watching else meter.open) < max(1, places // max(1, len(self.tenants())))
+
     def pay(self, name: str, call: str) -> None:
         """Raise ResourceExhausted, reason QUOTA, if the tenant has used up what a call of this name pays with."""
         tenant = self.tenants().get(name)

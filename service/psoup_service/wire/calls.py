@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
@@ -111,9 +112,9 @@ class Calls:
             supplied.caller.set(caller.peer())
         self.under_way.enter(watching)
         try:
-            if name not in _ALWAYS:
-                self.under_way.check(watching)
             principal = self._gate.admit(name, caller)
+            if name not in _ALWAYS:
+                self.under_way.check(watching, partial(self.meters.has_few, principal.tenant, watching))
             metered = NOT_METERED if name in _ALWAYS else self.meters.call(principal.tenant, name, watching=watching)
             watched = self.under_way.watched(principal) if watching else _NO_WATCH
             with watched, metered, self._gate.under_way(principal, ender):

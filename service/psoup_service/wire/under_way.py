@@ -3,13 +3,16 @@
 calls      as long as their work                 `concurrent_calls` at once
 watchers   as long as their clients wish         `watchers` at once, which take no place of a call
  └─ of a credential                              `watches_per_credential` of them
+
+Where all places are taken, a tenant that has few of them open gets one nevertheless: each has some of its own, half as
+many again altogether. So nobody is refused because others fill the places.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from psoup.budgets import WATCHES
@@ -41,12 +44,15 @@ class CallsUnderWay:
         if not self.open:
             self._idle.set()
 
-    def check(self, watching: bool) -> None:
-        """Raise ResourceExhausted if a call that has just been counted is one too many."""
-        if watching and self.watching > self._limits.watchers:
-            raise _too_many_watchers(self._limits.watchers)
-        if not watching and self.open - self.watching > self._limits.concurrent_calls:
-            raise _too_many(self._limits.concurrent_calls)
+    def check(self, watching: bool, has_few: Callable[[float], bool]) -> None:
+        """Raise ResourceExhausted if a call that has just been counted is one too many.
+
+        `has_few`: whether its tenant has fewer of this kind open than its part of so many.
+        """
+        limit = self._limits.watchers if watching else self._limits.concurrent_calls
+        there = self.watching if watching else self.open - self.watching
+        if there > limit and not has_few(limit / 2):
+            raise _too_many_watchers(limit) if watching else _too_many(limit)
 
     @contextmanager
     def watched(self, principal: Principal) -> Iterator[None]:
