@@ -30,7 +30,10 @@ class ReadEnded(Exception):
 class Shared(Protocol):
     """Bytes that all reads together may hold. Any thread."""
 
-    limit: int
+    @property
+    def limit(self) -> int:
+        """The most that they may hold."""
+        ...
 
     def take(self, size: int) -> bool:
         """Take `size` bytes, if that is possible."""

@@ -175,7 +175,7 @@ class Service:
             readers=settings.readers,
             pending=settings.pending,
             helpers=self._helpers,
-            allowance=settings.allowance(),
+            allowance=settings.allowance(self._weights),
             quarantine=quarantine,
             weights=self._weights,
         )

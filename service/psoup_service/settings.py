@@ -17,6 +17,7 @@ from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
 from psoup_service.host.allowance import Allowance
+from psoup_service.host.fair_turns import Weights
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024
@@ -137,7 +138,7 @@ class Settings(BaseModel):
     """memory that one invocation of a join may hold for keys, sorted sides and tuples not yet given out"""
 
     sorts_mib: int = Field(default=512, ge=0)
-    """memory that ORDER BY, DISTINCT, GROUP BY and joins may hold in all invocations together"""
+    """memory that ORDER BY, DISTINCT, GROUP BY and joins may hold in all invocations; half is the tenants' own"""
 
     read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
     """processor time that one read may use; of a streamed answer, each piece"""
@@ -322,13 +323,14 @@ class Settings(BaseModel):
         named = self.oidc_issuer, self.oidc_audience, self.oidc_jwks_url, self.oidc_role_claim
         return Provider(*named, role_table(self.oidc_roles), self.oidc_tenant_claim)
 
-    def allowance(self) -> Allowance:
-        """The limits of reads."""
+    def allowance(self, weights: Weights) -> Allowance:
+        """The limits of reads. `weights`: of tenants."""
         return Allowance(
             cpu_s=self.read_cpu_s,
             sort_bytes=self.sort_mib * _MIB,
             all_sort_bytes=self.sorts_mib * _MIB,
             archive_s=self.archive_seconds,
+            weights=weights,
         )
 
     def limits(self) -> Limits:

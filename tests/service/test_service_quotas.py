@@ -16,16 +16,17 @@ from prometheus_client import generate_latest
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import queries_pb2_grpc, sync_pb2_grpc
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
-from psoup_proto.v1 import sync_pb2_grpc
 from psoup_service.settings import Settings
 from psoup_testing.door import Door, behind
 from psoup_testing.wire import Wire, ipc, refused, run
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
+MIB = 1024 * 1024
 ROWS = ipc(pa.table({"x": list(range(1_000))}))
 
 
@@ -103,6 +104,45 @@ def test_who_has_few_calls_open_finds_a_place_where_others_have_taken_all() -> N
             call.cancel()
 
     run(body, Settings(port=0, concurrent_calls=3, watchers=2))
+
+
+def test_sorts_of_one_tenant_that_are_not_read_leave_room_for_those_of_another() -> None:
+    async def body(wire: Wire) -> None:
+        door = await Door(wire).begin()
+        loud, quiet = await tenant(door, "loud"), await tenant(door, "quiet")
+        create = streams.CreateStreamRequest(statement="CREATE STREAM big (x BIGINT, t TEXT)")
+        await wire.streams.CreateStream(create, metadata=loud)
+        rows = ipc(pa.table({"x": list(range(65_536)), "t": ["t" * 200] * 65_536}))
+        many = ingest.PushRequest(stream="big", arrow_ipc=rows)
+        reached = [(await wire.ingest.Push(many, metadata=loud)).sequence, (await pushed(door, quiet)).sequence]
+        ids = []
+        for who, sql in ((loud, "SELECT * FROM big ORDER BY x DESC"), (quiet, "SELECT x FROM s ORDER BY x DESC")):
+            made = await wire.queries.Register(queries.RegisterRequest(statement=sql), metadata=who)
+            ids.append(made.query.query_id)
+
+        async def unread() -> None:
+            asked = queries.InvokeStreamRequest(query_id=ids[0], min_sequence=reached[0])
+            calls.append(stub.InvokeStream(asked, metadata=loud))
+            for _ in range(2):  # the schema comes before there is a sort
+                await calls[-1].read()
+
+        calls: list[Any] = []
+
+        async def unread_until_refused() -> None:
+            for _ in range(12):
+                await unread()
+
+        small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
+        async with grpc.aio.insecure_channel(wire.service.address, small) as channel:
+            stub = queries_pb2_grpc.QueryServiceStub(channel)
+            refusal = await refused(unread_until_refused(), FULL)
+            assert (refusal.reason, refusal.facts["limit"]) == ("SORTS_BUDGET", str(2 * MIB + 2 * MIB // 3))
+            asked = queries.InvokeRequest(query_id=ids[1], min_sequence=reached[1])
+            assert (await wire.queries.Invoke(asked, metadata=quiet)).rows == 1_000
+        assert await wire.service._calls.under_way.finished(5)
+        assert wire.service.host.counters()["sort_bytes"] == 0
+
+    run(body, Settings(port=0, sorts_mib=4))
 
 
 async def _one_and_no_end() -> AsyncIterator[ingest.PushStreamRequest]:

@@ -227,9 +227,9 @@ class Host(Generic[SnapshotT]):
         """Have something installed between two runs of the writer, soon. From any thread."""
         self._writer.put_aside(piece)
 
-    def budget(self) -> ReadBudget:
+    def budget(self, tenant: str) -> ReadBudget:
         """The budget of a read over several calls of `evaluate`; the caller closes it."""
-        return self._allowance.budget()
+        return self._allowance.budget(tenant)
 
     async def read(self, fn: Callable[[SnapshotT], T]) -> T:
         """The result of `fn` with a fresh snapshot, on a reader thread; raises as `evaluate`."""
@@ -253,7 +253,7 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
 
         def work(reading: Read) -> T:
-            granted = budget or self._allowance.budget()
+            granted = budget or self._allowance.budget(tenant)
             granted.ask, granted.wait = reading.ask, reading.before_long
             try:
                 return fn(self.snapshot(), granted)

@@ -200,7 +200,7 @@ async def in_pieces(
 ) -> AsyncGenerator[answers.Piece]:
     """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them."""
     check_pinned(backend, tenant)
-    budget, pin = backend.host.budget(), None
+    budget, pin = backend.host.budget(tenant), None
     try:
         answer = await backend.host.evaluate(
             lambda snapshot, granted: make(snapshot, granted).lean(), budget=budget, tenant=tenant

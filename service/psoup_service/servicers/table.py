@@ -149,7 +149,7 @@ class TableCalls:
         wanted = _Wanted(request, _checked(request), tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
         check_pinned(backend, tenant)
-        now, budget, pin = backend.now(), backend.host.budget(), None
+        now, budget, pin = backend.now(), backend.host.budget(tenant), None
 
         def make(snapshot: Snapshot, granted: ReadBudget) -> _Pieces:
             return _Pieces(wanted, snapshot, now, as_of, window, granted, backend)

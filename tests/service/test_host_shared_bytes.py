@@ -1,0 +1,83 @@
+"""Bytes that all reads share: a part of them is each tenant's own, whatever others hold."""
+
+from __future__ import annotations
+
+import random
+
+from psoup.events.tenants import Quotas, Tenant
+from psoup.reading import ReadBudget
+from psoup_service.host.allowance import SharedBytes
+from psoup_service.host.fair_turns import Weights
+from psoup_testing.budget import Budget
+
+MIB = 1024 * 1024
+
+
+def _weights(**weights: float) -> Weights:
+    tenants = {name: Tenant(name, Quotas(weight=weight)) for name, weight in weights.items()}
+    return Weights(lambda: tenants)
+
+
+def test_who_is_alone_may_hold_all() -> None:
+    shared = SharedBytes(8 * MIB)
+    assert shared.of("default").limit == 8 * MIB
+    assert shared.take(8 * MIB)
+    assert not shared.take(1)
+    shared.give_back(8 * MIB)
+    assert shared.used == 0
+
+
+def test_a_tenant_holds_its_own_part_whatever_others_hold() -> None:
+    shared = SharedBytes(8 * MIB, _weights(acme=3, umbra=1))
+    acme, umbra = shared.of("acme"), shared.of("umbra")
+    assert (acme.limit, umbra.limit) == (7 * MIB, 5 * MIB)
+    assert acme.take(7 * MIB)
+    assert not acme.take(1)
+    assert umbra.take(MIB)
+    assert not umbra.take(1)
+    acme.give_back(2 * MIB)
+    assert umbra.take(2 * MIB)
+    assert not acme.take(1), "what was given back is nobody's own"
+    acme.give_back(5 * MIB)
+    umbra.give_back(3 * MIB)
+    assert shared.used == 0
+
+
+def test_a_read_gives_back_once_what_it_has_taken() -> None:
+    """A caller who leaves ends the read; the sort that it was in the midst of ends later."""
+    shared = SharedBytes(100)
+    first, second = ReadBudget(shared=shared.of("default")), ReadBudget(shared=shared.of("default"))
+    first.hold(40)
+    second.hold(30)
+    first.close()
+    assert shared.used == 30
+    first.give_back(40)
+    first.close()
+    first.give_back_joined(40)
+    assert shared.used == 30
+    first.hold(20)  # of a thread that has not noticed yet
+    first.give_back(60)
+    assert shared.used == 30
+    second.close()
+    assert shared.used == 0
+
+
+def test_own_parts_are_always_there_and_the_limit_holds() -> None:
+    budget = Budget("shared bytes", 3_000)
+    for seed in budget.rounds():
+        rng = random.Random(seed)
+        weights = {name: rng.choice([0.5, 1.0, 3.0]) for name in "abcd"}
+        shared, held = SharedBytes(1_000, _weights(**weights)), dict.fromkeys(weights, 0)
+        reads = {name: shared.of(name) for name in weights}
+        for _ in range(100):
+            name, size = rng.choice("abcd"), rng.randint(0, 400)
+            own = int(500 * weights[name] / sum(weights.values()))
+            if rng.random() < 0.4:
+                reads[name].give_back(size)
+                held[name] -= min(size, held[name])
+            elif reads[name].take(size):
+                held[name] += size
+            else:
+                assert held[name] + size > own
+            assert shared.used == sum(held.values()) <= 1_000
+            budget.count()
