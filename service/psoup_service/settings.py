@@ -117,7 +117,7 @@ class Settings(BaseModel):
     """pushed data that may wait to be applied"""
 
     staged_mib: int = Field(default=512, ge=0, le=768)
-    """batches that come in parts and are not committed; one of them is logged in one transaction"""
+    """batches that come in parts and are not committed, half the tenants' own; one is logged in one transaction"""
 
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""

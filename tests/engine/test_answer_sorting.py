@@ -22,7 +22,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
-from psoup_service.host.allowance import SharedBytes
+from psoup_service.host.shared_bytes import SharedBytes
 
 SMALL = EngineConfig(chunk_rows=64)
 

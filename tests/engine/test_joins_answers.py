@@ -18,7 +18,7 @@ from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_service.host.allowance import SharedBytes
+from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.restarting import making
 
 SECOND = 1_000_000

@@ -29,8 +29,8 @@ from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 from psoup.reading import ReadBudget
 from psoup.runner import serial
-from psoup_service.host.allowance import SharedBytes
 from psoup_service.host.runner import TaskPool
+from psoup_service.host.shared_bytes import SharedBytes
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)

@@ -6,8 +6,8 @@ import random
 
 from psoup.events.tenants import Quotas, Tenant
 from psoup.reading import ReadBudget
-from psoup_service.host.allowance import SharedBytes
 from psoup_service.host.fair_turns import Weights
+from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.budget import Budget
 
 MIB = 1024 * 1024
@@ -41,6 +41,22 @@ def test_a_tenant_holds_its_own_part_whatever_others_hold() -> None:
     acme.give_back(5 * MIB)
     umbra.give_back(3 * MIB)
     assert shared.used == 0
+
+
+def test_the_limit_holds_also_when_tenants_come() -> None:
+    tenants = {"acme": Tenant("acme")}
+    shared = SharedBytes(1_000, Weights(lambda: tenants))
+    assert shared.take(1_000, "acme")
+    tenants = {name: Tenant(name) for name in ("acme", "umbra")}
+    assert not shared.take(1, "umbra")
+    shared.give_back(600, "acme")
+    assert shared.take(250, "umbra")
+    assert shared.take(350, "umbra")
+    assert not shared.take(1, "acme")
+    shared.give_back(400, "acme")
+    shared.give_back(600, "umbra")
+    assert shared.take(250, "acme")
+    assert shared.used == 250
 
 
 def test_a_read_gives_back_once_what_it_has_taken() -> None:

@@ -25,10 +25,11 @@ from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.gate.principal import Principal
-from psoup_service.host.allowance import Allowance, SharedBytes
+from psoup_service.host.allowance import Allowance
 from psoup_service.host.expectations import Expectations
 from psoup_service.host.pins import Pins
 from psoup_service.host.readers import Read, Readers
+from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.settings import Settings
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.events.tenants import Tenant
 from psoup_proto.v1 import staging_pb2 as staging
+from psoup_service.host.fair_turns import Weights
 from psoup_service.settings import Settings
 from psoup_service.wire.staged import (
     COLUMN_BYTES,
@@ -67,8 +69,9 @@ def test_parts_without_rows_cost_room_and_no_time() -> None:
         stages = Stages(1_024 * MIB, 60)
         stage = stages.open(batch(), 1)
         assert EMPTY.nbytes == PART_BYTES + 100 * COLUMN_BYTES + 136
-        early = calls_of(lambda: stages.put(stage, "first", EMPTY))
-        for number in range(MOST_PARTS - 2):
+        stages.put(stage, "first", EMPTY)
+        early = calls_of(lambda: stages.put(stage, "second", EMPTY))
+        for number in range(MOST_PARTS - 3):
             stages.put(stage, str(number), EMPTY)
         assert calls_of(lambda: stages.put(stage, "last", EMPTY)) == early
         assert stages.nbytes == MOST_PARTS * EMPTY.nbytes
@@ -103,6 +106,28 @@ def test_one_sender_does_not_take_all() -> None:
         assert (caught.value.reason, "retry_after_ms" in caught.value.facts) == ("STAGES_FULL", False)
         stages.put(small, "a", of_size(MIB))
         stages.check()
+
+    on_a_loop(script)
+
+
+def test_what_one_tenant_stages_leaves_anothers_own_part() -> None:
+    async def script() -> None:
+        tenants = {name: Tenant(name) for name in ("loud", "quiet")}
+        stages = Stages(4 * MIB, 60, weights=Weights(lambda: tenants))
+        loud = [stages.open(batch(str(number), "loud"), 1) for number in range(3)]
+        stages.put(loud[0], "a", of_size(2 * MIB))
+        stages.put(loud[1], "a", of_size(MIB))
+        with pytest.raises(ResourceExhausted) as caught:
+            stages.put(loud[2], "a", of_size(MIB // 4))
+        assert (caught.value.reason, "retry_after_ms" in caught.value.facts) == ("STAGES_FULL", True)
+        quiet = stages.open(batch(tenant="quiet"), 2)
+        stages.put(quiet, "a", of_size(MIB // 2))
+        stages.put(quiet, "b", of_size(MIB // 2))
+        stages.put(quiet, "b", of_size(MIB // 4))  # a smaller one in its place
+        stages.check()
+        for stage in (*loud, quiet):
+            stages.drop(stage)
+        assert stages.nbytes == 0
 
     on_a_loop(script)
 

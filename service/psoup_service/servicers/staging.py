@@ -22,6 +22,7 @@ from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
+from psoup_service.host.fair_turns import Weights
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
@@ -36,7 +37,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     def __init__(self, backend: Backend, config: EngineConfig) -> None:
         self._backend = backend
         self._config = config
-        self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
+        limits, weights = backend.limits, Weights(backend.meters.tenants)
+        self._stages = Stages(limits.staged_bytes, limits.stage_idle_s, weights=weights)
         self.forget = self._stages.forget
         backend.meters.sources |= {"stages": self._stages.count, "staged_bytes": self._stages.held}
 

@@ -3,9 +3,10 @@
     open ──> Stage ──put, put, put──> chosen ──> one table        a stage on which nothing happens is dropped
              by its token                                         a producer's next stage drops the one before
 
-A part is charged for the objects that hold it, too, so that parts without rows also fill the room. One stage takes at
-most three quarters of it. If a part finds no room, silent stages that hold more than their share make way, the largest
-first; if a stage finds no place, the stage that has been silent longest makes way.
+A part is charged for the objects that hold it, too, so that parts without rows also fill the room. Half of the room is
+the tenants' own (`shared_bytes`), and one stage takes at most three quarters of it. If a part finds no room, silent
+stages that hold more than their share make way, the largest first; if a stage finds no place, the stage that has been
+silent longest makes way.
 
 For one event loop, and O(1) a call there. It knows nothing of streams and of commits.
 """
@@ -25,6 +26,8 @@ import pyarrow as pa
 from psoup.budgets import STAGED_BYTES
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.invariants import ensure
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
+from psoup_service.host.shared_bytes import SharedBytes
 
 RETRY_AFTER_MS = 500
 """The wait that a sender is told when other stages hold the room; a commit takes about that."""
@@ -125,12 +128,14 @@ def one_table(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 class Stages:
     """All open stages. `limit`: bytes of all parts together. `idle`: seconds until a silent stage is dropped.
 
-    `make_way_after`: seconds until a silent stage may be dropped for another sender.
+    `make_way_after`: seconds until a silent stage may be dropped for another sender. `weights`: of tenants.
     """
 
-    def __init__(self, limit: int, idle: float, make_way_after: float = MAKE_WAY_AFTER_S) -> None:
+    def __init__(
+        self, limit: int, idle: float, make_way_after: float = MAKE_WAY_AFTER_S, weights: Weights = ONE_TENANT
+    ) -> None:
         self.idle = idle
-        self.nbytes = 0
+        self._room = SharedBytes(limit, weights)
         self._limit = limit
         self._limit_of_one = limit - limit // 4
         self._make_way_after = make_way_after
@@ -139,6 +144,11 @@ class Stages:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all stages."""
+        return self._room.used
 
     def count(self, tenant: str) -> int:
         """The open stages of a tenant. O(open stages), from any thread."""
@@ -197,18 +207,19 @@ class Stages:
         self.check_open(stage, name)
         replaced = stage.parts.get(name, _NO_PART)
         size = stage.nbytes - replaced.nbytes + part.nbytes
-        if size > self._limit_of_one:
+        most = min(self._limit_of_one, self._room.most(stage.batch.tenant))
+        if size > most:
             raise ResourceExhausted(
-                f"with part {name!r} the stage would hold {size:,} bytes, and one stage may hold"
-                f" {self._limit_of_one:,}, three quarters of all; commit smaller batches, or serve with a greater"
+                f"with part {name!r} the stage would hold {size:,} bytes, and one stage may hold {most:,}: three"
+                " quarters of all, and less beside many tenants; commit smaller batches, or serve with a greater"
                 " staged_mib",
                 reason="STAGES_FULL",
                 needed=part.nbytes,
-                **STAGED_BYTES.over(stage.nbytes, self._limit_of_one),
+                **STAGED_BYTES.over(stage.nbytes, most),
             )
-        self._make_room(stage, part.nbytes - replaced.nbytes)
-        used = self.nbytes - replaced.nbytes
-        if used + part.nbytes > self._limit:
+        more = part.nbytes - replaced.nbytes
+        if not self._take(stage, more):
+            used = self.nbytes - replaced.nbytes
             raise ResourceExhausted(
                 f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {part.nbytes:,}; commit"
                 " smaller batches, or serve with a greater staged_mib",
@@ -218,16 +229,15 @@ class Stages:
                 retry_after_ms=RETRY_AFTER_MS,  # others hold it, and may end
             )
         stage.parts[name] = part
-        stage.nbytes += part.nbytes - replaced.nbytes
+        stage.nbytes += more
         stage.rows += part.table.num_rows - replaced.table.num_rows
-        self.nbytes += part.nbytes - replaced.nbytes
 
     def drop(self, stage: StagedBatch) -> None:
         """Forget a stage; harmless if that has happened."""
         if stage.expiry is not None:
             stage.expiry.cancel()
         if self._open.pop(stage.token, None) is not None:
-            self.nbytes -= stage.nbytes
+            self._room.give_back(stage.nbytes, stage.batch.tenant)
         if self._of_sender.get(stage.batch.sender) is stage:
             del self._of_sender[stage.batch.sender]
 
@@ -266,14 +276,17 @@ class Stages:
             )
         self._make_way(min(silent, key=lambda stage: stage.touched))
 
-    def _make_room(self, stage: StagedBatch, more: int) -> None:
-        """Drop silent stages that hold more than their share, the largest first, while `more` bytes do not fit."""
-        share = self._limit // len(self._open)
-        while self.nbytes + more > self._limit:
+    def _take(self, stage: StagedBatch, more: int) -> bool:
+        """Take room for `more` bytes, or give back what is negative; returns whether there was room. Silent stages that
+        hold more than their share make way, the largest first, while there is none.
+        """
+        tenant, share = stage.batch.tenant, self._limit // len(self._open)
+        while not self._room.take(more, tenant):
             others = [s for s in self._silent(self._open.values()) if s is not stage and s.nbytes > share]
             if not others:
-                return
+                return False
             self._make_way(max(others, key=lambda other: other.nbytes))
+        return True
 
     def _silent(self, stages: Iterable[StagedBatch]) -> list[StagedBatch]:
         """The stages that may make way for another sender."""

@@ -1,0 +1,119 @@
+"""A limit on bytes that all tenants hold together, of which a part is each tenant's own.
+
+    limit   [ acme's own | umbra's own | … |  for who comes first ]
+
+Who holds much, and does not give it back, as a reader does who stalls, would otherwise have all others refused. OWN is
+divided by the weights of the tenants. Nobody waits here: who finds no room is refused (`room` has a line of callers).
+"""
+
+from __future__ import annotations
+
+import threading
+
+from psoup.model import DEFAULT_TENANT
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
+
+OWN = 0.5
+"""The part of the limit that is the tenants' own."""
+
+
+class _Held:
+    """The bytes of one tenant. `own`: what nobody else may hold, as of when it held nothing."""
+
+    __slots__ = ("bytes", "own")
+
+    def __init__(self, own: int) -> None:
+        self.own, self.bytes = own, 0
+
+
+class SharedBytes:
+    """The bytes that all tenants together hold of something. Any thread."""
+
+    def __init__(self, limit: int, weights: Weights = ONE_TENANT) -> None:
+        self.limit = limit
+        self.used = 0
+        self._own = int(limit * OWN)
+        self._beyond = 0
+        """Bytes that tenants hold beyond their own parts."""
+        self._weights = weights
+        self._tenants: dict[str, _Held] = {}
+        """Those that hold something."""
+        self._lock = threading.Lock()
+
+    def of(self, tenant: str) -> ReadBytes:
+        """Those of a new read of a tenant: nothing so far."""
+        return ReadBytes(self, tenant)
+
+    def take(self, size: int, tenant: str = DEFAULT_TENANT) -> bool:
+        """Take `size` bytes; returns False if the limit does not allow it. What is negative is given back."""
+        with self._lock:
+            there = self._there(tenant)
+            more = _beyond(there, size)
+            # Parts are as of when a tenant began to hold something: later ones come on top, and the limit is the limit.
+            if size > 0 and (self.used + size > self.limit or (more and self._beyond + more > self.limit - self._own)):
+                return False
+            self._change(tenant, there, size, more)
+            return True
+
+    def give_back(self, size: int, tenant: str = DEFAULT_TENANT) -> None:
+        """Give back bytes that were taken."""
+        with self._lock:
+            there = self._there(tenant)
+            self._change(tenant, there, -size, _beyond(there, -size))
+
+    def most(self, tenant: str) -> int:
+        """The most that a tenant may hold: its own part, and all that is nobody's."""
+        return self.limit - self._own + self._part(tenant)
+
+    def _there(self, tenant: str) -> _Held:
+        return self._tenants.get(tenant) or _Held(self._part(tenant))
+
+    def _part(self, tenant: str) -> int:
+        return int(self._own * self._weights.share(tenant))
+
+    def _change(self, tenant: str, there: _Held, size: int, beyond: int) -> None:
+        there.bytes += size
+        self.used += size
+        self._beyond += beyond
+        if there.bytes:
+            self._tenants[tenant] = there
+        else:
+            self._tenants.pop(tenant, None)
+
+
+def _beyond(there: _Held, more: int) -> int:
+    """How much more of what is nobody's a tenant would hold with so many bytes more."""
+    return max(there.bytes + more - there.own, 0) - max(there.bytes - there.own, 0)
+
+
+class ReadBytes:
+    """The bytes that one read of a tenant holds. It gives back no more than it has taken, whoever asks and how often:
+    where a caller leaves, his read is closed while what it was in the midst of still gives back its own. Any thread.
+    """
+
+    __slots__ = ("_all", "_lock", "_tenant", "held")
+
+    def __init__(self, all_bytes: SharedBytes, tenant: str) -> None:
+        self._all, self._tenant = all_bytes, tenant
+        self._lock = threading.Lock()
+        self.held = 0
+
+    @property
+    def limit(self) -> int:
+        """The most that all reads of the tenant may hold together."""
+        return self._all.most(self._tenant)
+
+    def take(self, size: int) -> bool:
+        """Take `size` bytes; returns False if that is not possible."""
+        with self._lock:
+            taken = self._all.take(size, self._tenant)
+            self.held += size if taken else 0
+            return taken
+
+    def give_back(self, size: int) -> None:
+        """Give back bytes that were taken; harmless if they were given back before."""
+        with self._lock:
+            size = min(size, self.held)
+            if size > 0:
+                self._all.give_back(size, self._tenant)
+                self.held -= size
