@@ -177,13 +177,13 @@ class Settings(BaseModel):
     """threads that join tuples with queries"""
 
     pending: int = Field(default=1_024, ge=1)
-    """commands, and reads, that may be under way"""
+    """commands, and reads, that may be under way; half as many reads again for tenants that have few"""
 
     concurrent_calls: int = Field(default=1_024, ge=1)
-    """calls that may be under way over all clients; half as many again are for tenants that have few"""
+    """calls that may be under way over all clients; half as many again for tenants that have few"""
 
     watchers: int = Field(default=4_096, ge=0)
-    """clients that may watch answers, beside other calls, 50 to 150 kB each; half as many again as above"""
+    """clients that may watch answers, beside other calls, 50 to 150 kB each; half as many again as of calls"""
 
     watches_per_credential: int = Field(default=1_000, ge=1)
     """of these, watches that one credential may have open; one watch may be of a thousand queries"""

@@ -37,7 +37,8 @@ from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Read, Readers, ReadsUnderWay
+from psoup_service.host.readers import Read, Readers
+from psoup_service.host.reads_under_way import ReadsUnderWay
 from psoup_service.host.room import Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.worker import Outcome, deliver
@@ -83,7 +84,7 @@ class Host(Generic[SnapshotT]):
         self._failure = ""
         self._given_up = False
         self._enders: list[asyncio.Future[None]] = []
-        self._reads = ReadsUnderWay(pending)
+        self._reads = ReadsUnderWay(pending, weights)
         self._closed = threading.Event()
         self._room = Room(pending, queue_bytes, weights)
         self._guard = Guard(store, quarantine)
@@ -262,7 +263,7 @@ class Host(Generic[SnapshotT]):
                 if budget is None:
                     granted.close()
 
-        with self._reads:
+        with self._reads.of(tenant):
             try:
                 return await self._readers.read(work, tenant=tenant, long=long)
             except (RuntimeError, ReadEnded) as problem:
@@ -275,7 +276,7 @@ class Host(Generic[SnapshotT]):
 
         Raises what `bind` raises; ResourceExhausted with too many reads under way; what `submit` would while draining.
         """
-        with self._reads:
+        with self._reads.of(tenant):
             return await self._sequencer.binder.made(lambda: bind(self.snapshot()), tenant, sender, self._refusal)
 
     async def wait_for(self, sequence: int, timeout: float) -> None:

@@ -25,10 +25,8 @@ from psoup.budgets import READ_CPU
 from psoup.errors import ResourceExhausted
 from psoup.expressions import supplied
 from psoup.reading import ReadEnded
-from psoup.wording import counted, verb
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.giving_way import GivingWay, Rests
-from psoup_service.host.room import RETRY_AFTER_MS
 from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
 
@@ -39,27 +37,6 @@ LONG_S = 0.02
 
 _ASIDE = 32
 """The most reads that have stepped aside: each holds a thread and its matches."""
-
-
-class ReadsUnderWay:
-    """A context for each read of calls; raises ResourceExhausted if `limit` are under way. One event loop."""
-
-    def __init__(self, limit: int) -> None:
-        self.count = 0
-        self._limit = limit
-
-    def __enter__(self) -> None:
-        if self.count >= self._limit:
-            raise ResourceExhausted(
-                f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, the most there may be; try"
-                f" again in {RETRY_AFTER_MS} ms",
-                reason="BUSY",
-                retry_after_ms=RETRY_AFTER_MS,
-            )
-        self.count += 1
-
-    def __exit__(self, *_: object) -> None:
-        self.count -= 1
 
 
 class Read:

@@ -1,0 +1,65 @@
+"""How many reads may be under way: those that wait for a thread, that have one, and that have stepped aside.
+
+    limit      of all tenants together
+    half more  for a tenant that has few: fewer than its part of that, by weight, and one at least
+
+So nobody's read is refused because those of others wait. One event loop.
+"""
+
+from __future__ import annotations
+
+from psoup.errors import ResourceExhausted
+from psoup.wording import counted, verb
+from psoup_service.host.fair_turns import ONE_TENANT, Weights
+from psoup_service.host.room import RETRY_AFTER_MS
+
+
+class ReadsUnderWay:
+    """The reads of all tenants. `count`: how many there are."""
+
+    def __init__(self, limit: int, weights: Weights = ONE_TENANT) -> None:
+        self.count = 0
+        self._limit = limit
+        self._weights = weights
+        self._tenants: dict[str, TenantReads] = {}
+        """Those that have some."""
+
+    def of(self, tenant: str) -> TenantReads:
+        """A context for a read of a tenant, which raises ResourceExhausted if it is one too many. O(1)."""
+        there = self._tenants.get(tenant)
+        return TenantReads(self, tenant) if there is None else there
+
+    def begin(self, reads: TenantReads) -> None:
+        """Count a read. Raises ResourceExhausted."""
+        if self.count >= self._limit and reads.count >= max(1, self._limit / 2 * self._weights.share(reads.tenant)):
+            raise ResourceExhausted(
+                f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, the most there may be; try"
+                f" again in {RETRY_AFTER_MS} ms",
+                reason="BUSY",
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        self.count += 1
+        reads.count += 1
+        self._tenants[reads.tenant] = reads
+
+    def end(self, reads: TenantReads) -> None:
+        """Count its end."""
+        self.count -= 1
+        reads.count -= 1
+        if not reads.count:
+            del self._tenants[reads.tenant]
+
+
+class TenantReads:
+    """The reads of one tenant, each of which is a context."""
+
+    __slots__ = ("_all", "count", "tenant")
+
+    def __init__(self, all_reads: ReadsUnderWay, tenant: str) -> None:
+        self._all, self.tenant, self.count = all_reads, tenant, 0
+
+    def __enter__(self) -> None:
+        self._all.begin(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._all.end(self)
