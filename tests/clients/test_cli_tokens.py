@@ -191,13 +191,16 @@ def test_ends_of_tokens_are_read(psoup: Psoup) -> None:
 def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:
     path = tmp_path / "data"
     bring(psoup("admin", "init", "--data-dir", str(path)).out.strip())
-    assert psoup("audit", "show", str(path)).code == 2, "there is none yet"
+    [first] = psoup("audit", "show", str(path), "--json").rows
+    assert (first["call"], first["object"]) == ("AdminService/IssueToken", "admin")
+    assert "data directory" in first["peer"]
     for service in at(path):
         assert psoup("stream", "create", "CREATE STREAM s (x BIGINT)", "--address", service.address).code == 0
         assert psoup("stream", "drop", "s", "--yes", "--address", service.address).code == 0
         bring("")
         assert psoup("stream", "list", "--address", service.address).code == 1
     written = [
+        ("", "AdminService/IssueToken", "OK"),
         ("admin", "StreamService/CreateStream", "OK"),
         ("admin", "StreamService/DropStream", "OK"),
         ("", "StreamService/ListStreams", "UNAUTHENTICATED"),
@@ -215,4 +218,13 @@ def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring
     log = path / "audit.jsonl"
     log.write_bytes(log.read_bytes().replace(b"CreateStream", b"AlterStream "))
     ran = psoup("audit", "verify", str(path))
-    assert (ran.code, "line 2 does not follow" in ran.err) == (1, True)
+    assert (ran.code, "line 3 does not follow from line 2" in ran.err) == (1, True)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[2:]))
+    ran = psoup("audit", "verify", str(path))
+    assert (ran.code, "of an earlier file" in ran.err) == (0, True)
+    for content, said in ((b"", "the log is empty"), (b"a,b\n1,2\n", "line 1 is none of an audit log")):
+        log.write_bytes(content)
+        ran = psoup("audit", "verify", str(path))
+        assert (ran.code, ran.out, said in ran.err) == (1, "", True)
+    log.unlink()
+    assert psoup("audit", "show", str(path)).code == 2, "there is none"

@@ -104,6 +104,26 @@ def test_the_chain_goes_on_after_a_restart_a_torn_line_and_in_a_new_file(file: P
     assert line["before"] == found.last != FIRST
 
 
+@pytest.mark.parametrize("content", [b"x\0y\nz\n", b"a,b\n1,2\n", b'{"time":"2026","call":"x"}\n', b"[]\n", b"7"])
+def test_what_no_service_wrote_is_no_line_that_was_cut_off(file: Path, content: bytes) -> None:
+    lines = file.read_bytes()
+    file.write_bytes(content + lines)
+    assert verify(file).foreign == 1
+    file.write_bytes(lines + content)
+    assert verify(file).foreign == 6
+    file.write_bytes(content)
+    assert verify(file).foreign == 1
+
+
+def test_what_the_first_line_follows_is_told(file: Path) -> None:
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert verify(file).after == ""
+    file.write_bytes(b"".join(lines[2:]))
+    assert (verify(file).broken, verify(file).after) == (0, hash_of(lines[1].strip()))
+    file.write_bytes(b"")
+    assert verify(file).lines == 0
+
+
 def test_a_flood_of_refusals_is_counted_and_changes_are_told_all_the_same(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl")
     for _ in range(1_000):

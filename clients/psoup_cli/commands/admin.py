@@ -60,12 +60,14 @@ def init(
 
 def _offline(path: Path, name: str) -> str:
     from psoup.errors import PSoupError
+    from psoup_service.gate.audit import tell_offline
     from psoup_service.gate.issuing import issued
     from psoup_storage.durable.issuing import issue_offline
 
     try:
         secret, token = issued(name, ROLES)
         issue_offline(path, token)
+        tell_offline(path, "AdminService/IssueToken", name)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None

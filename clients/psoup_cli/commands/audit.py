@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,6 +12,9 @@ from psoup_cli.commands.doctor import NOT_EXAMINED, WRONG
 from psoup_cli.common import AsJson, message
 from psoup_cli.output import print_json, print_list
 from psoup_client.wording import counted
+
+if TYPE_CHECKING:
+    from psoup_service.gate.audit_reading import Verified
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -73,20 +76,38 @@ def verify(
       psoup audit verify psoup-data --last 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
 
     Follow the chain of hashes through an audit log. A line that was changed, taken out or put in breaks it: exit code
-    1. Lines that were cut off at the end are told by a hash noted before, elsewhere: note the one that this prints.
+    1. Lines that were cut off at the end are told by a hash noted before, elsewhere: note the one that this prints. So
+    are lines cut off at the beginning, which looks as if they were in an earlier file.
     """
     from psoup_service.gate import audit_reading
 
     found = audit_reading.verify(_file(path), last)
     torn = f", {counted(found.torn, 'line')} cut off in writing" if found.torn else ""
-    if found.broken:
-        message(f"psoup: line {found.broken:,} does not follow from the one before: the log was changed there{torn}")
-        raise typer.Exit(WRONG)
-    if last and not found.there:
-        message(f"psoup: no line has the hash {last[:64]}: lines are missing, or it is of another log{torn}")
+    if problem := _problem(found, last):
+        message(f"psoup: {problem}{torn}")
         raise typer.Exit(WRONG)
     print(found.last)
     message(f"{counted(found.lines, 'line')}, each follows from the one before{torn}. The hash of the last is printed.")
+    if found.after:
+        message(
+            f"The first follows a line of an earlier file with the hash {found.after}, or lines before it are gone."
+        )
+
+
+def _problem(found: Verified, last: str) -> str:
+    """What is wrong with the log; "" if nothing is."""
+    if not found.lines:
+        return "the log is empty: nothing was written yet, or all was taken out"
+    if found.foreign:
+        return f"line {found.foreign:,} is none of an audit log: the log was changed there, or the file is another one"
+    if found.broken:
+        return (
+            f"line {found.broken:,} does not follow from line {found.broken - 1:,}: one of the two was changed, or"
+            " lines were taken out or put in between them"
+        )
+    if last and not found.there:
+        return f"no line has the hash {last[:64]}: lines are missing, or it is of another log"
+    return ""
 
 
 def _file(path: Path) -> Path:

@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,14 @@ class Audit:
             os.write(self._file, b"\n")  # what a killed service wrote of its last line
         lines = tail.splitlines()
         self._before = hash_of(lines[-1]) if lines else self._before
+
+
+def tell_offline(directory: Path, call: str, about: str) -> None:
+    """Write a line about what was done to the directory of a service that does not run. Raises nothing."""
+    log = Audit(directory / NAME)
+    who = f"data directory, user ID {os.getuid()}" if hasattr(os, "getuid") else "data directory"
+    log.note(time.time_ns() // 1_000, call, DONE, EVERYBODY, peer=who, object=about)
+    log.close()
 
 
 def object_of(request: Any) -> str:

@@ -9,22 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from psoup.errors import InvalidInput
-from psoup_service.gate.audit import NAME, hash_of
+from psoup_service.gate.audit import FIRST, NAME, hash_of
+
+_BEGINS = b'{"time":"'
+"""How every line begins: what a service was cut off in is the beginning of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What was found. `broken`: the first line that does not follow from the one before, from 1; 0 if all do.
 
-    `torn`: lines that a service was cut off in. `last`: the hash of the last line; "" without one. `there`: whether the
-    hash that was asked for is one of the chain.
+    `foreign`: the first line that no service wrote, from 1; 0 without one. `torn`: lines that one was cut off in.
+    `after`: the hash that the first whole line follows, of an earlier file; "" if it is the first of all. `last`: the
+    hash of the last line; "" without one. `there`: whether the hash that was asked for is one of the chain.
     """
 
-    lines: int
-    broken: int
-    torn: int
-    last: str
-    there: bool
+    lines: int = 0
+    broken: int = 0
+    foreign: int = 0
+    torn: int = 0
+    after: str = ""
+    last: str = ""
+    there: bool = False
 
 
 def audit_file(path: Path) -> Path:
@@ -48,21 +54,36 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 
 def verify(file: Path, expected: str = "") -> Verified:
     """Follow the chain of a file from its first line on, which may follow those of an earlier file. O(bytes)."""
-    count = broken = torn = 0
-    last, there = "", False
+    count = broken = foreign = torn = 0
+    first, last, there = "", "", False
     with file.open("rb") as source:
         for raw in source:
             count += 1
             line = _parsed(raw)
-            if line is None:
-                torn += 1
-            else:
-                before = line.get("before")
+            if line is not None:
+                before = str(line["before"])
+                first = first or before
                 there |= before == expected
                 if last and before != last and not broken:
                     broken = count
+            elif _is_torn(raw):
+                torn += 1
+            else:
+                foreign = foreign or count
             last = hash_of(raw.rstrip(b"\n"))
-    return Verified(count, broken, torn, last, there or last == expected)
+    return Verified(count, broken, foreign, torn, "" if first == FIRST else first, last, there or last == expected)
+
+
+def _is_torn(raw: bytes) -> bool:
+    """Whether these bytes may be what a killed service wrote of a line."""
+    text = raw.rstrip(b"\n")
+    if not (text.startswith(_BEGINS) or _BEGINS.startswith(text)):
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return True
+    return False
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
