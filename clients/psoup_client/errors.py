@@ -23,6 +23,7 @@ stable word in its `google.rpc.ErrorInfo` (`reason`) makes it finer. The message
 
 from __future__ import annotations
 
+import os
 import re
 
 import grpc
@@ -215,11 +216,23 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
     reason = info.reason or None
     if code is grpc.StatusCode.UNIMPLEMENTED and reason is None:
         reason = NO_SUCH_CALL
-        message = f"{address or 'the service'} does not know this call ({message}): it is of an older version than this"
+        message = f"{address or 'the service'} does not know this call ({message}): {_who(message)}"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; "
         message += f"the attempt before: {lost}" if lost else "allow more time with timeout="
     return kind(message, reason=reason, facts=dict(info.metadata), retry_after=retry_after)
+
+
+def _who(message: str) -> str:
+    """What answers there that does not know a call, by what gRPC says."""
+    return "no PSoup service is there" if "HTTP status" in message else "it is of an older version than this"
+
+
+_WAYS = (
+    ("Hostname Verification", "its certificate is of other names: use one that is in it"),
+    ("Failed parsing HTTP/2", "no gRPC service listens on that port: the page and the metrics have others"),
+)
+"""What gRPC says of who answers, and the way out."""
 
 
 def _unanswered(message: str, address: str) -> str:
@@ -227,9 +240,15 @@ def _unanswered(message: str, address: str) -> str:
     nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
     why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
     why = "the name of the host is not known" if "address lookup failed" in message else why
-    way = "start one with: psoup serve"
-    if nobody and secured and ("handshake" in message or why == "Socket closed"):
+    way = next((way for said, way in _WAYS if said in message), "start one with: psoup serve")
+    if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
         way = "name who signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and PSOUP_KEY"
+        if os.environ.get("PSOUP_CERT"):
+            way = (
+                "it may refuse the certificate of PSOUP_CERT: see when that ends, and whether who signed it is in the"
+                " service's --tls-client-ca"
+            )
+        way += "; if it listens without TLS, leave https:// away"
     elif nobody and why == "Socket closed":
         way = f"if it listens with TLS, write https://{address}"
     return f"no PSoup service answers at {address} ({why}); {way}"

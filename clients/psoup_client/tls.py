@@ -10,6 +10,7 @@ take credentials that were made otherwise.
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 
 import grpc
@@ -27,7 +28,32 @@ def tls_credentials() -> grpc.ChannelCredentials:
     if (certificate is None) != (key is None):
         there, missing = (CERTIFICATE, KEY) if key is None else (KEY, CERTIFICATE)
         raise InvalidRequest(f"{there} is set and {missing} is not: a client's certificate and its key go together")
+    _check(authorities, certificate)
     return grpc.ssl_channel_credentials(authorities, key, certificate)
+
+
+def _check(authorities: bytes | None, certificate: bytes | None) -> None:
+    """Raise InvalidRequest for files that gRPC would only write lines about, and then blame the service."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authorities is not None:
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError):
+            raise InvalidRequest(f"{_named(CA)} has no certificate that can be read") from None
+    if certificate is None:
+        return
+    try:
+        context.load_cert_chain(os.environ[CERTIFICATE], os.environ[KEY], password=lambda: b"")
+    except (ssl.SSLError, OSError, ValueError) as problem:
+        if getattr(problem, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise InvalidRequest(f"{_named(KEY)} is not the key of {_named(CERTIFICATE)}") from None
+        raise InvalidRequest(
+            f"{_named(CERTIFICATE)} has no certificate that can be read, or {_named(KEY)} no key without a password"
+        ) from None
+
+
+def _named(variable: str) -> str:
+    return f"{variable} = {os.environ.get(variable)!r}"
 
 
 def _content(variable: str) -> bytes | None:

@@ -9,11 +9,12 @@ gRPC itself replaces any socket at the path, also a socket in use.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -26,6 +27,12 @@ from psoup_service.gate.listeners import TLS, Listener
 
 LONGEST_PATH = 107
 """The most bytes of a Unix socket's path: `sun_path` of Linux without its end."""
+
+_WHY: Mapping[int | None, str] = {
+    errno.EADDRNOTAVAIL: "this machine has no such address: choose one of its own, or 0.0.0.0 for all",
+    errno.EACCES: "the system does not allow it: ports below 1,024 need a right, choose a higher --port",
+}
+"""Why a port cannot be listened on, where it is not what it mostly is."""
 
 _UMASK = threading.Lock()
 """A process has one umask; services of several threads, as tests have them, take turns."""
@@ -54,11 +61,9 @@ def _listen_on_port(server: grpc.aio.Server, host: str, port: int, secured: grpc
         place = f"{host}:{port}"
         bound = server.add_insecure_port(place) if secured is None else server.add_secure_port(place, secured)
     except (RuntimeError, OSError) as problem:
-        raise InvalidInput(
-            f"{host}:{port} cannot be listened on; is another service there? choose another --port, or 0 for a free"
-            " one",
-            reason="ADDRESS_IN_USE",
-        ) from problem
+        code = problem.errno if isinstance(problem, OSError) else None
+        why = _WHY.get(code, "is another service there? choose another --port, or 0 for a free one")
+        raise InvalidInput(f"{host}:{port} cannot be listened on; {why}", reason="ADDRESS_IN_USE") from problem
     return f"{host}:{bound}"
 
 

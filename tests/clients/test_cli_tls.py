@@ -32,6 +32,24 @@ def test_commands_come_over_tls(psoup: Psoup, tmp_path: Path, monkeypatch: pytes
         assert (ran.code, "PSOUP_CA" in ran.err) == (1, True)
 
 
+def test_files_that_cannot_be_used_are_named_before_anybody_is_asked(
+    psoup: Psoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    (certificate, key), (_, other) = authority.issue("mine"), authority.issue("other")
+    names = {"PSOUP_CA": authority.ca, "PSOUP_CERT": certificate, "PSOUP_KEY": key}
+    for changed, said in (
+        ({"PSOUP_CA": key}, f"PSOUP_CA = '{key}' has no certificate"),
+        ({"PSOUP_CERT": key}, f"PSOUP_CERT = '{key}' has no certificate"),
+        ({"PSOUP_KEY": other}, f"PSOUP_KEY = '{other}' is not the key of PSOUP_CERT = '{certificate}'"),
+        ({"PSOUP_KEY": certificate}, "no key without a password"),
+    ):
+        for name, path in {**names, **changed}.items():
+            monkeypatch.setenv(name, str(path))
+        ran = psoup("status", "--address", "https://127.0.0.1:1")
+        assert (ran.code, said in ran.err, len(ran.err.splitlines())) == (1, True, 1), ran.err
+
+
 def test_commands_look_where_the_service_listens_on_this_machine(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PSOUP_ADDRESS")
     monkeypatch.setenv("PSOUP_LISTEN", "unix:other.sock, 127.0.0.1:8002")

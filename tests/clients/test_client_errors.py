@@ -99,6 +99,29 @@ def test_nobody_answers() -> None:
     assert "psoup serve" in seen.message
 
 
+@pytest.mark.parametrize(
+    ("said", "address", "way"),
+    [
+        ("last error: UNKNOWN: x: Hostname Verification Check failed.", "https://10.0.0.1:7433", "of other names"),
+        ("last error: UNKNOWN: x: Failed parsing HTTP/2 (got frame type 80)", "10.0.0.1:7434", "the page"),
+        ("last error: UNAVAILABLE: x: Socket closed", "https://10.0.0.1:7433", "PSOUP_CA"),
+        ("last error: UNAVAILABLE: x: Socket closed", "10.0.0.1:7433", "write https://10.0.0.1:7433"),
+    ],
+)
+def test_who_answers_and_is_no_service_is_told_from_nobody(said: str, address: str, way: str) -> None:
+    failed = Failed(grpc.StatusCode.UNAVAILABLE, f"failed to connect to all addresses; {said}")
+    message = errors.from_rpc(failed, address).message
+    assert way in message and "psoup serve" not in message
+    found = errors.from_rpc(Failed(grpc.StatusCode.UNIMPLEMENTED, "Received http2 header with HTTP status: 404"), "a:1")
+    assert (found.reason, "no PSoup service is there" in found.message) == ("NO_SUCH_CALL", True)
+
+
+def test_a_certificate_of_its_own_may_be_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSOUP_CERT", "mine.pem")
+    failed = Failed(grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: x: Socket closed")
+    assert "certificate of PSOUP_CERT" in errors.from_rpc(failed, "https://10.0.0.1:7433").message
+
+
 @pytest.mark.parametrize("trailers", [None, (), [("grpc-status-details-bin", b"\xff\xff")], [("other", "x")]])
 def test_details_that_are_missing_or_broken(trailers: Any) -> None:
     seen = errors.from_rpc(Failed(grpc.StatusCode.NOT_FOUND, "gone", trailers))

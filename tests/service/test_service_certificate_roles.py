@@ -70,6 +70,7 @@ def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: P
             with client(secured, host, common) as stranger, pytest.raises(AccessDenied) as denied:
                 stranger.streams()
             assert denied.value.reason == "NO_CREDENTIAL"
+            assert f"'{host}'" in denied.value.message and "certificate_roles" in denied.value.message
 
 
 def page(connection: HTTPSConnection) -> Any:

@@ -188,6 +188,21 @@ def test_a_certificate_that_clients_would_refuse_does_not_start(
     assert caught.value.reason == "TLS"
 
 
+def test_swapped_files_and_an_address_of_another_machine_are_told(folder: Path) -> None:
+    swapped = Settings(
+        listen=("https://127.0.0.1:0",), tls_cert=str(folder / "service.key"), tls_key=str(folder / "service.pem")
+    )
+    with pytest.raises(InvalidInput, match="no certificate in the first"), serving(swapped):
+        pass
+    files = {"tls_cert": "service.pem", "tls_key": "service.key", "tls_client_ca": "ca.pem"}
+    there = {name: str(folder / file) for name, file in files.items()}
+    with (
+        pytest.raises(InvalidInput, match=r"192\.0\.2\.1:7433 cannot be listened on; this machine has no such"),
+        serving(Settings(listen=("https://192.0.2.1:7433",), **there)),  # type: ignore[arg-type]
+    ):
+        pass
+
+
 @pytest.mark.parametrize("name", ["service.pem", "service.key", "ca.pem"])
 def test_a_file_that_is_not_there_or_not_pem_is_named(folder: Path, authority: Authority, name: str) -> None:
     paths = [str(folder / file) for file in ("service.pem", "service.key", "ca.pem")]

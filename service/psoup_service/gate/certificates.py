@@ -204,6 +204,8 @@ def _why(problem: Exception) -> str:
     if isinstance(problem, ssl.SSLCertVerificationError):
         return problem.verify_message
     reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or str(problem)
+    if "PEM lib" in reason:
+        return "there is no certificate in the first, or no key in the second"
     return reason.replace("_", " ").lower()
 
 

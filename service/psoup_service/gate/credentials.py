@@ -171,10 +171,11 @@ class Gate:
     def _principal(self, caller: Caller, tokens: Mapping[str, AccessToken]) -> Principal:
         authorization = caller.authorization()
         if not authorization:
-            for name in caller.certificate_names() if self._certificates else ():
+            names = caller.certificate_names() if self._certificates else ()
+            for name in names:
                 if name in self._certificates:
                     return self._of_a_certificate(self._certificates[name], caller.certificate_ends())
-            raise Unauthenticated(_NEEDED, reason="NO_CREDENTIAL")
+            raise Unauthenticated(_NEEDED + _unknown(names), reason="NO_CREDENTIAL")
         text = authorization.removeprefix(SCHEME)
         if self._openid is not None and text != authorization and not text.startswith(PREFIX):
             return self._of_a_tenant(self._openid.principal(text), "its token")
@@ -228,6 +229,12 @@ _NEVER_ENDED = nullcontext()
 
 _NO_DIGEST = bytes(32)
 """What the digest of an unknown token is compared with: it takes as long as for a known one."""
+
+
+def _unknown(names: Sequence[str]) -> str:
+    """What is said to who shows a certificate whose names stand for nobody."""
+    told = ", ".join(repr(name[:100]) for name in names[:3])
+    return f"; the names of your certificate ({told}) are not in its certificate_roles" if names else ""
 
 
 def _over(principal: Principal) -> Unauthenticated:
