@@ -15,7 +15,8 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
-from psoup_service.host.archive_speed import START, ArchiveSpeed
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.archive_speed import START, ArchiveSpeed, TenantSpeed
 from psoup_service.settings import Settings
 from psoup_testing.restarting import RestartingPSoup
 from psoup_testing.wire import Wire, run
@@ -54,6 +55,18 @@ def test_a_speed_is_measured_by_kind_and_forgotten_after_a_minute() -> None:
     clock.now += 0.01
     assert quick(MIL) == pytest.approx(0.01)
     assert speed.expected("1 columns", 200 * MIL) == pytest.approx(2.0)
+
+
+def test_a_slow_clause_of_one_tenant_says_nothing_of_anothers() -> None:
+    clock = _Clock()
+    speeds = ArchiveSpeed(10, clock)
+    told = speeds.of("acme").start("1 columns", MIL)
+    clock.now += 20
+    assert told(MIL) == 20.0
+    assert speeds.of("acme").expected("1 columns", MIL) == 20.0
+    assert speeds.of("umbra").expected("1 columns", 20 * MIL) == 1.0
+    budgets = Allowance(archive_s=7).budget("acme"), Allowance(archive_s=7).budget("umbra")
+    assert all(isinstance(budget.archive, TenantSpeed) and budget.archive.seconds == 7 for budget in budgets)
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,10 @@ class _Rig:
         self.ended: list[tuple[str, PSoupError]] = []
         self.used = 0
 
-    def hold(self, name: str, *first_ids: int, stream_id: int = 1) -> Pin:
+    def hold(self, name: str, *first_ids: int, stream_id: int = 1, tenant: str = "default") -> Pin:
         chunks = [_Chunk(first_id) for first_id in first_ids]
-        return self.pins.hold(stream_id, chunks, lambda error: self.ended.append((name, error)))  # type: ignore[arg-type]
+        end = lambda error: self.ended.append((name, error))  # noqa: E731
+        return self.pins.hold(stream_id, chunks, end, tenant)  # type: ignore[arg-type]
 
     def settle(self, hot_id: int | None = None) -> int:
         """What is charged for readers after the oldest chunk in memory is `hot_id`."""
@@ -98,6 +99,27 @@ def test_those_that_came_first_end_until_the_others_fit() -> None:
     assert all(error.reason == "STREAM_BEHIND" for _, error in rig.ended)
     assert rig.settle() == 1_300, "they are told once, and charged until they have ended"
     assert len(rig.ended) == rig.pins.ended == 3
+
+
+def test_who_holds_most_ends_before_others_that_came_first() -> None:
+    rig = _Rig()
+    rig.snapshot.by_id[2] = _View(1_000)
+    rig.hold("quiet", 0, 10, 20, stream_id=2, tenant="quiet")
+    for number in range(12):
+        rig.hold(f"r{number}", 10 * number, tenant="loud")
+    assert rig.settle(1_000) == 1_500
+    assert [name for name, _ in rig.ended] == ["r0", "r1", "r2", "r3", "r4"]
+    assert (rig.pins.held_by("quiet"), rig.pins.held_by("loud")) == (300, 1_200)
+
+
+def test_chunks_of_a_dropped_stream_are_still_their_tenants() -> None:
+    rig = _Rig()
+    pin = rig.hold("a", 0, 10, tenant="acme")
+    del rig.snapshot.by_id[1]
+    rig.settle()
+    assert (rig.pins.held_by("acme"), rig.pins.held_by("default")) == (200, 0)
+    rig.pins.release(pin)
+    assert rig.pins.held_by("acme") == 0
 
 
 def test_pushes_need_the_room_more_than_readers_do() -> None:

@@ -152,6 +152,24 @@ def test_the_largest_silent_stage_makes_way_and_small_ones_stay() -> None:
     on_a_loop(script)
 
 
+def test_a_stage_within_its_tenants_part_does_not_make_way_for_another_tenant() -> None:
+    async def script() -> None:
+        tenants = {name: Tenant(name) for name in ("loud", "quiet")}
+        stages = Stages(4 * MIB, 60, make_way_after=0, weights=Weights(lambda: tenants))
+        quiet = stages.open(batch(tenant="quiet"), 1)
+        stages.put(quiet, "a", of_size(MIB))
+        for number in range(30):  # the share of a stage is less with each
+            stages.open(batch(f"empty {number}", "loud"), 2)
+        first, second = (stages.open(batch(name, "loud"), 2) for name in ("first", "second"))
+        stages.put(first, "a", of_size(MIB * 3 // 4))
+        stages.put(second, "a", of_size(3 * MIB - 100_000))
+        stages.find(quiet.token, "quiet")
+        assert len(stages) == 32, "only another one of its own made way"
+        stages.check()
+
+    on_a_loop(script)
+
+
 def test_a_stage_that_is_alive_or_being_committed_does_not_make_way() -> None:
     async def script() -> None:
         for wait, committing in ((60.0, False), (0.0, True)):

@@ -188,7 +188,8 @@ def test_a_certificate_that_clients_would_refuse_does_not_start(
     assert caught.value.reason == "TLS"
 
 
-def test_swapped_files_and_an_address_of_another_machine_are_told(folder: Path) -> None:
+def test_swapped_files_and_an_address_of_another_machine_are_told(folder: Path, authority: Authority) -> None:
+    authority.issue("service")
     swapped = Settings(
         listen=("https://127.0.0.1:0",), tls_cert=str(folder / "service.key"), tls_key=str(folder / "service.pem")
     )

@@ -5,7 +5,8 @@
     expected(kind, n) n / speed: what `psoup explain` says; an invocation that expects too much is refused at once
     while reading     the speed of this very read: it is refused as soon as the time is clearly too short
 
-A speed is forgotten after a minute: a read that was slow once, with a cold disk or a busy machine, is tried again.
+A speed is forgotten after a minute: a read that was slow once, with a cold disk or a busy machine, is tried again. Each
+tenant has speeds of its own: a slow clause of one has no reads of another refused.
 """
 
 from __future__ import annotations
@@ -36,15 +37,17 @@ class ArchiveSpeed:
         self._measured: dict[str, tuple[float, float]] = {}
         """For each kind, tuples a second and the time of the measurement."""
 
+    def of(self, tenant: str) -> TenantSpeed:
+        """The speeds of a tenant's reads."""
+        return TenantSpeed(self, tenant)
+
     def expected(self, kind: str, tuples: int) -> float:
         """Seconds that `tuples` will take. O(1)."""
         with self._lock:
             return tuples / self._speed(kind)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. Call the result with each count of evaluated tuples; it returns the seconds for all of
-        them, or 0 while they are unknown.
-        """
+        """Measure from now on; the result as of `TenantSpeed.start`."""
         began, evaluated = self._clock(), 0
 
         def advance(count: int) -> float:
@@ -66,3 +69,22 @@ class ArchiveSpeed:
 
     def _remember(self, kind: str, speed: float) -> None:
         self._measured[kind] = speed, self._clock()
+
+
+class TenantSpeed:
+    """The speeds of one tenant: the port `Archive` of its reads."""
+
+    __slots__ = ("_all", "_tenant", "seconds")
+
+    def __init__(self, speeds: ArchiveSpeed, tenant: str) -> None:
+        self._all, self._tenant, self.seconds = speeds, tenant, speeds.seconds
+
+    def expected(self, kind: str, tuples: int) -> float:
+        """Seconds that `tuples` will take. O(1)."""
+        return self._all.expected(f"{self._tenant}: {kind}", tuples)
+
+    def start(self, kind: str, tuples: int) -> Callable[[int], float]:
+        """Measure from now on. Call the result with each count of evaluated tuples; it returns the seconds for all of
+        them, or 0 while they are unknown.
+        """
+        return self._all.start(f"{self._tenant}: {kind}", tuples)

@@ -89,7 +89,7 @@ class Host(Generic[SnapshotT]):
         self._room = Room(pending, queue_bytes, weights)
         self._guard = Guard(store, quarantine)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
-        self.pins = Pins(admission.limit, engine.snapshot)
+        self.pins = Pins(admission.limit, engine.snapshot, weights.of)
         self._sequencer = Sequencer(
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
         )

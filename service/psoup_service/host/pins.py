@@ -3,7 +3,8 @@
     stream A  [c1 c2 c3]                  retention drops c1, c2: A still holds them, so they stay charged
     stream B     [c2 c3 c4]               c2 counts once
     snapshot           [c4 c5 c6 …        more than an eighth of the memory is held that way, or pushes need the room:
-                                          the stream that came first is ended (STREAM_BEHIND)
+                                          of the tenant that holds most for its weight, the stream that came first is
+                                          ended (STREAM_BEHIND)
 
 An answer that goes out in pieces keeps the chunks of its window until its client has read it, or has stalled until the
 idle time is over. The sequencer settles before it prepares; that costs nothing while no answer holds chunks.
@@ -12,6 +13,7 @@ idle time is over. The sequencer settles before it prepares; that costs nothing 
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -20,6 +22,8 @@ from typing import Any
 from psoup.budgets import PINNED_BYTES
 from psoup.data.archived import Chunk
 from psoup.errors import PSoupError, ResourceExhausted
+from psoup.model import DEFAULT_TENANT
+from psoup_service.host.fair_turns import Weight, equal
 
 SHARE = 8
 """An eighth of the memory, at most, is held for slow readers."""
@@ -32,27 +36,32 @@ _Key = tuple[int, int]
 
 @dataclass(slots=True)
 class _Held:
-    """A chunk that streams hold. `gone`: only they still hold it."""
+    """A chunk that streams of a tenant hold. `gone`: only they still hold it."""
 
     size: int
+    tenant: str
     users: int = 0
     gone: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Pin:
-    """The chunks that one stream of answers holds. `end` ends the stream with an error; from any thread."""
+    """The chunks that one stream of answers of a tenant holds. `end` ends it with an error; from any thread."""
 
     end: Callable[[PSoupError], None]
+    tenant: str
     keys: list[_Key] = field(default_factory=list)
     ending: bool = False
 
 
 class Pins:
-    """All chunks that streams hold. `limit`: the memory budget; `snapshot`: the published state. Any thread."""
+    """All chunks that streams hold. `limit`: the memory budget; `snapshot`: the published state; `weight`: of a tenant.
+    Any thread.
+    """
 
-    def __init__(self, limit: int, snapshot: Callable[[], Any]) -> None:
+    def __init__(self, limit: int, snapshot: Callable[[], Any], weight: Weight = equal) -> None:
         self._limit = limit
+        self._weight = weight
         self._snapshot = snapshot
         self._lock = threading.Lock()
         self._pins: dict[Pin, None] = {}
@@ -71,11 +80,9 @@ class Pins:
         return self._bytes
 
     def held_by(self, tenant: str) -> int:
-        """Bytes that slow readers of one tenant hold alone. O(chunks held)."""
-        views = self._snapshot().by_id
+        """Bytes that slow readers of one tenant hold alone, also of streams that were dropped. O(chunks held)."""
         with self._lock:
-            gone = [(key[0], held.size) for key, held in self._held.items() if held.gone]
-        return sum(size for stream_id, size in gone if stream_id in views and views[stream_id].tenant == tenant)
+            return sum(held.size for held in self._held.values() if held.gone and held.tenant == tenant)
 
     @property
     def streams(self) -> int:
@@ -86,25 +93,36 @@ class Pins:
         """Figures for the operator."""
         return {"pinned_bytes": self.bytes, "pinning_streams": self.streams, "streams_behind": self.ended}
 
-    def hold(self, stream_id: int, chunks: Iterable[Chunk], end: Callable[[PSoupError], None]) -> Pin:
+    def hold(
+        self,
+        stream_id: int,
+        chunks: Iterable[Chunk],
+        end: Callable[[PSoupError], None],
+        tenant: str = DEFAULT_TENANT,
+    ) -> Pin:
         """Note that a stream of answers has begun, and holds `chunks` of one stream of tuples."""
-        return self.hold_all([(stream_id, chunks)], end)
+        return self.hold_all([(stream_id, chunks)], end, tenant)
 
-    def hold_all(self, parts: Iterable[tuple[int, Iterable[Chunk]]], end: Callable[[PSoupError], None]) -> Pin:
-        """Note that a stream of answers has begun, and holds chunks of some streams of tuples."""
-        pin = Pin(end)
+    def hold_all(
+        self,
+        parts: Iterable[tuple[int, Iterable[Chunk]]],
+        end: Callable[[PSoupError], None],
+        tenant: str = DEFAULT_TENANT,
+    ) -> Pin:
+        """Note that a stream of answers of a tenant has begun, and holds chunks of some of its streams of tuples."""
+        pin = Pin(end, tenant)
         with self._lock:
             for stream_id, chunks in parts:
-                pin.keys += [self._hold(stream_id, chunk) for chunk in chunks if chunk.in_memory]
+                pin.keys += [self._hold(stream_id, chunk, tenant) for chunk in chunks if chunk.in_memory]
             self._pins[pin] = None
         return pin
 
-    def _hold(self, stream_id: int, chunk: Chunk) -> _Key:
+    def _hold(self, stream_id: int, chunk: Chunk, tenant: str) -> _Key:
         """Count one more user of a chunk."""
         key = (stream_id, chunk.first_id)
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = _Held(chunk.nbytes)
+            held = self._held[key] = _Held(chunk.nbytes, tenant)
             heappush(self._present.setdefault(stream_id, []), chunk.first_id)
         elif not held.gone:
             held.size = max(held.size, chunk.nbytes)  # it was open, and has grown
@@ -159,17 +177,28 @@ class Pins:
                 del self._present[stream_id]
 
     def _behind(self, allowed: int) -> list[Pin]:
-        """The oldest streams, as many as must end so that at most `allowed` bytes are held."""
-        users = {key: held.users for key, held in self._held.items() if held.gone}
-        size, behind = self._bytes, list[Pin]()
+        """The streams that must end so that at most `allowed` bytes are held: the oldest one of the tenant that holds
+        most for its weight, again and again. O(pins x tenants + chunks held).
+        """
+        gone = {key: held for key, held in self._held.items() if held.gone}
+        users = {key: held.users for key, held in gone.items()}
+        holds, pins = Counter[str](), defaultdict[str, deque[Pin]](deque)
+        for held in gone.values():
+            holds[held.tenant] += held.size
         for pin in self._pins:
-            if size <= allowed:
-                break
+            if any(key in users for key in pin.keys):
+                pins[pin.tenant].append(pin)
+        behind = list[Pin]()
+        while holds.total() > allowed and pins:
+            most = max(pins, key=lambda tenant: holds[tenant] / self._weight(tenant))
+            pin = pins[most].popleft()
+            if not pins[most]:
+                del pins[most]
             for key in pin.keys:
                 if key in users:
                     users[key] -= 1
-                    size -= 0 if users[key] else self._held[key].size
-            if not pin.ending and any(key in users for key in pin.keys):
+                    holds[most] -= 0 if users[key] else gone[key].size
+            if not pin.ending:
                 pin.ending = True
                 self.ended += 1
                 behind.append(pin)

@@ -65,6 +65,12 @@ class SharedBytes:
         """The most that a tenant may hold: its own part, and all that is nobody's."""
         return self.limit - self._own + self._part(tenant)
 
+    def is_beyond(self, tenant: str) -> bool:
+        """Whether a tenant holds more than its own part."""
+        with self._lock:
+            there = self._there(tenant)
+            return there.bytes > there.own
+
     def _there(self, tenant: str) -> _Held:
         return self._tenants.get(tenant) or _Held(self._part(tenant))
 

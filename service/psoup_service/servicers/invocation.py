@@ -205,7 +205,7 @@ async def in_pieces(
         answer = await backend.host.evaluate(
             lambda snapshot, granted: make(snapshot, granted).lean(), budget=budget, tenant=tenant
         )
-        pin = backend.host.pins.hold_all(answer.chunks, ender())
+        pin = backend.host.pins.hold_all(answer.chunks, ender(), tenant)
         pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
         del answer  # its pieces have it, as long as they need it
         while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):

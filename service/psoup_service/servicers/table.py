@@ -157,7 +157,7 @@ class TableCalls:
         try:
             # What is known to be long waits in line: what turns out to be, holds a thread, of which there are few.
             pieces = await backend.host.evaluate(make, budget=budget, tenant=tenant, long=wanted.named > QUICK)
-            pin = backend.host.pins.hold_all(pieces.table.chunks, ender())
+            pin = backend.host.pins.hold_all(pieces.table.chunks, ender(), tenant)
             turn = partial(
                 backend.host.evaluate,
                 lambda _, __: pieces.next(),

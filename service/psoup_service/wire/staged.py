@@ -278,11 +278,13 @@ class Stages:
 
     def _take(self, stage: StagedBatch, more: int) -> bool:
         """Take room for `more` bytes, or give back what is negative; returns whether there was room. Silent stages that
-        hold more than their share make way, the largest first, while there is none.
+        hold more than their share make way, the largest first, while there is none; not those of another tenant that
+        holds no more than its own part.
         """
         tenant, share = stage.batch.tenant, self._limit // len(self._open)
         while not self._room.take(more, tenant):
-            others = [s for s in self._silent(self._open.values()) if s is not stage and s.nbytes > share]
+            large = [s for s in self._silent(self._open.values()) if s is not stage and s.nbytes > share]
+            others = [s for s in large if s.batch.tenant == tenant or self._room.is_beyond(s.batch.tenant)]
             if not others:
                 return False
             self._make_way(max(others, key=lambda other: other.nbytes))
