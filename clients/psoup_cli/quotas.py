@@ -39,6 +39,12 @@ QUOTAS = {
 
 NONE = "none"
 
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
+"""The weights that the service takes."""
+
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"[0-9](_?[0-9]){0,20}", re.ASCII)
+
 
 def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a flag for each quota in the place of its argument `quotas`, which has those that were given."""
@@ -61,17 +67,33 @@ def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_quota(name: str, text: str) -> float:
-    """The number that a flag says; `none` is 0, no limit. Raises BadParameter."""
+    """The number that a flag says; `none` is 0, no limit, so 0 itself is refused. Raises BadParameter."""
     flag = f"--{name.replace('_', '-')}"
     if text.strip().lower() == NONE and name != "weight":
         return 0
+    number = _weight(flag, text) if name == "weight" else _limit(flag, name, text)
+    if not number:
+        raise typer.BadParameter(f"{flag} is {text!r}: write {NONE} for no limit, or a number above 0")
+    return number
+
+
+def _weight(flag: str, text: str) -> float:
+    number = float(text) if _NUMBER.fullmatch(text.strip()) else 0.0
+    if not LEAST_WEIGHT <= number <= MOST_WEIGHT:
+        raise typer.BadParameter(
+            f"{flag} is {text!r}: write a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}; 1 is that of others"
+        )
+    return number
+
+
+def _limit(flag: str, name: str, text: str) -> float:
     if "bytes" in name:
         try:
             return read_bytes(text)
         except ValueError as problem:
             raise typer.BadParameter(f"{flag} is {problem}; {NONE} is no limit") from None
-    share = name == "weight" or name.endswith(("_share", "_per_second"))
-    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?" if share else r"[0-9][0-9_]{0,20}", text.strip(), re.ASCII):
+    share = name.endswith(("_share", "_per_second"))
+    if not (_NUMBER if share else _WHOLE_NUMBER).fullmatch(text.strip()):
         raise typer.BadParameter(f"{flag} is {text!r}, no {'number' if share else 'whole number'}; {NONE} is no limit")
     return float(text) if share else int(text)
 

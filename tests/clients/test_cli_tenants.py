@@ -46,11 +46,27 @@ def test_a_quota_is_read_with_its_unit(name: str, text: str, number: float) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("queries", "1.5"), ("queries", "-1"), ("tuple_bytes", "2 pounds"), ("weight", "none")]
+    ("name", "text"), [("queries", "1.5"), ("queries", "-1"), ("queries", "1__2"), ("tuple_bytes", "2 pounds")]
 )
 def test_what_is_no_quota_is_refused_with_its_flag(name: str, text: str) -> None:
     with pytest.raises(typer.BadParameter, match=f"--{name.replace('_', '-')} is"):
         read_quota(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("calls_per_second", "0"), ("queries", "0"), ("tuple_bytes", "0"), ("tuple_bytes", "0.4"), ("join_share", "0.0")],
+)
+def test_zero_is_not_taken_for_no_limit(name: str, text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"is '{text}': write none for no limit, or a number above 0"):
+        read_quota(name, text)
+
+
+@pytest.mark.parametrize("text", ["none", "1e9", "-3", "0", "0.009", "100.1"])
+def test_a_weight_that_is_none_is_told_which_there_are(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"--weight is .*from 0\.01 to 100;"):
+        read_quota("weight", text)
+    assert [read_quota("weight", weight) for weight in ("0.01", "100")] == [0.01, 100]
 
 
 def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
