@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,18 +19,43 @@ TokenFile = Annotated[
 ]
 
 
-def hand_over(secret: str, path: Path | None) -> None:
-    """Print a token, or write it to a file that is not there yet. A file that cannot be made does not lose it."""
+@contextmanager
+def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Give a function that prints a new token, or writes it to a file.
+
+    The file is made here, before the token, and goes again if there is none. Where it cannot be made, no token is.
+    """
     if path is None:
-        print(secret)
+        yield print
         return
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as problem:
-        print(secret)
-        sys.stdout.flush()
-        message(f"psoup: {path}: {problem.strerror}; the token is printed instead, as nothing says it again")
+        message(f"psoup: {path}: {problem.strerror}; no token was made, as --token-file is a new file")
         raise typer.Exit(1) from None
-    with os.fdopen(handle, "w", encoding="ascii") as file:
+    written = False
+
+    def write(secret: str) -> None:
+        nonlocal written
+        try:
+            _write(handle, secret)
+        except OSError as problem:
+            print(secret)
+            sys.stdout.flush()
+            message(f"psoup: {path}: {problem.strerror}; the token is printed instead, as nothing says it again")
+            raise typer.Exit(1) from None
+        written = True
+        message(f"The token is in {path}.")
+
+    try:
+        yield write
+    finally:
+        os.close(handle)
+        if not written:
+            path.unlink(missing_ok=True)
+
+
+def _write(handle: int, secret: str) -> None:
+    """Write a token and the end of its line."""
+    with os.fdopen(handle, "w", encoding="ascii", closefd=False) as file:
         file.write(f"{secret}\n")
-    message(f"The token is in {path}.")

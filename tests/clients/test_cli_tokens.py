@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import stat
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from psoup.errors import InvalidInput
+from psoup_cli import secrets
 from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
 from psoup_client.errors import InvalidRequest
 from psoup_client.token import CallToken, token_metadata
@@ -104,11 +106,35 @@ def test_the_directory_gives_a_token_before_the_first_start_and_when_all_are_los
             assert names == [f"admin {each}" for each in range(1, number + 1)]
 
 
-def test_a_token_that_cannot_be_written_is_not_lost(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:
-    taken = tmp_path / "taken"
+def test_no_token_is_made_that_has_no_file(psoup: Psoup, tmp_path: Path) -> None:
+    taken, nowhere, data = tmp_path / "taken", tmp_path / "nowhere" / "token", tmp_path / "data"
     taken.write_text("mine")
-    ran = psoup("admin", "init", "--data-dir", str(tmp_path / "data"), "--token-file", str(taken))
-    assert (ran.code, ran.out.startswith("psoup_"), taken.read_text()) == (1, True, "mine")
+    for file, why in ((taken, "File exists"), (nowhere, "No such file")):
+        for made in (("admin", "init", "--data-dir", str(data)), ("token", "issue", "x", "--role", "reader")):
+            ran = psoup(*made, "--token-file", str(file))
+            assert (ran.code, ran.out, f"{file}: {why}" in ran.err) == (1, "", True)
+    assert (taken.read_text(), data.exists()) == ("mine", False)
+    assert psoup("token", "list").err.startswith("There are no tokens")
+
+
+def test_no_file_stays_that_has_no_token(psoup: Psoup, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for refused in ("issue", "--tenant", "nobody", "--role", "owner"), ("issue", "--role", "king"):
+        assert psoup("token", *refused, "x", "--token-file", str(file)).code in (1, 4)
+        assert not file.exists()
+
+
+def test_a_token_that_cannot_be_written_is_not_lost(
+    psoup: Psoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "token"
+    with monkeypatch.context() as disk:
+        disk.setattr(secrets, "_write", full)
+        ran = psoup("admin", "init", "--data-dir", str(tmp_path / "data"), "--token-file", str(file))
+    assert (ran.code, ran.out.startswith("psoup_"), file.exists()) == (1, True, False)
 
 
 def test_tokens_outlive_a_restart_a_kill_and_a_backup(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.commands.doctor import NOT_EXAMINED
 from psoup_cli.common import Address, connect, message
-from psoup_cli.secrets import TokenFile, hand_over
+from psoup_cli.secrets import TokenFile, handing_over
 
 ROLES = ("owner", "operator")
 """What the first token may do: all there is."""
@@ -49,12 +49,12 @@ def init(
     has none yet. With --data-dir it is written into the directory of a service that does not run, as often as you
     like: that is also the way back in without a token. --token-file writes it to a new file that you alone may read.
     """
-    if data_dir is None:
-        with connect(address) as client:
-            secret = client.issue_token(name, ROLES, first=True).secret
-    else:
-        secret = _offline(data_dir, name)
-    hand_over(secret, token_file)
+    with handing_over(token_file) as hand_over:
+        if data_dir is None:
+            with connect(address) as client:
+                hand_over(client.issue_token(name, ROLES, first=True).secret)
+        else:
+            hand_over(_offline(data_dir, name))
     message("From now on every call needs a token: PSOUP_TOKEN_FILE names its file, or PSOUP_TOKEN is it.")
 
 

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import iso, print_json, print_list
-from psoup_cli.secrets import TokenFile, hand_over
+from psoup_cli.secrets import TokenFile, handing_over
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -68,9 +68,10 @@ def issue(
     pushes, an owner does all of these and makes streams, an operator issues tokens and runs jobs; of the tenant default
     he is the service's, who makes backups, tenants, and tokens of all tenants.
     """
-    with connect(address) as client:
-        made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=_span(expires))
-    hand_over(made.secret, token_file)
+    span = _span(expires)
+    with connect(address) as client, handing_over(token_file) as hand_over:
+        made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=span)
+        hand_over(made.secret)
     told = ", ".join(made.token.roles)
     of = f" of tenant {made.token.tenant}" if tenant else ""
     message(f"Token {made.token.id} of {name}{of}: {told}{_until(made.token.expires)}.")
