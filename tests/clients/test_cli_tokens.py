@@ -97,7 +97,7 @@ def test_the_directory_gives_a_token_before_the_first_start_and_when_all_are_los
     path = tmp_path / "data"
     for number in (1, 2):
         ran = psoup("admin", "init", "--data-dir", str(path), "--name", f"admin {number}")
-        assert ran.code == 0
+        assert (ran.code, f"Made a new data directory {path}" in ran.err) == (0, number == 1)
         bring(ran.out.strip())
         for service in at(path):
             ran = psoup("admin", "init", "--data-dir", str(path))

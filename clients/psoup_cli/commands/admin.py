@@ -47,7 +47,8 @@ def init(
     Make the first access token, of an owner and operator, and print it: nothing says it again. From then on every call
     of every client needs a token. A running service takes it from a loopback address or a Unix socket, and only if it
     has none yet. With --data-dir it is written into the directory of a service that does not run, as often as you
-    like: that is also the way back in without a token. --token-file writes it to a new file that you alone may read.
+    like: that is also the way back in without a token. A directory that is not there is made, and the command says so.
+    --token-file writes it to a new file that you alone may read.
     """
     with handing_over(token_file) as hand_over:
         if data_dir is None:
@@ -62,8 +63,10 @@ def _offline(path: Path, name: str) -> str:
     from psoup.errors import PSoupError
     from psoup_service.gate.audit import tell_offline
     from psoup_service.gate.issuing import issued
+    from psoup_storage.durable.directory import DATABASE
     from psoup_storage.durable.issuing import issue_offline
 
+    new = not (path / DATABASE).exists()
     try:
         secret, token = issued(name, ROLES)
         issue_offline(path, token)
@@ -71,4 +74,6 @@ def _offline(path: Path, name: str) -> str:
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
+    if new:
+        message(f"Made a new data directory {path}, as there was none.")
     return secret
