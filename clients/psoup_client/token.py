@@ -22,6 +22,8 @@ TOKEN, TOKEN_FILE = "PSOUP_TOKEN", "PSOUP_TOKEN_FILE"
 
 _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
 _SENT = re.compile(r"[!-~]{1,4096}")
+_LIKE_A_TOKEN = re.compile(r"\s*(psoup_|eyJ[\w-]*\.)")
+"""How tokens begin: those of the service, and those of identity providers."""
 
 
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -51,15 +53,16 @@ class CallToken:
 def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metadata:
     """Make the metadata of every call; empty without a token. `token`: None for that of the environment, "" for none.
 
-    Raises InvalidRequest for a file that cannot be read, for what cannot be a token, and if it would go to another
-    machine in plain text.
+    Raises InvalidRequest for a file that cannot be read or is empty, for what cannot be a token, and if it would go to
+    another machine in plain text.
     """
+    origin = "the access token"
     if token is None:
-        token = _of_environment()
+        token, origin = _of_environment()
     if not token:
         return ()
     if not _SENT.fullmatch(token):
-        raise InvalidRequest("the access token has spaces, line ends or other signs that no token has")
+        raise InvalidRequest(f"{origin} has spaces, line ends or other signs that no token has")
     if not encrypted and not _HERE.match(address):
         raise InvalidRequest(
             f"the access token would go to {address} in plain text, for others to read: use https:// there, or leave"
@@ -77,12 +80,21 @@ def _state(path: str) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _of_environment() -> str:
+def _of_environment() -> tuple[str, str]:
+    """The token that the environment has, or nothing, and where it is."""
     path = os.environ.get(TOKEN_FILE)
     if not path:
-        return os.environ.get(TOKEN, "")
+        return os.environ.get(TOKEN, ""), f"the access token in {TOKEN}"
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        token = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as problem:
+        if _LIKE_A_TOKEN.match(path):  # which no message says
+            raise InvalidRequest(
+                f"{TOKEN_FILE} takes the path of a file: its value begins as a token does, and names no file that can"
+                f" be read; {TOKEN} takes a token itself"
+            ) from None
         why = problem.strerror if isinstance(problem, OSError) else "it is not a text"
         raise InvalidRequest(f"{TOKEN_FILE} = {path!r} cannot be read: {why}") from None
+    if not token:
+        raise InvalidRequest(f"{TOKEN_FILE} = {path!r}: the file is empty, and should have an access token")
+    return token, f"the access token in {TOKEN_FILE} = {path!r}"

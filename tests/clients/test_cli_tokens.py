@@ -208,6 +208,28 @@ def test_a_token_goes_to_no_other_machine_in_plain_text(tmp_path: Path, monkeypa
         ClientOptions(token=5)  # type: ignore[arg-type]
 
 
+def test_a_variable_that_has_no_token_is_named_without_its_secret(
+    psoup: Psoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "psoup_file"
+    for content, said in (("", "the file is empty"), (" \n", "the file is empty"), ("psoup_two words", "spaces")):
+        file.write_text(content)
+        monkeypatch.setenv("PSOUP_TOKEN_FILE", str(file))
+        ran = psoup("stream", "list")
+        assert (ran.code, f"PSOUP_TOKEN_FILE = '{file}'" in ran.err, said in ran.err) == (1, True, True)
+        assert "psoup_two" not in ran.err
+    for secret in ("psoup_4kTz0QbX2m", "eyJhbGciOi.eyJzdWIi.c2ln"):
+        monkeypatch.setenv("PSOUP_TOKEN_FILE", secret)
+        ran = psoup("stream", "list")
+        assert (ran.code, "PSOUP_TOKEN takes a token" in ran.err, secret in ran.err) == (1, True, False)
+    file.write_text("psoup_x\n")
+    monkeypatch.setenv("PSOUP_TOKEN_FILE", file.name)
+    assert token_metadata(None, "127.0.0.1:1", encrypted=False), "a path may begin as a token does"
+    monkeypatch.delenv("PSOUP_TOKEN_FILE")
+    monkeypatch.setenv("PSOUP_TOKEN", "two words")
+    assert "the access token in PSOUP_TOKEN has spaces" in psoup("stream", "list").err
+
+
 def test_ends_of_tokens_are_read(psoup: Psoup) -> None:
     for wrong in ("soon", "0 days", "5 years", "99999999999 days"):
         ran = psoup("token", "issue", "x", "--role", "reader", "--expires", wrong)

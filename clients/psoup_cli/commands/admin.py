@@ -50,11 +50,11 @@ def init(
     like: that is also the way back in without a token. A directory that is not there is made, and the command says so.
     --token-file writes it to a new file that you alone may read.
     """
-    with handing_over(token_file) as hand_over:
-        if data_dir is None:
-            with connect(address) as client:
-                hand_over(client.issue_token(name, ROLES, first=True).secret)
-        else:
+    if data_dir is None:
+        with connect(address) as client, handing_over(token_file) as hand_over:
+            hand_over(client.issue_token(name, ROLES, first=True).secret)
+    else:
+        with handing_over(token_file) as hand_over:
             hand_over(_offline(data_dir, name))
     message("From now on every call needs a token: PSOUP_TOKEN_FILE names its file, or PSOUP_TOKEN is it.")
 
