@@ -146,10 +146,15 @@ def connect(address: str | None, timeout: float | None = None) -> Iterator[Clien
 
 
 def _wait_until_visible(client: Client) -> None:
-    """Wait within the timeout; what was done is safe by then, and a wait in vain is said, not an error."""
+    """Wait within the timeout; what was done is safe by then, and a wait in vain is said, not an error.
+
+    Who is let in no longer, after the first token was made or his own was revoked, learns by that that it is visible.
+    """
     try:
         client.wait_for(client.last_sequence)
     except PSoupError as problem:
+        if problem.reason in ("NO_CREDENTIAL", "TOKEN_INVALID"):
+            return
         message(f"What was done may not be in all answers yet: {problem.message}")
 
 

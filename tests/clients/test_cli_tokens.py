@@ -48,6 +48,7 @@ def test_the_first_token_ends_the_time_without_credentials(
         assert psoup("token", "list").err.startswith("There are no tokens")
         made = psoup("admin", "init", "--token-file", str(file))
         assert (made.code, made.out, stat.S_IMODE(file.stat().st_mode)) == (0, "", 0o600)
+        assert made.err.startswith("The token is in "), "the command that made it is let in no longer, and says nothing"
         ran = psoup("stream", "list")
         assert (ran.code, "PSOUP_TOKEN_FILE" in ran.err) == (1, True)
         assert psoup("admin", "init").code == 1, "there is a first one already"
@@ -58,6 +59,12 @@ def test_the_first_token_ends_the_time_without_credentials(
         assert "s" in psoup("stream", "list").out
         ran = psoup("stream", "drop", "s", "--yes")
         assert (ran.code, "'dashboard' (reader)" in ran.err) == (1, True)
+        monkeypatch.setenv("PSOUP_TOKEN_FILE", str(file))
+        second = psoup("token", "issue", "second", "--role", "operator").out.strip()
+        monkeypatch.delenv("PSOUP_TOKEN_FILE")
+        bring(second)
+        (own,) = [row["id"] for row in psoup("token", "list", "--json").rows if row["name"] == "second"]
+        assert psoup("token", "revoke", own).err.strip() == f"Revoked token {own} of second."
 
 
 def test_from_the_first_token_over_tls_to_a_revoked_one(
