@@ -13,6 +13,7 @@ import pytest
 
 from psoup.errors import InvalidInput
 from psoup_cli import secrets
+from psoup_cli.expiry import read_expiry
 from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
 from psoup_client.errors import InvalidRequest
 from psoup_client.token import CallToken, token_metadata
@@ -237,10 +238,44 @@ def test_a_variable_that_has_no_token_is_named_without_its_secret(
     assert "the access token in PSOUP_TOKEN has spaces" in psoup("stream", "list").err
 
 
-def test_ends_of_tokens_are_read(psoup: Psoup) -> None:
-    for wrong in ("soon", "0 days", "5 years", "99999999999 days"):
-        ran = psoup("token", "issue", "x", "--role", "reader", "--expires", wrong)
-        assert (ran.code, "minutes, hours or days" in ran.err) == (2, True)
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90 days", 90 * 86_400),
+        ("1 day", 86_400),
+        ("1 Week", 7 * 86_400),
+        ("2w", 14 * 86_400),
+        ("90d", 90 * 86_400),
+        ("12h", 12 * 3_600),
+        ("1.5 hours", 5_400),
+        ("15min", 900),
+        ("1970-01-12", 86_400),
+        ("1970-01-11T00:00:10Z", 10),
+        ("1970-01-11 01:00:10+01:00", 10),
+    ],
+)
+def test_how_long_a_token_lasts_is_read(text: str, seconds: int) -> None:
+    assert read_expiry(text, 10 * 86_400 * 1_000_000) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("soon", "hours, days or weeks"),
+        ("5 years", "hours, days or weeks"),
+        ("90", "hours, days or weeks"),
+        ("5m", "hours, days or weeks"),
+        ("2027-13-01", "hours, days or weeks"),
+        ("0 days", "above 0"),
+        ("99999999999 days", "year 9999 at the latest"),
+        (f"{'9' * 400}h", "year 9999 at the latest"),
+        ("9999-12-31T23:59:59.5Z", "year 9999 at the latest"),
+        ("2001-01-01", "is past"),
+    ],
+)
+def test_an_end_of_a_token_that_is_none_is_refused_with_the_reason(psoup: Psoup, text: str, why: str) -> None:
+    ran = psoup("token", "issue", "x", "--role", "reader", "--expires", text)
+    assert (ran.code, why in ran.err) == (2, True)
 
 
 def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import time
 from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.expiry import read_expiry
 from psoup_cli.output import iso, print_json, print_list
 from psoup_cli.secrets import TokenFile, handing_over
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
-
-_UNITS = {"minutes": 60, "hours": 3_600, "days": 86_400}
 
 Role = Annotated[
     list[str],
@@ -29,7 +29,8 @@ OfTenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", help="The tenant it is of; else your own.", show_default=False)
 ]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="How long it lasts: '90 days', '12 hours'.")
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="How long it lasts: '90 days', 12h; or until when: 2030-01-01."),
 ]
 
 
@@ -61,16 +62,16 @@ def issue(
     Examples:
       psoup token issue dashboards --role reader --expires "90 days"
       psoup token issue meters --role producer --stream "meters_*" --token-file meters.token
-      psoup token issue analysts --role registrar
+      psoup token issue analysts --role registrar --expires 2030-01-01
       psoup token issue admin --tenant acme --role owner --role operator
 
     Issue a token and print it: nothing says it again. A reader asks, a registrar registers queries too, a producer
     pushes, an owner does all of these and makes streams, an operator issues tokens and runs jobs; of the tenant default
     he is the service's, who makes backups, tenants, and tokens of all tenants.
     """
-    span = _span(expires)
+    lasts = read_expiry(expires, time.time_ns() // 1_000)
     with connect(address) as client, handing_over(token_file) as hand_over:
-        made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=span)
+        made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=lasts)
         hand_over(made.secret)
     told = ", ".join(made.token.roles)
     of = f" of tenant {made.token.tenant}" if tenant else ""
@@ -131,16 +132,6 @@ def revoke(
     with connect(address) as client:
         gone = client.revoke_token(token_id)
     message(f"Revoked token {gone.id} of {gone.name}.")
-
-
-def _span(text: str | None) -> dt.timedelta | None:
-    if text is None:
-        return None
-    number, _, unit = text.strip().lower().partition(" ")
-    seconds = _UNITS.get(unit.strip().removesuffix("s") + "s")
-    if not number.isdecimal() or not int(number) or seconds is None or int(number) * seconds > 10**10:
-        raise typer.BadParameter(f"--expires {text!r} is not a time: write a number of minutes, hours or days")
-    return dt.timedelta(seconds=int(number) * seconds)
 
 
 def _until(expires: dt.datetime | None) -> str:
