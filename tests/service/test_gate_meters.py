@@ -81,6 +81,21 @@ def test_a_refusal_says_quota_use_limit_and_when_to_come_again() -> None:
     assert int(facts["retry_after_ms"]) == 500
 
 
+def test_a_long_wait_is_told_in_hours_and_exactly_in_the_facts() -> None:
+    """The use of late was told too, which is below the limit by then: it sounded as if nothing was used up."""
+    rig = Rig(pushed_bytes_per_second=1_000)
+    rig.meters.push("acme", 7_857_418)
+    rig.clock += 1
+    with pytest.raises(ResourceExhausted) as caught:
+        rig.meters.push("acme", 1)
+    assert caught.value.message.startswith(
+        "tenant 'acme' has used up its quota pushed_bytes_per_second of 1,000 a second: come again in 2 h 11 min, when"
+    )
+    facts = caught.value.facts
+    assert (facts["limit"], facts["retry_after_ms"]) == ("1000", "7855418")
+    assert float(facts["used"]) > 1_000
+
+
 @pytest.mark.parametrize(("quota", "watching"), [("open_calls", False), ("watchers", True)])
 def test_calls_and_watches_that_are_open_are_counted_apart(quota: str, watching: bool) -> None:
     rig = Rig(**{quota: 2})

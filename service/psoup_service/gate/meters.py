@@ -278,9 +278,9 @@ class Meters:
 def _used_up(tenant: Tenant, quota: str, used: float, wait_ms: int) -> ResourceExhausted:
     limit: float = getattr(tenant.quotas, quota)
     return ResourceExhausted(
-        f"tenant {tenant.name!r} has used up its quota {quota}: about {used:,.3g} a second of late, and {limit:,g} are"
-        f" allowed; come again in {wait_ms:,} ms, or ask the service's operator for more (psoup tenant set"
-        f" {tenant.name} --{quota.replace('_', '-')})",
+        f"tenant {tenant.name!r} has used up its quota {quota} of {_exact(limit)} a second: come again in"
+        f" {in_words(wait_ms)}, when what it took is paid for, or ask the service's operator for more (psoup tenant set"
+        f" {tenant.name} --{quota.replace('_', '-')} N)",
         reason="QUOTA",
         quota=quota,
         tenant=tenant.name,
@@ -288,6 +288,28 @@ def _used_up(tenant: Tenant, quota: str, used: float, wait_ms: int) -> ResourceE
         used=f"{used:.3g}",
         retry_after_ms=wait_ms,
     )
+
+
+def _exact(limit: float) -> str:
+    """A limit as it was set, without a needless fraction."""
+    return f"{int(limit):,}" if limit == int(limit) else f"{limit:,g}"
+
+
+def in_words(wait_ms: int) -> str:
+    """A wait as people say it, never a shorter one: in two units at most, in milliseconds below a second.
+
+    >>> in_words(250), in_words(1_001), in_words(61_000), in_words(7_856_418), in_words(86_400_000)
+    ('250 ms', '2 s', '1 min 1 s', '2 h 11 min', '24 h')
+    """
+    if wait_ms < 1_000:
+        return f"{wait_ms} ms"
+    seconds = ceil(wait_ms / 1_000)
+    if seconds < 60:
+        return f"{seconds} s"
+    large, small, units = (*divmod(seconds, 60), ("min", "s"))
+    if large >= 60:
+        large, small, units = (*divmod(ceil(seconds / 60), 60), ("h", "min"))
+    return f"{large} {units[0]}" + (f" {small} {units[1]}" if small else "")
 
 
 def _with_wait(error: ResourceExhausted, wait_ms: int) -> ResourceExhausted:
