@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -235,7 +235,7 @@ def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str]) -> None:
+def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str]) -> NoReturn:
     """Show a table every two seconds, until Ctrl-C. The first line names the columns; `right`: those of numbers."""
     with Live(console=console(), auto_refresh=False, screen=False) as live:
         while True:
@@ -250,3 +250,11 @@ def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str
             ]
             live.update(Text("\n".join(aligned), no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(_AGAIN_SECONDS)
+
+
+def watched(show: Callable[[], None]) -> NoReturn:
+    """Let a list be printed every two seconds, until Ctrl-C, for a program that reads each at once."""
+    while True:
+        show()
+        sys.stdout.flush()
+        time.sleep(_AGAIN_SECONDS)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 
 import psoup_client
 from psoup.events.tenants import GENEROUS, Quotas
+from psoup_cli import output
 from psoup_cli.quotas import QUOTAS, read_quota
 from psoup_client import Client
 from psoup_client.errors import InvalidRequest
@@ -110,6 +114,28 @@ def test_from_a_tenant_to_a_dropped_one(psoup: Psoup, monkeypatch: pytest.Monkey
         assert psoup("tenant", "drop", "acme").code == 1
         assert psoup("tenant", "drop", "rival", "--yes").code == 4
         assert psoup("token", "list", "--tenant", "rival").code == 4
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_is_watched_in_a_pipe_comes_look_by_look(
+    psoup: Psoup, filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    """It was printed once with --json, and else not before the end."""
+    assert psoup("register", f"SELECT id FROM {filled}").code == 0
+    for number, command in enumerate((("tenant", "usage"), ("top", "--stream", filled))):
+        pipe, looks = tmp_path / f"{number}", list[int]()
+
+        def slept(_: float, pipe: Path = pipe, looks: list[int] = looks) -> None:
+            looks.append(len(pipe.read_text().splitlines()))
+            if len(looks) == 3:
+                raise KeyboardInterrupt
+
+        with pipe.open("w") as out, monkeypatch.context() as piped:
+            piped.setattr(sys, "stdout", out)
+            piped.setattr(output, "time", SimpleNamespace(sleep=slept))
+            assert psoup(*command, "--watch", *["--json"][: int(as_json)]).code == 130
+        assert looks == [looks[0], 2 * looks[0], 3 * looks[0]]
+        assert looks[0] == 1 if as_json else looks[0] > 1
 
 
 def test_quotas_of_the_sdk_are_checked_by_name() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Yes, confirmed, connect, message
-from psoup_cli.output import live_table, print_json, print_list
+from psoup_cli.output import live_table, print_json, print_list, watched
 from psoup_cli.quotas import NONE, QUOTAS, with_quotas
 from psoup_client import Quotas, Tenant, TenantUsage
 
@@ -128,10 +129,15 @@ def usage(
     about those of the last seconds.
     """
     with connect(address) as client:
-        if watch and not as_json:
+        if watch and not as_json and sys.stdout.isatty():
             live_table(lambda: _usage_table(client.tenant_usage(name)), _USED)
-            return
+        elif watch:
+            watched(lambda: _print_usage(client.tenant_usage(name), as_json))
         told = client.tenant_usage(name)
+    _print_usage(told, as_json)
+
+
+def _print_usage(told: TenantUsage, as_json: bool) -> None:
     used, limits = {quota: _rounded(value) for quota, value in told.used.items()}, _limits(told.quotas)
     if as_json:
         print_json({"name": told.name, "used": used, "limits": limits})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Annotated
 
 import typer
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
-from psoup_cli.output import live_table, print_json, print_list
+from psoup_cli.output import live_table, print_json, print_list, watched
 from psoup_client import QueryCost
 from psoup_client.costs import CostOrder
 
@@ -44,19 +45,24 @@ def top(
         def ask() -> list[QueryCost]:
             return client.top_queries(by, stream=stream, labels=labels, limit=limit)
 
-        if watch and not as_json:
+        if watch and not as_json and sys.stdout.isatty():
             live_table(lambda: _table(ask()), _FIGURES)
-            return
+        elif watch:
+            watched(lambda: _print(ask(), as_json))
         costs = ask()
+    if not costs and not as_json and (stream or labels):
+        message("No query is on that stream or has those labels. Show all: psoup top")
+        return
+    if not costs and not as_json:
+        message('There are no queries yet. Register one: psoup register "SELECT ..."')
+        return
+    _print(costs, as_json)
+
+
+def _print(costs: list[QueryCost], as_json: bool) -> None:
     if as_json:
         for cost in costs:
             print_json(facts(cost))
-        return
-    if not costs and (stream or labels):
-        message("No query is on that stream or has those labels. Show all: psoup top")
-        return
-    if not costs:
-        message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
     names, *rows = _table(costs)
     print_list(names, rows, map(facts, costs), [name in _FIGURES for name in names])
