@@ -66,6 +66,16 @@ def iso(value: dt.datetime) -> str:
     return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
+def to_the_second(value: dt.datetime | str) -> dt.datetime | str:
+    """Leave out the fraction of a second, for a table for people; a text that is no time stays as it is."""
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    return value.replace(microsecond=0)
+
+
 def plain(value: Any) -> Any:
     """Turn a value into what JSON has: times and decimals are text, and so are NaN and the infinities."""
     if isinstance(value, dt.datetime):

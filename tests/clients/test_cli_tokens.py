@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import errno
+import re
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +25,8 @@ from psoup_testing.authority import Authority
 from psoup_testing.command import Psoup
 from psoup_testing.format_fixture import leave
 from psoup_testing.serving import Serving, serving
+
+TO_THE_SECOND = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ"
 
 Bring = Callable[[str], None]
 
@@ -276,6 +280,26 @@ def test_how_long_a_token_lasts_is_read(text: str, seconds: int) -> None:
 def test_an_end_of_a_token_that_is_none_is_refused_with_the_reason(psoup: Psoup, text: str, why: str) -> None:
     ran = psoup("token", "issue", "x", "--role", "reader", "--expires", text)
     assert (ran.code, why in ran.err) == (2, True)
+
+
+def test_lists_on_a_terminal_tell_times_to_the_second(
+    psoup: Psoup, tmp_path: Path, bring: Bring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    bring(psoup("admin", "init", "--data-dir", str(path)).out.strip())
+    for service in at(path):
+        monkeypatch.setenv("PSOUP_ADDRESS", service.address)
+        made = psoup("token", "issue", "dashboard", "--role", "reader", "--expires", "2h")
+        assert re.search(rf", until {TO_THE_SECOND}\.$", made.err.strip())
+        assert psoup("tenant", "create", "acme").code == 0
+        lists = [(("token", "list"), 3), (("tenant", "list"), 1), (("audit", "show", str(path)), 2)]
+        for command, times in lists:
+            assert re.search(r":\d\d\.\d{6}Z", psoup(*command, "--json").out), "those for programs are exact"
+            with monkeypatch.context() as terminal:
+                terminal.setattr(sys.stdout, "isatty", lambda: True)
+                terminal.setenv("COLUMNS", "300")
+                shown = psoup(*command).out
+            assert (len(re.findall(TO_THE_SECOND, shown)), re.search(r":\d\d\.", shown)) == (times, None)
 
 
 def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring: Bring) -> None:

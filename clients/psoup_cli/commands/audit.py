@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.commands.doctor import NOT_EXAMINED, WRONG
 from psoup_cli.common import AsJson, message
-from psoup_cli.output import print_json, print_list
+from psoup_cli.output import print_json, print_list, to_the_second
 from psoup_client.wording import counted
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def show(
             print_json(line)
         return
     facts = [{name: line.get(name, "") for name in (*_COLUMNS, "unwritten", "before")} for line in lines]
-    print_list(list(_COLUMNS), [[line[name] for name in _COLUMNS] for line in facts], facts)
+    rows = [[to_the_second(str(line["time"])), *(line[name] for name in _COLUMNS[1:])] for line in facts]
+    print_list(list(_COLUMNS), rows, facts)
 
 
 @app.command("verify", short_help="Say whether the audit log is as it was written.")

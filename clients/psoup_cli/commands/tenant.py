@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Yes, confirmed, connect, message
-from psoup_cli.output import live_table, print_json, print_list, watched
+from psoup_cli.output import live_table, print_json, print_list, to_the_second, watched
 from psoup_cli.quotas import NONE, QUOTAS, with_quotas
 from psoup_client import Quotas, Tenant, TenantUsage
 
@@ -86,7 +86,7 @@ def listed(as_json: AsJson = False, address: Address = None) -> None:
             print_json(row)
         return
     shown = ("streams", "queries", "tuple_bytes", "archive_bytes", "weight")
-    rows = [(t.name, t.created or "", *(_limit(t, quota) for quota in shown)) for t in tenants]
+    rows = [(t.name, to_the_second(t.created or ""), *(_limit(t, quota) for quota in shown)) for t in tenants]
     print_list(["name", "created", *shown], rows, facts)
 
 

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.expiry import read_expiry
-from psoup_cli.output import iso, print_json, print_list
+from psoup_cli.output import iso, print_json, print_list, to_the_second
 from psoup_cli.secrets import TokenFile, handing_over
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -108,8 +108,8 @@ def listed(tenant: Listed = "", as_json: AsJson = False, address: Address = None
             t.tenant,
             " ".join(t.roles),
             " ".join(t.streams),
-            t.issued,
-            "expired" if t.expired else t.expires or "",
+            to_the_second(t.issued),
+            "expired" if t.expired else to_the_second(t.expires or ""),
         )
         for t in tokens
     ]
@@ -135,4 +135,4 @@ def revoke(
 
 
 def _until(expires: dt.datetime | None) -> str:
-    return "" if expires is None else f", until {iso(expires)}"
+    return "" if expires is None else f", until {iso(expires.replace(microsecond=0))}"
