@@ -66,6 +66,7 @@ class ProducerOptions(TypedDict, total=False):
     retry_seconds: float | None
     on_reply: Callable[[PushResult], None] | None
     on_refused: OnRefused | None
+    on_wait: Callable[[PSoupError, float], None] | None
     time_unit: TimeUnit | None
 
 
@@ -79,7 +80,8 @@ class Producer:
     before; it is known otherwise. See PushRequest.
     `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
     client's `RetryOptions`. `on_reply` is told the sum of all replies, `on_refused` before that which rows of a batch
-    were too late or too far ahead, by their numbers among all that were pushed; both on the producer's thread.
+    were too late or too far ahead, by their numbers among all that were pushed, and `on_wait` before each pause why it
+    is made, and its seconds; all on the producer's thread.
     `time_unit`: as of `Client.push`.
     Of one thread; several threads take a producer each.
     """
@@ -99,6 +101,7 @@ class Producer:
         retry_seconds: float | None = None,
         on_reply: Callable[[PushResult], None] | None = None,
         on_refused: OnRefused | None = None,
+        on_wait: Callable[[PSoupError, float], None] | None = None,
         time_unit: TimeUnit | None = None,
     ) -> None:
         self.stream = stream
@@ -116,6 +119,7 @@ class Producer:
         self._patience = Patience(retry.patience_seconds if retry_seconds is None else retry_seconds, retry)
         self._on_reply = on_reply
         self._on_refused = on_refused
+        self._on_wait = on_wait
         self._changed = threading.Condition()
         self._window: deque[tuple[int, Payload]] = deque()
         self._window_used = 0
@@ -245,6 +249,9 @@ class Producer:
                 if problem.reason == "STREAM_IDLE":  # the service needed its place while nothing was sent
                     continue
                 pause = self._patience.next(problem)
+            if self._on_wait is not None:
+                self._on_wait(problem, pause)
+            with self._changed:
                 self._changed.wait_for(lambda: self._closing, pause)
 
     def _one_call(self) -> PSoupError:

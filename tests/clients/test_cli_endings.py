@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from psoup_cli.commands.push import ToldWaits
 from psoup_cli.files import records
-from psoup_client import Producer, ResourceExhausted, bulk
+from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
 from psoup_testing.command import ROWS, Psoup
 from psoup_testing.serving import Serving
 
@@ -85,3 +88,35 @@ def test_what_is_not_an_id_is_not_found_as_an_id_of_nothing_is(psoup: Psoup, fil
         for arguments in (["invoke", query], ["explain", query], ["unregister", query], ["why", query, "0"]):
             ran = psoup(*arguments)
             assert (ran.code, ran.out) == (4, ""), (arguments, ran.err)
+
+
+def test_a_push_that_waits_for_a_quota_says_so_before(
+    psoup: Psoup, stream: str, client: Client, running: Serving, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(ROWS[0]) + "\n")
+    command = [sys.executable, "-m", "psoup_cli.main", "push", stream, str(rows), "--address", running.address]
+    try:
+        client.alter_tenant("default", pushed_bytes_per_second=1)
+        client.push(stream, [ROWS[0]])  # a debt of minutes
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
+            assert waiting.stderr is not None
+            line = waiting.stderr.readline()
+            waiting.send_signal(signal.SIGINT)
+            assert (waiting.wait(), "interrupted" in waiting.stderr.read()) == (130, True)
+    finally:
+        client.alter_tenant("default", pushed_bytes_per_second=0)
+    assert re.match(r"Waiting \d{3} s to push more: tenant 'default' has .* quota pushed_bytes_per_second", line), line
+
+
+def test_waits_of_one_cause_are_told_again_if_they_are_twice_as_long(capfd: pytest.CaptureFixture[str]) -> None:
+    told, used_up = ToldWaits(), {"quota": "calls_per_second"}
+    full, away = ResourceExhausted("used up", reason="QUOTA", facts=used_up), Unavailable("nobody answers")
+    for problem, seconds in ((full, 1.0), (full, 1.5), (full, 2.9), (away, 2.0), (full, 3.0), (away, 2.0)):
+        told.tell(problem, seconds)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == [
+        "Waiting 2 s to push more: used up",
+        "Waiting 2 s to push more: nobody answers",
+        "Waiting 3 s to push more: used up",
+    ]

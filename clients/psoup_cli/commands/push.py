@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from math import ceil
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,10 +28,22 @@ from psoup_cli.file_flags import (
 from psoup_cli.output import iso, print_json
 from psoup_cli.pushed_ids import print_ids, push_pieces, taken_before
 from psoup_cli.pushing import PushedFiles, Rejects
-from psoup_client import Client, FailedPrecondition, InvalidData, Producer, PushResult, ResourceExhausted, Stage
+from psoup_client import (
+    Client,
+    FailedPrecondition,
+    InvalidData,
+    Producer,
+    PSoupError,
+    PushResult,
+    ResourceExhausted,
+    Stage,
+)
 from psoup_client.convert import to_table
 from psoup_client.refused import NONE_REFUSED, instants, refused_rows
 from psoup_client.wording import counted, verb
+
+WAIT_S = 1.0
+"""Seconds above which a wait is told."""
 
 
 def push(
@@ -200,7 +213,8 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
 def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Push the rows of files with a producer; raises what ended it, with the place in the file."""
     info = client.describe(stream)
-    with client.producer(stream, on_refused=source.take_refused if source.rejects else None) as producer:
+    on_refused, told = source.take_refused if source.rejects else None, ToldWaits()
+    with client.producer(stream, on_refused=on_refused, on_wait=told.tell) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
                 producer.push(to_table(rows, info, source.options.times))
@@ -211,6 +225,20 @@ def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
             raise source.named(problem, _taken(producer)) from None
         finally:
             source.write_refused()
+
+
+class ToldWaits:
+    """Says for what a push waits, and how long: once for each cause, and again if it is twice as long."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], float] = {}
+
+    def tell(self, problem: PSoupError, seconds: float) -> None:
+        """Tell of a wait that begins, on standard error."""
+        cause = (problem.reason, problem.facts.get("quota", ""))
+        if seconds > WAIT_S and seconds >= 2 * self._told.get(cause, 0.0):
+            self._told[cause] = seconds
+            message(f"Waiting {ceil(seconds):,} s to push more: {problem.message}")
 
 
 def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
