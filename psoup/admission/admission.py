@@ -98,7 +98,7 @@ class Admission:
         self.judge = Judge(self._known, self._tenants, self._streams)
         self._next_stream = 1
         self._next_query = 1
-        self._budget = Budget(config.memory_bytes)
+        self._budget = Budget(config.memory_bytes, self._known)
         told = self._tags, self._tokens, self._known
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *told)
 
@@ -259,11 +259,13 @@ class Admission:
             self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now, self._config
         )
         check_archive(event.spec, self._archive)
-        self._budget.check_stream(event.spec)
+        self._budget.check_stream(command.tenant, event.spec)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
 
     def _decide_alter(self, command: AlterStream, now: int) -> Prepared:
         stream_id, event = decide_alter(self._tenant(command.tenant), command, self._sequence + 1, now, self._config)
+        if event is not None:
+            self._budget.check_stream(command.tenant, event.spec, self._streams[stream_id].spec)
         sequence = self._sequence if event is None else event.sequence
         return Prepared(StreamAcknowledgement(sequence, event is None, stream_id), event)
 
@@ -332,29 +334,28 @@ class Admission:
         stream = KnownStream(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
         stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
-        self._budget.streams += stream_charge(event.spec)
+        self._budget.streams.add(event.tenant, stream_charge(event.spec))
         self._own(event.tenant).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
     def _adopt_producer(self, stream: KnownStream, event: Pushed) -> None:
         use, producers = self._own(event.tenant).use, stream.producers
-        self._budget.producers -= producers.nbytes
-        use.producers -= len(producers)
+        nbytes, count = producers.nbytes, len(producers)
         producers.record(event)
-        self._budget.producers += producers.nbytes
-        use.producers += len(producers)
+        self._budget.producers += producers.nbytes - nbytes
+        use.producers += len(producers) - count
 
     def _adopt_alter(self, event: StreamAltered) -> None:
         stream = self._streams[event.stream_id]
-        self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
+        self._budget.streams.add(event.tenant, stream_charge(event.spec) - stream_charge(stream.spec))
         stream.spec, stream.sql = event.spec, event.sql
 
     def _adopt_drop(self, event: StreamDropped) -> None:
         self._remove_queries(event.tenant, event.query_ids)
         stream = self._streams.pop(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]
-        self._budget.streams -= stream_charge(stream.spec)
+        self._budget.streams.add(event.tenant, -stream_charge(stream.spec))
         self._budget.producers -= stream.producers.nbytes
         self._own(event.tenant).use.producers -= len(stream.producers)
 

@@ -5,7 +5,8 @@ Nothing here decides or changes; tests and `PSOUP_VERIFY` ask.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from psoup.admission.access import KnownTokens
@@ -37,6 +38,7 @@ class Books:
             "sequence": sequence,
             "next": following,
             "reserved": (budget.tuples, budget.queries, budget.producers),
+            "of streams": dict(budget.streams.held),
             "queries": dict(self.queries.items()),
             "tags": list(self.tags.items()),
             "tokens": dict(self.tokens),
@@ -65,8 +67,9 @@ class Books:
         ensure(budget.tuples >= 0 <= budget.queries, owner, "more bytes given back than taken", tuples=budget.tuples)
         held = sum(stream.producers.nbytes for stream in streams.values())
         ensure(budget.producers == held, owner, "producers are charged otherwise than they are", held=held)
-        held = sum(stream_charge(stream.spec) for stream in streams.values())
-        ensure(budget.streams == held, owner, "streams are charged otherwise than they are", held=held)
+        charges = _by_tenant(streams.values(), lambda stream: stream_charge(stream.spec))
+        ensure(budget.streams.held == charges, owner, "streams are charged otherwise than they are", held=charges)
+        ensure(budget.streams.counted(), owner, "what streams are charged is added up wrongly", held=charges)
         named = {s.stream_id: s for tenant in self.tenants.values() for s in tenant.streams.values()}
         ensure(named == streams, owner, "streams by name and by ID differ", named=[*named], ids=[*streams])
         again = [i for i in streams if not 0 < i < next_stream]
@@ -101,3 +104,11 @@ class Books:
             ensure(use.producers == producers, owner, "producers of a tenant are miscounted", tenant=name)
         charged = sum(tenant.use.query_bytes for tenant in self.tenants.values())
         ensure(charged == self.budget.queries, owner, "queries are charged to no tenant", charged=charged)
+
+
+def _by_tenant(streams: Iterable[KnownStream], size: Callable[[KnownStream], int]) -> dict[str, int]:
+    """The sizes of streams, added up by tenant; tenants without any are left out."""
+    sizes = Counter[str]()
+    for stream in streams:
+        sizes[stream.tenant] += size(stream)
+    return dict(+sizes)

@@ -16,7 +16,9 @@ from operator import attrgetter
 
 from sortedcontainers import SortedDict
 
+from psoup.admission.shared_room import SharedRoom
 from psoup.admission.spans import meeting
+from psoup.admission.tenants import KnownTenants
 from psoup.budgets import MEMORY
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
@@ -68,14 +70,14 @@ _BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
 class Budget:
-    """The promises. `limit`: bytes; one owner, no threads."""
+    """The promises. `limit`: bytes; `known`: the tenants that there are. One owner, no threads."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, known: KnownTenants) -> None:
         self.limit = limit
         self.tuples = 0
         self.queries = 0
         self.producers = 0
-        self.streams = 0
+        self.streams = SharedRoom(max(limit // _STREAMS_SHARE, _STREAMS_LEAST), known)
         self._charges: dict[int, int] = {}
         """Charges of queries that were registered by a text, by query ID."""
         self._blocks: SortedDict[int, _BlockCharge] = SortedDict()
@@ -101,16 +103,20 @@ class Budget:
             some = "this query needs" if count == 1 else f"these {count:,} queries need"
             raise self._refusal(f"{some} about {needed:,} more", needed)
 
-    def check_stream(self, spec: StreamSpec) -> None:
-        """Raise ResourceExhausted if one more stream does not fit: all may take a quarter of the budget, beside it."""
-        limit, needed = max(self.limit // _STREAMS_SHARE, _STREAMS_LEAST), stream_charge(spec)
-        if self.streams + needed > limit:
+    def check_stream(self, tenant: str, spec: StreamSpec, before: StreamSpec | None = None) -> None:
+        """Raise ResourceExhausted if one more stream of a tenant, or more columns than it had `before`, do not fit.
+
+        All may take a quarter of the budget, beside it, and half of that is the tenants' own.
+        """
+        room, needed = self.streams, stream_charge(spec) - (0 if before is None else stream_charge(before))
+        if not room.fits(tenant, needed):
+            used, most = room.of(tenant), room.most(tenant)
             raise ResourceExhausted(
-                f"streams may take {limit:,} bytes before they have a tuple, and take {self.streams:,}; stream"
-                f" {spec.name!r} needs {needed:,} more: drop streams, or raise memory_mib",
+                f"streams{_of(room, tenant)} may take {most:,} bytes before they have a tuple{_shared(room, tenant)},"
+                f" and take {used:,}; stream {spec.name!r} needs {needed:,} more: drop streams, or {_more(room)}",
                 reason="STREAMS_BUDGET",
                 needed=needed,
-                **MEMORY.over(self.streams, limit),
+                **MEMORY.over(used, most),
             )
 
     def adopt(self, event: Registered | RegisteredMany) -> int:
@@ -155,6 +161,19 @@ class Budget:
             **MEMORY.over(used, self.limit),
             **({"retry_after_ms": RETRY_AFTER_MS} if waits else {}),
         )
+
+
+def _of(room: SharedRoom, tenant: str) -> str:
+    return "" if room.alone else f" of tenant {tenant!r}"
+
+
+def _shared(room: SharedRoom, tenant: str) -> str:
+    """Which part of a room is a tenant's own, in words; nothing if there is one tenant. Nothing of what others hold."""
+    return "" if room.alone else f" ({room.own(tenant):,} are its own, the others are for the tenant that comes first)"
+
+
+def _more(room: SharedRoom) -> str:
+    return "raise memory_mib" if room.alone else "ask the service's operator for more (memory_mib)"
 
 
 def charge_of(event: Registered | RegisteredMany) -> int:

@@ -42,17 +42,26 @@ _NAMES = {field.name for field in fields(Quotas)}
 
 
 class KnownTenants(dict[str, Tenant]):
-    """The tenants by their names, as of the last prepared event."""
+    """The tenants by their names, as of the last prepared event. `changes`: how many events of tenants there were."""
 
     def __init__(self) -> None:
         super().__init__({DEFAULT_TENANT: FIRST_TENANT})
+        self.changes = 0
+        self._weights = FIRST_TENANT.quotas.weight
 
     def adopt(self, event: TenantEvent) -> None:
-        """Take over an event. O(1)."""
+        """Take over an event. O(tenants)."""
         if isinstance(event, TenantDropped):
             self.pop(event.name, None)
         else:
             self[event.tenant.name] = event.tenant
+        self.changes += 1
+        self._weights = math.fsum(tenant.quotas.weight for tenant in self.values())  # exact, so in any order the same
+
+    def share(self, name: str) -> float:
+        """A tenant's part of what all divide by weight: above 0, at most 1; who is not there has weight 1. O(1)."""
+        there = self.get(name)
+        return min(1.0, (1.0 if there is None else there.quotas.weight) / self._weights)
 
     def known(self, name: str) -> Tenant:
         """The tenant of that name; raises NotFound."""

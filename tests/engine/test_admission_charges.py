@@ -71,10 +71,10 @@ def test_wide_streams_fill_their_share_of_the_budget() -> None:
     assert taken(lambda k: gate.create(f"CREATE STREAM s{k} ({wide})")) == (7, "STREAMS_BUDGET")
     gate.drop("s0")
     gate.create("CREATE STREAM narrow (a BIGINT)")
-    before = gate.admission._budget.streams
+    before = gate.admission._budget.streams.used
     gate.send(AlterStream("ALTER STREAM narrow ADD COLUMN b BIGINT, ADD COLUMN c TEXT"))
     spec = gate.admission._streams[max(gate.admission._streams)].spec
-    assert gate.admission._budget.streams - before == 20_000
+    assert gate.admission._budget.streams.used - before == 20_000
     assert stream_charge(spec) == 62_000
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
-from psoup.admission.budget import Budget
 from psoup.answer.costs import query_cost
 from psoup.answer.dearest import ORDERS, top_queries
 from psoup.answer.matches import matches_in
@@ -257,7 +256,7 @@ def test_a_template_makes_joins(beside: bool, template: str) -> None:
     command = RegisterMany([template], [(number,) for number in range(60)], names=("n",))
     binding = None
     if beside:
-        binding = Binding(soup.admission._tenant(soup.tenant), command, columnar, Budget(1 << 30), beside=True)
+        binding = Binding(soup.admission._tenant(soup.tenant), command, columnar, soup.admission._budget, beside=True)
         assert binding.advance()
     event = soup.admission.prepare(command, 0, before=binding).event
     assert event is not None
