@@ -23,7 +23,11 @@ class Budget:
 
     def over(self, used: float | str, limit: float | str) -> dict[str, str | int]:
         """The facts of a refusal: `used` is what would be used, or is, and then the fact `needed` stands beside it."""
-        facts: dict[str, str | int] = {"budget": self.name, "used": str(used), "limit": str(limit)}
+        return {"budget": self.name, "used": str(used), **self.facts(limit)}
+
+    def facts(self, limit: float | str) -> dict[str, str | int]:
+        """The same where the caller may not know what is used: others' share in it."""
+        facts: dict[str, str | int] = {"budget": self.name, "limit": str(limit)}
         return {**facts, "setting": self.setting} if self.setting else facts
 
 

@@ -16,7 +16,7 @@ QUOTAS = {
     "streams": "Streams.",
     "queries": "Standing queries.",
     "query_bytes": "Memory of its queries.",
-    "tuple_bytes": "Memory of its tuples.",
+    "tuple_bytes": "Memory of its tuples and producers.",
     "archive_bytes": "Its tuples on disk.",
     "producers": "Producers that are remembered.",
     "calls_per_second": "Calls in a second.",

@@ -95,10 +95,10 @@ class Admission:
         self._tags = KnownTags()
         self._tokens = KnownTokens()
         self._known = KnownTenants()
-        self.judge = Judge(self._known, self._tenants, self._streams)
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes, self._known)
+        self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
         told = self._tags, self._tokens, self._known
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *told)
 
@@ -135,7 +135,7 @@ class Admission:
     @property
     def producer_bytes(self) -> int:
         """Bytes charged for the memory of producers."""
-        return self._budget.producers
+        return self._budget.producers.used
 
     @property
     def next_query(self) -> int:
@@ -343,7 +343,7 @@ class Admission:
         use, producers = self._own(event.tenant).use, stream.producers
         nbytes, count = producers.nbytes, len(producers)
         producers.record(event)
-        self._budget.producers += producers.nbytes - nbytes
+        self._budget.producers.add(event.tenant, producers.nbytes - nbytes)
         use.producers += len(producers) - count
 
     def _adopt_alter(self, event: StreamAltered) -> None:
@@ -356,7 +356,7 @@ class Admission:
         stream = self._streams.pop(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]
         self._budget.streams.add(event.tenant, -stream_charge(stream.spec))
-        self._budget.producers -= stream.producers.nbytes
+        self._budget.producers.add(event.tenant, -stream.producers.nbytes)
         self._own(event.tenant).use.producers -= len(stream.producers)
 
     def _adopt_queries(self, event: Registered | RegisteredMany) -> None:

@@ -37,8 +37,8 @@ class Books:
         return {
             "sequence": sequence,
             "next": following,
-            "reserved": (budget.tuples, budget.queries, budget.producers),
-            "of streams": dict(budget.streams.held),
+            "reserved": (budget.tuples, budget.queries),
+            "shared": (dict(budget.streams.held), dict(budget.producers.held)),
             "queries": dict(self.queries.items()),
             "tags": list(self.tags.items()),
             "tokens": dict(self.tokens),
@@ -65,8 +65,9 @@ class Books:
         """Raise Corrupt, naming `owner`, if an invariant does not hold. O(streams + queries + producers)."""
         budget, streams = self.budget, self.streams
         ensure(budget.tuples >= 0 <= budget.queries, owner, "more bytes given back than taken", tuples=budget.tuples)
-        held = sum(stream.producers.nbytes for stream in streams.values())
-        ensure(budget.producers == held, owner, "producers are charged otherwise than they are", held=held)
+        charges = _by_tenant(streams.values(), lambda stream: stream.producers.nbytes)
+        ensure(budget.producers.held == charges, owner, "producers are charged otherwise than they are", held=charges)
+        ensure(budget.producers.counted(), owner, "what producers are charged is added up wrongly", held=charges)
         charges = _by_tenant(streams.values(), lambda stream: stream_charge(stream.spec))
         ensure(budget.streams.held == charges, owner, "streams are charged otherwise than they are", held=charges)
         ensure(budget.streams.counted(), owner, "what streams are charged is added up wrongly", held=charges)

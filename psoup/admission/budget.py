@@ -55,6 +55,8 @@ STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
 """Bytes of a stream without a tuple, and of each of its columns: buffers of the open chunk, its index of queries."""
 
 _STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
+_PRODUCERS_SHARE = 4
+"""The part of the budget that what producers sent last may take, where there is more than one tenant."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Budget:
         self.limit = limit
         self.tuples = 0
         self.queries = 0
-        self.producers = 0
+        self.producers = SharedRoom(limit // _PRODUCERS_SHARE, known)
         self.streams = SharedRoom(max(limit // _STREAMS_SHARE, _STREAMS_LEAST), known)
         self._charges: dict[int, int] = {}
         """Charges of queries that were registered by a text, by query ID."""
@@ -86,7 +88,7 @@ class Budget:
     @property
     def used(self) -> int:
         """Bytes of the budget that are promised."""
-        return self.tuples + self.queries + self.producers
+        return self.tuples + self.queries + self.producers.used
 
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
         """Raise ResourceExhausted if tuples of `needed` bytes do not fit.
@@ -119,6 +121,24 @@ class Budget:
                 **MEMORY.over(used, most),
             )
 
+    def full_of_producers(self, tenant: str, needed: int) -> ResourceExhausted | None:
+        """The error if a tenant may not have `needed` bytes more of what producers sent last; None if it may. O(1).
+
+        Half of their part of the budget is the tenants' own. A tenant that is alone may take all of the budget.
+        """
+        room = self.producers
+        if room.alone or room.fits(tenant, needed):
+            return None
+        used, most = room.of(tenant), room.most(tenant)
+        return ResourceExhausted(
+            f"what producers sent last{_of(room, tenant)} may take {most:,} bytes{_shared(room, tenant)}, and takes"
+            f" {used:,}; this batch needs {needed:,} more, and no other producer of the stream has been silent for long"
+            f" enough to be forgotten: send from fewer producers, wait, drop streams, or {_more(room)}",
+            reason="PRODUCERS_BUDGET",
+            needed=needed,
+            **MEMORY.over(used, most),
+        )
+
     def adopt(self, event: Registered | RegisteredMany) -> int:
         """Charge the queries of an event; returns how much that is."""
         if isinstance(event, Registered):
@@ -149,16 +169,17 @@ class Budget:
         return before - self.queries
 
     def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
-        used = self.used
-        some = f", about {self.producers:,} by what producers sent last" if self.producers else ""
+        used, producers, alone = self.used, self.producers.used, self.producers.alone
+        some = f", about {producers:,} by what producers sent last" if producers else ""
+        taken = f": {self.tuples:,} by tuples, about {self.queries:,} by queries{some}" if alone else " by all tenants"
+        facts = MEMORY.over(used, self.limit) | {"would_need": used + needed} if alone else MEMORY.facts(self.limit)
         way = "try again when older tuples are on disk, or " if waits else ""
         return ResourceExhausted(
-            f"the memory budget of {self.limit:,} bytes is used up: {self.tuples:,} by tuples, about {self.queries:,}"
-            f" by queries{some}, and {wanted}; {way}raise memory_mib, drop streams or queries, or lessen a RETENTION",
+            f"the memory budget of {self.limit:,} bytes is used up{taken}, and {wanted}; {way}{_more(self.producers)},"
+            " drop streams or queries, or lessen a RETENTION",
             reason="MEMORY_BUDGET",
             needed=needed,
-            would_need=used + needed,
-            **MEMORY.over(used, self.limit),
+            **facts,
             **({"retry_after_ms": RETRY_AFTER_MS} if waits else {}),
         )
 

@@ -7,7 +7,8 @@
     event  … 40 … 52 … 61 … 70 …        producers by their last batches, the longest silent first
            a     b | c     d            a and b made way for others: the horizon is 52
 
-A producer is forgotten after it was idle for long, or early, when more come than are remembered. Its batches may come
+A producer is forgotten after it was idle for long, or early, when more come than are remembered, or when those of its
+tenant take more memory than the tenant may have beside others (`Budget.full_of_producers`). Its batches may come
 again, so behind the horizon an unknown name is believed to be new only if its sender says so: by an event
 after the horizon that had happened before its number 0 was first sent (`since`). Batches of forgotten producers are
 not after the horizon, so no number 0 is taken twice.
@@ -106,19 +107,22 @@ class Producers:
         assert producer is not None
         return self._remembered(command, digest, producer)
 
-    def making_way(self, command: Push | Recall, now: int) -> int:
-        """The event up to which producers are to be forgotten so that this producer can be remembered; 0 if it can be.
+    def making_way(self, command: Push | Recall, now: int, full: ResourceExhausted | None = None) -> int:
+        """The event up to which producers are to be forgotten so that this batch can be remembered; 0 if it can be.
 
-        Raises ResourceExhausted if there is no place, as no producer has been silent for long enough.
+        `full`: the error if the tenant's producers may take no more memory; the longest silent one has more than a
+        batch needs. Raises it, or ResourceExhausted for one producer too many, if none has been silent for long enough.
         """
-        if command.producer in self._known or len(self._known) < self._config.producers:
+        known = command.producer in self._known
+        if full is None and (known or len(self._known) < self._config.producers):
             return 0
-        oldest = next(iter(self._known.values()))
-        if now - oldest.last > self._config.producer_idle:
+        name, oldest = next(iter(self._known.items()), ("", None))
+        if oldest is not None and now - oldest.last > self._config.producer_idle:
             return 0
-        if command.since and now - oldest.last >= self._config.producer_rest:
+        rested = oldest is not None and now - oldest.last >= self._config.producer_rest
+        if oldest is not None and rested and name != command.producer and (known or command.since):
             return oldest.sequence
-        raise ResourceExhausted(
+        raise full or ResourceExhausted(
             f"the stream remembers {len(self._known):,} producers, the most it may; use one of their names with a"
             " greater epoch, say since which event this producer is new (`since`), or wait until an idle one is"
             " forgotten",
@@ -146,8 +150,8 @@ class Producers:
         """How many rows the producer of a batch that is next in line has sent in its epoch before; None: not known."""
         return self._known[command.producer].rows if command.number else 0
 
-    def needed(self, command: Push) -> int:
-        """Bytes that remembering this batch is charged."""
+    def needed(self, command: Push | Pushed) -> int:
+        """Bytes that remembering this batch is charged, beside what is forgotten for it. O(1)."""
         producer = self._known.get(command.producer)
         if producer is None:
             return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES

@@ -343,8 +343,8 @@ def decide_push(
         earlier = stream.producers.admit(command, digest, now, sequence)
         if earlier is not None:
             return Prepared(earlier)
-        needed, forgotten = stream.producers.needed(command), stream.producers.making_way(command, now)
-        before = stream.producers.sent_before(command)
+        needed, before = stream.producers.needed(command), stream.producers.sent_before(command)
+        forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)

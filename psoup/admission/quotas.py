@@ -2,6 +2,7 @@
 
     counted at each event           streams, queries, their bytes, producers
     asked of what is published      bytes of tuples in memory and on disk, and what was accepted since
+    both                            bytes of tuples in memory, with what is remembered of producers
 
 Only what makes more is judged, after everything else: what is there stays when a quota is lessened. Without a quota an
 event pays a look at some numbers. What is published is added up only when the last sum, and all that came since, would
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from psoup.admission.budget import charge_of
 from psoup.admission.catalog import KnownStream, KnownTenant, Use
+from psoup.admission.shared_room import SharedRoom
 from psoup.admission.tenants import KnownTenants
 from psoup.events.change import replacements
 from psoup.events.events import Attached, Event, Pushed, Registered, RegisteredMany, StreamCreated
@@ -29,13 +31,18 @@ _LESS = "drop streams, or lessen a RETENTION"
 class Judge:
     """Judges events that are not adopted yet, by the quotas of their tenants. One thread, admission's.
 
-    `known`: the tenants with their quotas; `tenants`, `streams`: what there is of each, by name and by ID.
+    `known`: the tenants with their quotas; `tenants`, `streams`: what there is of each, by name and by ID;
+    `remembered`: bytes of what their producers sent last.
     """
 
     def __init__(
-        self, known: KnownTenants, tenants: Mapping[str, KnownTenant], streams: Mapping[int, KnownStream]
+        self,
+        known: KnownTenants,
+        tenants: Mapping[str, KnownTenant],
+        streams: Mapping[int, KnownStream],
+        remembered: SharedRoom,
     ) -> None:
-        self._known, self._tenants, self._streams = known, tenants, streams
+        self._known, self._tenants, self._streams, self._remembered = known, tenants, streams, remembered
         self._published: Callable[[], Snapshot] | None = None
 
     def share(self, published: Callable[[], Snapshot]) -> None:
@@ -53,6 +60,10 @@ class Judge:
     def producers(self, tenant: str) -> int:
         """Producers that are remembered."""
         return self._of(tenant).use.producers
+
+    def producer_bytes(self, tenant: str) -> int:
+        """Bytes of what they sent last, which count as tuples do."""
+        return self._remembered.of(tenant)
 
     def check(self, event: Event) -> None:
         """Raise ResourceExhausted, reason QUOTA, for what is more than the event's tenant may have. Changes nothing
@@ -105,15 +116,25 @@ class Judge:
             if use.producers >= quotas.producers and not event.forgotten and event.producer not in producers:
                 way = "use a name that is known with a greater epoch, or wait until an idle one is forgotten"
                 raise over_quota(tenant, "producers", use.producers, 1, way)
-        if quotas.tuple_bytes and needed:
-            use = self._of(event.tenant).use
-            if use.judged is not quotas or use.most + needed > quotas.tuple_bytes:
-                self._add_up(event.tenant, use)
-                use.judged = quotas
-            if use.most + needed > quotas.tuple_bytes:
-                raise over_quota(tenant, "tuple_bytes", use.most, needed, _LESS)
+        if quotas.tuple_bytes:
+            self._check_tuples(tenant, event)
         if quotas.archive_bytes and needed and self._streams[event.stream_id].spec.retention.archive:
             self._check_disk(tenant, event.sequence, 0)
+
+    def _check_tuples(self, tenant: Tenant, event: Pushed) -> None:
+        """Raise ResourceExhausted for more bytes of tuples, with what producers sent last, than the tenant may have."""
+        quotas, held, needed = tenant.quotas, self._remembered.of(event.tenant), event.batch.nbytes
+        if event.producer and not event.forgotten:  # who makes way for another has more than a batch needs
+            needed += self._streams[event.stream_id].producers.needed(event)
+        if not needed:
+            return
+        use = self._of(event.tenant).use
+        if use.judged is not quotas or use.most + held + needed > quotas.tuple_bytes:
+            self._add_up(event.tenant, use)
+            use.judged = quotas
+        if use.most + held + needed > quotas.tuple_bytes:
+            some = f", or send from fewer producers: {held:,} are what they sent last" if held else ""
+            raise over_quota(tenant, "tuple_bytes", use.most + held, needed, _LESS + some)
 
     def _add_up(self, tenant: str, use: Use) -> None:
         use.most = 0

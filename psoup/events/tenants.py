@@ -31,7 +31,7 @@ class Quotas:
     query_bytes: int = 0
     """Bytes of memory that its queries are charged, with their index."""
     tuple_bytes: int = 0
-    """Bytes of memory that its tuples take."""
+    """Bytes of memory that its tuples take, and what its producers sent last."""
     archive_bytes: int = 0
     """Bytes of its tuples on disk."""
     producers: int = 0

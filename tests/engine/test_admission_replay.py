@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,6 +16,7 @@ from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
 from psoup_testing.budget import scaled
 from psoup_testing.gate import Gate, rows
@@ -28,6 +30,8 @@ CONFIG = EngineConfig(
     producer_rest=2 * SECOND,
     max_ahead=SECOND,
 )
+SHARED = replace(CONFIG, memory_bytes=16_000)
+"""Two tenants, each of which may remember two producers or three: then the longest silent ones make way."""
 NAMES = st.sampled_from(["a", "B", "c"])
 TENANTS = st.sampled_from(["default", "default", "other"])
 TIMES = st.one_of(st.integers(-3, 12), st.none())
@@ -69,12 +73,15 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
 
 
-@settings(max_examples=scaled(150))
-@given(STEPS)
+@pytest.mark.parametrize("config", [CONFIG, SHARED])
+@settings(max_examples=scaled(100))
+@given(steps=STEPS)
 def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
-    steps: list[tuple[Command, int, bool]],
+    config: EngineConfig, steps: list[tuple[Command, int, bool]]
 ) -> None:
-    gate = Gate(CONFIG)
+    gate = Gate(config)
+    if config is SHARED:
+        gate.send(CreateTenant("other", Quotas(weight=2.0)))
     for sql in CREATES[:1] + CREATES[2:4]:
         gate.create(sql)
     watermarks: dict[int, int] = {}
@@ -95,7 +102,7 @@ def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
             for admission in (gate.admission, gate.shadow):
                 admission.give_back(admission.reserved_bytes // 2)
     assert all(later.sequence == earlier.sequence + 1 for earlier, later in pairwise(gate.events))
-    late = Admission(CONFIG)
+    late = Admission(config)
     for event in gate.events:
         late.replay(event)
     late.give_back(late.reserved_bytes - gate.admission.reserved_bytes)

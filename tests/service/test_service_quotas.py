@@ -14,6 +14,7 @@ import grpc
 import pyarrow as pa
 from prometheus_client import generate_latest
 
+from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
@@ -381,5 +382,9 @@ def test_usage_tells_what_is_used_of_every_quota_to_those_who_may_know() -> None
         await refused(usage("umbra", owner), grpc.StatusCode.NOT_FOUND)
         await refused(usage("", reader), grpc.StatusCode.PERMISSION_DENIED)
         assert (await usage("", other)).used.tuple_bytes == 0
+        before = (await usage("", owner)).used.tuple_bytes
+        empty = ipc(pa.table({"x": pa.array([], pa.int64())}))
+        await door.wire.ingest.Push(ingest.PushRequest(stream="s", arrow_ipc=empty, producer="q"), metadata=owner)
+        assert (await usage("", owner)).used.tuple_bytes == before + PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
 
     behind(script)

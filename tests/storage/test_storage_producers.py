@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.events import Pushed
+from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
 from psoup_storage.durable.log import forgetting
 from psoup_storage.durable.store import DurableStore
@@ -27,6 +28,8 @@ from psoup_testing.budget import scaled
 from psoup_testing.gate import rows
 
 CONFIG = EngineConfig(producers=3, producer_rest=SECOND, kept_acknowledgements=2, producer_idle=10**6 * SECOND)
+SHARED = replace(CONFIG, producers=1_000, memory_bytes=23_600)
+"""With a second tenant the first one's producers may take 4,425 bytes: three with four batches."""
 EMPTY = rows(t=[])
 LIARS = {"x", "y"}
 """Who begins again under its old epoch, and says that this was never sent: its own loss."""
@@ -48,6 +51,7 @@ class Place:
     """A directory, the admission over it, and every (name, epoch, number) that was taken."""
 
     path: Path
+    config: EngineConfig = CONFIG
     now: int = 1
     taken: set[tuple[str, int, int]] = field(default_factory=set)
     epochs: dict[str, int] = field(default_factory=dict)
@@ -56,8 +60,10 @@ class Place:
 
     def __post_init__(self) -> None:
         self.store = DurableStore(self.path / "0", remembered=CONFIG.remembered)
-        self.admission = Admission(CONFIG)
+        self.admission = Admission(self.config)
         self.lives = 0
+        if self.config is SHARED:
+            self.tell(CreateTenant("other", Quotas()))
         self.tell(CreateStream("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t"))
 
     def tell(self, command: Any) -> None:
@@ -100,7 +106,7 @@ class Place:
         found = self.path / str(self.lives)
         shutil.copytree(self.path / str(self.lives - 1), found, ignore=shutil.ignore_patterns("lock"))
         self.store.close()
-        self.store, self.admission = DurableStore(found, remembered=CONFIG.remembered), Admission(CONFIG)
+        self.store, self.admission = DurableStore(found, remembered=CONFIG.remembered), Admission(self.config)
         for event in self.store.read():
             self.admission.replay(event)
         self.admission.check()
@@ -120,9 +126,9 @@ STEPS = st.lists(
 )
 
 
-def play(steps: list[tuple[Any, ...]]) -> Place:
+def play(steps: list[tuple[Any, ...]], config: EngineConfig = CONFIG) -> Place:
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder))
+        place = Place(Path(folder), config)
         for act, *facts in steps:
             if act == "rest":
                 place.now += facts[0]
@@ -135,9 +141,22 @@ def play(steps: list[tuple[Any, ...]]) -> Place:
 
 
 @settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(STEPS)
-def test_no_number_is_taken_twice_whoever_is_forgotten_and_whenever_it_is_killed(steps: list[tuple[Any, ...]]) -> None:
-    play(steps)
+@given(STEPS, st.sampled_from([CONFIG, SHARED]))
+def test_no_number_is_taken_twice_whoever_is_forgotten_and_whenever_it_is_killed(
+    steps: list[tuple[Any, ...]], config: EngineConfig
+) -> None:
+    play(steps, config)
+
+
+def test_who_displaced_another_for_memory_may_be_known_for_long() -> None:
+    """Batches of b and of c that are not the first displace a, and then nobody."""
+    steps: list[tuple[Any, ...]] = []
+    for name in "abcd":
+        steps += [("begin", name), ("send", name, 0, True), ("rest", 1)]
+    assert play([*steps, ("send", "d", 0, True), ("send", "a", 1, True)], SHARED).refused == {"PRODUCER_FORGOTTEN"}
+    steps = steps[:-3] + [("send", "b", 0, False), ("send", "c", 0, False)] * 2
+    place = play([*steps, ("send", "c", 0, True), ("forget",), ("kill",), ("send", "a", 1, True)], SHARED)
+    assert place.refused == {"PRODUCER_FORGOTTEN"}
 
 
 def test_what_was_forgotten_stays_so_when_its_rows_and_those_of_who_displaced_it_are_gone() -> None:

@@ -303,7 +303,7 @@ class Quotas(_message.Message):
     query_bytes: _builtins.int
     """Bytes of memory that its queries are charged."""
     tuple_bytes: _builtins.int
-    """Bytes of memory that its tuples take."""
+    """Bytes of memory that its tuples take, and what its producers sent last, which is remembered."""
     archive_bytes: _builtins.int
     """Bytes of its tuples on disk."""
     producers: _builtins.int

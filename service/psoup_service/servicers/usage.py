@@ -19,7 +19,7 @@ def tell_usage(meters: Meters, host: Host[Snapshot], judge: Judge, receiving: Ca
 
     def of_streams(tenants: Collection[str]) -> dict[str, dict[str, float]]:
         none = dict.fromkeys(("streams", "tuple_bytes", "archive_bytes", "kept_bytes"), 0.0)
-        told = {tenant: dict(none) for tenant in tenants}
+        told = {tenant: none | {"tuple_bytes": float(judge.producer_bytes(tenant))} for tenant in tenants}
         for view in host.snapshot().streams.values():
             if (of := told.get(view.tenant)) is not None:
                 if not of["streams"]:
