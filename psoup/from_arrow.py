@@ -35,7 +35,7 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
                 missing[attribute.type] = null_column(attribute.type, table.num_rows)
             columns.append(missing[attribute.type])
             continue
-        column = column_from_arrow(attribute.name, attribute.type, table.column(at))
+        column = column_from_arrow(attribute.name, attribute.type, _column(table, at))
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
             raise InvalidBatch(
@@ -43,6 +43,14 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
             )
         columns.append(column)
     return tuple(columns)
+
+
+def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedArray:
+    """A column of `table`; in pieces where PyArrow has no arrays of its type, as of month_interval."""
+    try:
+        return table.column(at)
+    except KeyError:
+        return pa.Table.from_batches([table]).column(at)
 
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:

@@ -22,6 +22,9 @@ MAX_STEPS = 30
 """Moves over the text that the parser may make for each token. Statements take 1 to 4; a statement takes more if the
 parser tries alternatives inside alternatives, whose number doubles with every level."""
 
+_INTERVAL_CHARACTERS = 64
+"""Most characters of the text of an INTERVAL; one that is in range has 40 at most."""
+
 EXTENT = "extent"
 """The part of the text, as offsets, that a condition under AND was read from: the meta of its node has it."""
 
@@ -69,6 +72,12 @@ class Grammar(parser.Parser):
             self.raise_error(message, token)
         except PlacedError as problem:
             raise Refusal(message, problem.at, hint) from None
+
+    def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
+        """Refuse a number that is longer than any that counts: sqlglot takes it apart in the square of its length."""
+        if this and this.is_string and len(this.name) > _INTERVAL_CHARACTERS:
+            self.refuse(f"INTERVAL {this.name.strip()[:40]} is out of range", self._prev)
+        return super()._parse_interval_span(this, parse_function_unit)
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where the node is; nodes with parts are where their parts are."""

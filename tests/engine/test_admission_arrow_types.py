@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import InvalidBatch
+from psoup.from_arrow import columns_from_arrow
+from psoup.model import Attribute, DataType, Kind, Schema
 from psoup_testing.gate import Gate, rows
 
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "DECIMAL(5,2)", "TEXT", "TIMESTAMP", "DATE")
@@ -96,3 +99,26 @@ def test_a_time_that_cannot_be_written_is_still_refused_by_its_row() -> None:
     gate.create("CREATE STREAM s (x TIMESTAMP)")
     with pytest.raises(InvalidBatch, match="row 1: the value in column 'x' does not fit TIMESTAMP"):
         gate.push("s", rows(x=pa.array([0, 2**62], pa.timestamp("s", "Nowhere/Bad"))))
+
+
+def _of_months() -> pa.Table:
+    """A column of months, a type that PyArrow reads and cannot make: that of months, days and nanoseconds, patched."""
+    made = pa.table({"x": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, made.schema) as writer:
+        writer.write_table(made)
+    sent = sink.getvalue().to_pybytes()
+    for at in range(0, len(sent), 2):
+        if sent[at : at + 2] == b"\x02\0":
+            with suppress(pa.ArrowInvalid, OSError, KeyError):
+                table = pa.ipc.open_stream(sent[:at] + b"\0\0" + sent[at + 2 :]).read_all()
+                if str(table.schema.field(0).type) == "month_interval":
+                    return table
+    raise AssertionError("no place of the unit was found")
+
+
+def test_a_type_that_pyarrow_cannot_make_is_refused_by_name() -> None:
+    schema = Schema((Attribute("x", DataType(Kind.BIGINT)),))
+    for batch in (_of_months(), *_of_months().to_batches()):
+        with pytest.raises(InvalidBatch, match="'x' is BIGINT, but the batch has month_interval"):
+            columns_from_arrow(schema, batch)

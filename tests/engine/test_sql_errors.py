@@ -298,3 +298,20 @@ def test_begin_stands_before_end() -> None:
     with pytest.raises(SqlError, match="'BEGIN' is not expected here") as caught:
         window_clause("END (NOW) BEGIN (START)")
     assert caught.value.hint == "BEGIN stands before END"
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "INTERVAL '{}' DAY",
+        "INTERVAL '1' DAY '{}' DAY",
+        "INTERVAL '{}'",
+        "INTERVAL '-{}.5 DAY'",
+        "time_bucket(INTERVAL '{}' DAY, t)",
+    ],
+)
+@pytest.mark.parametrize("digit", ["9", " ", "1 day "])
+def test_an_interval_of_many_characters_takes_no_longer_than_another_text(interval: str, digit: str) -> None:
+    """sqlglot took it apart in the square of its length: three minutes for this one, in which no other thread ran."""
+    error = refuse(f"SELECT vol FROM trades WHERE t > NOW - {interval.format(digit * (60_000 // len(digit)))}")
+    assert len(error.message) < 1_000

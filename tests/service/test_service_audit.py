@@ -104,7 +104,9 @@ def test_the_chain_goes_on_after_a_restart_a_torn_line_and_in_a_new_file(file: P
     assert line["before"] == found.last != FIRST
 
 
-@pytest.mark.parametrize("content", [b"x\0y\nz\n", b"a,b\n1,2\n", b'{"time":"2026","call":"x"}\n', b"[]\n", b"7"])
+@pytest.mark.parametrize(
+    "content", [b"x\0y\nz\n", b"a,b\n1,2\n", b'{"time":"2026","call":"x"}\n', b"[]\n", b"[" * 100_000 + b"\n"]
+)
 def test_what_no_service_wrote_is_no_line_that_was_cut_off(file: Path, content: bytes) -> None:
     lines = file.read_bytes()
     file.write_bytes(content + lines)

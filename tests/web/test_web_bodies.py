@@ -134,6 +134,13 @@ def test_all_sorts_of_values_are_taken_or_refused_in_words() -> None:
     assert taken > 300 and refused > 1_000, (taken, refused)
 
 
+@pytest.mark.parametrize("end", ["", "\\", '"', '"}', "\\u"])
+def test_a_text_of_quotes_that_is_never_closed_is_read_once(end: str) -> None:
+    """To begin anew at each quote took an hour, in which nothing else ran."""
+    many = '{"statement": "' + '\\"' * 500_000 + end
+    assert told(many, REGISTER) if end != '"}' else told(many, SYNC)
+
+
 def test_a_whole_character_of_two_halves_is_taken() -> None:
     message = parsed(rb'{"statement": "\ud83d\ude00 \u00e9", "labels": {"\u00e9": "x"}}', REGISTER)
     assert (message.statement, dict(message.labels)) == ("\U0001f600 é", {"é": "x"})  # type: ignore[attr-defined]

@@ -83,12 +83,14 @@ def _is_torn(raw: bytes) -> bool:
         json.loads(text)
     except ValueError:
         return True
+    except RecursionError:
+        pass
     return False
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and "before" in line else None

@@ -112,7 +112,7 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
         raise InvalidInput(f"{target} is not empty; restore into a directory that is not there yet")
     report = examine(source, progress=lambda what, done, total: progress(f"examining {what}", done, 2 * total))
     if not report.well:
-        first = report.findings[0]
+        first = report.wrong[0]
         raise InvalidInput(
             f"{source} is damaged: {first.place}: {first.what}; see psoup doctor {source}, and restore another backup"
         )
