@@ -158,6 +158,10 @@ class Shape:
     fold_fan: int = 16
     """Folds of chunks that make one of a wider span; 1: aggregates are always folded tuple by tuple."""
 
+    open_work: int = 32_000_000
+    """Nanoseconds, estimated by counts (`psoup.matching.old_work`), that new clauses may take over one open chunk while
+    all tenants wait: before it is more the chunk is closed, and maintenance covers it."""
+
     cover_at_once: int = 8_192
     """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
 

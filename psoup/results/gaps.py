@@ -57,6 +57,11 @@ class Gaps:
         keep = ~np.isin(self.ids, dead)
         return self if keep.all() else Gaps(self.ids[keep], self.first[keep])
 
+    def below(self, sqc_id: int) -> Gaps:
+        """The exceptions of clauses with lesser IDs; itself if all are. O(log k)."""
+        end = int(self.ids.searchsorted(sqc_id))
+        return self if end == len(self.ids) else Gaps(self.ids[:end], self.first[:end])
+
     @property
     def nbytes(self) -> int:
         """Bytes of both arrays."""

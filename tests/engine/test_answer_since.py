@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from psoup.answer.intervals import Intervals, check, union, within, without
 from psoup.answer.invoke import invoke
 from psoup.answer.since import MOST_INTERVALS, Most, Ranged, ranged, since
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
@@ -109,7 +110,8 @@ class History:
     def __init__(self, seed: int, met: Counter[str]) -> None:
         self.random, self.met = random.Random(seed), met
         self.clock = VirtualClock(1_700_000_000 * SECOND)
-        self.soup = LocalPSoup(CONFIG, self.clock)
+        config = CONFIG if seed % 2 else replace(CONFIG, shape=Shape(open_work=2_000))  # registrations close chunks
+        self.soup = LocalPSoup(config, self.clock)
         self.event = self.random.random() < 0.5
         kept = self.random.choice(["", " RETENTION 40 SECONDS", " RETENTION 100 ROWS", ""])
         timed = ", at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 5 SECONDS" if self.event else ")"

@@ -131,6 +131,7 @@ TINY = Shape(
     waiting_runs=2,
     compact_from=1,
     tidy_from=1,
+    open_work=8_000,
     cover_at_once=2,
     cover_pairs=4,
 )

@@ -68,6 +68,8 @@ class StreamClauses:
         self.index = QuerySteM(schema, config)
         self.table = ClauseTable(next_sqc)
         self.quarantine = Quarantine()
+        self.met = next_sqc
+        """Clauses with lesser SQC IDs have met the open chunk, or are out."""
         self.queries = 0
         """How many queries the clauses have."""
         self._held = held
@@ -136,8 +138,9 @@ class StreamClauses:
         return used
 
     def take_new(self) -> Array:
-        """Return the slots of clauses admitted since the last call, int64; some may be gone."""
+        """Return the slots of clauses admitted since the last call, int64; some may be gone. They count as `met`."""
         new, self._new = self._new, []
+        self.met = self.table.next_sqc
         return np.concatenate(new) if new else _NONE
 
     def take_late(self) -> Array:

@@ -3,6 +3,7 @@
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
                                          └─ full: close ─> shelf, beside its results
     admit() ────> clauses ─────────> cover_new: evaluated over the open chunk before anything else happens
+                     └─ too much for that: the chunk is closed before; maintenance covers it, or a reader evaluates
     expire() ───> chunks leave the shelf, or the memory for the archive, and their results with them
     a change ───> attention ───────> publication: what readers get;   maintenance: what is due
 
@@ -35,6 +36,7 @@ from psoup.events.events import Attached, Pushed, StreamCreated, WatermarkRaised
 from psoup.expressions.tree import Expr
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import cover
+from psoup.matching.old_work import OldTuples, work_of, work_of_columns
 from psoup.model import StreamSpec
 from psoup.plan.factors import Factor
 from psoup.plan.standing import ClauseColumns
@@ -69,6 +71,8 @@ class StreamState:
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, held)
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
+        self._open_work = 0
+        """What clauses took over the open chunk when they were registered, by counts."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
         self.matches: int | None = None
         """Matches of new tuples since `count_matches`; None: nobody counts them."""
@@ -134,17 +138,21 @@ class StreamState:
         return freed
 
     def close_open(self) -> None:
-        """Close the open chunk, which is full or must end: its results stay in the open form until they are sealed."""
-        data = self.data.close()
+        """Close the open chunk, which is full or must end: its results stay in the open form until they are sealed.
+
+        Clauses that have not met it by now are not covered.
+        """
+        data, met = self.data.close(), self.clauses.met
         results = ChunkResults(
             self.open.view(len(data), self.clauses.table.live_mapping()),
-            covered_before=self.clauses.table.next_sqc,
+            covered_before=met,
             errors=MappingProxyType(self.clauses.used(self.open.errors)),
             failures=self.open.failures.renamed(self.clauses.table.live_mapping()),
             compacted=self.shelf.deaths.mark,
             charged=self.open.nbytes,
-            gaps=self.open.gaps,
+            gaps=self.open.gaps.below(met),
         )
+        self._open_work = 0
         self.shelf.put(data, results)
         self.clauses.table.free_dead()
         self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
@@ -171,6 +179,7 @@ class StreamState:
         """
         if not clauses:
             return []
+        self._spend(work_of(clauses, self._old_tuples))
         self.open.reserve(max(slot for slot, _ in clauses) + 1)
         attributes = self.clauses.admit(clauses, table)
         self._leave_out(self.clauses.take_late(), 0)
@@ -182,10 +191,21 @@ class StreamState:
         """`admit` of clauses of one form; see `StreamClauses.admit_columns`."""
         if not len(slots):
             return ()
+        self._spend(work_of_columns(columns, self._old_tuples))
         self.open.reserve(int(slots.max()) + 1)
         attributes = self.clauses.admit_columns(slots, columns, factors)
         self._leave_out(self.clauses.take_late(), 0)
         return attributes
+
+    @property
+    def _old_tuples(self) -> OldTuples:
+        return OldTuples(self.data.open.length, self.data.open.text_bytes)
+
+    def _spend(self, work: int) -> None:
+        """Count what new clauses will take over the open chunk; close it before if all tenants would wait for long."""
+        self._open_work += work
+        if self._open_work > self.config.shape.open_work:
+            self.close_open()
 
     def remove_clauses(self, gone: GoneClauses) -> None:
         """Remove clauses without queries, and their folds; maintenance reclaims their columns."""

@@ -1,0 +1,99 @@
+"""What it takes to apply new clauses to the tuples of an open chunk, told by counts: a replay finds the same.
+
+    rows x   a plain attribute          20       each attribute once, of few clauses for each of them
+             a call                     50       of texts 100 more, and 1 for each byte that it reads or makes
+             a supplied function    10,000
+             an interval of a clause     1
+
+The unit is a nanosecond, about: a machine that is busy takes some times as long. It is asked only whether the writer
+may do so much while all tenants wait (`psoup.engine.stream.state`): what is cheap by chance counts as if it were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from psoup.clauses.block import Clauses
+from psoup.expressions.supplied import is_supplied
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.matching.old_tuples import COVER_TOGETHER
+from psoup.model import TEXT
+from psoup.plan.factors import Factor
+from psoup.plan.standing import ClauseColumns
+
+_PLAIN, _CALL, _TEXT, _SUPPLIED = 20, 50, 100, 10_000
+_LONGEST = 1 << 20
+_TIMES, _WIDTH = 64, 1_024
+"""What is taken for the count of `repeat` and the width of `lpad` if it is computed."""
+
+
+class OldTuples(NamedTuple):
+    """The tuples of an open chunk: how many, and the bytes of their texts."""
+
+    rows: int
+    text_bytes: int
+
+
+def work_of(clauses: Clauses, tuples: OldTuples) -> int:
+    """The work for some clauses (slot, factors). O(their size)."""
+    if not tuples.rows:
+        return 0
+    if len(clauses) < COVER_TOGETHER:
+        return sum(_work(*_terms(factors), tuples) for _, factors in clauses)
+    return _work(*_terms(factor for _, factors in clauses for factor in factors), tuples)
+
+
+def work_of_columns(columns: ClauseColumns, tuples: OldTuples) -> int:
+    """The work for clauses of one form. O(one of them)."""
+    if not tuples.rows:
+        return 0
+    attributes, intervals = _terms(columns.fixed)
+    attributes |= {term.attribute for term in columns.terms}
+    alone = columns.count if columns.count < COVER_TOGETHER else 1
+    return alone * _work(attributes, columns.count * (len(columns.terms) + intervals), tuples)
+
+
+def _terms(factors: Iterable[Factor]) -> tuple[set[Expr], int]:
+    attributes, intervals = set[Expr](), 0
+    for factor in factors:
+        for term in factor.terms:
+            attributes.add(term.attribute)
+            intervals += len(term.intervals)
+    return attributes, intervals
+
+
+def _work(attributes: Iterable[Expr], intervals: int, tuples: OldTuples) -> int:
+    width = tuples.text_bytes // tuples.rows
+    return tuples.rows * (intervals + sum(_of(attribute, width)[0] for attribute in attributes))
+
+
+def _of(expr: Expr, width: int) -> tuple[int, int]:
+    """The work for one value of an expression, and the bytes of the value if it is a text."""
+    if isinstance(expr, AttributeRef):
+        return _PLAIN, width if expr.type == TEXT else 0
+    if not isinstance(expr, Call):
+        return 0, len(expr.value) if isinstance(expr, Literal) and isinstance(expr.value, str) else 0
+    parts = [_of(arg, width) for arg in expr.args]
+    read = sum(length for _, length in parts)
+    made = min(_made(expr, [length for _, length in parts]), _LONGEST) if expr.type == TEXT else 0
+    work = _CALL + sum(part for part, _ in parts) + (_SUPPLIED if is_supplied(expr.name) else 0)
+    return work + (_TEXT + read + made if read or made else 0), made
+
+
+def _made(call: Call, lengths: list[int]) -> int:
+    """The bytes of the text that a call makes."""
+    match call.name:
+        case "repeat":
+            return lengths[0] * _number(call.args[1], _TIMES)
+        case "lpad" | "rpad":
+            return _number(call.args[1], _WIDTH)
+        case "replace" | "regexp_replace":
+            return lengths[0] * max(1, lengths[2])
+        case _:
+            return sum(lengths) or _PLAIN
+
+
+def _number(expr: Expr, computed: int) -> int:
+    known = isinstance(expr, Literal) and isinstance(expr.value, int)
+    return max(int(expr.value), 0) if known else computed  # type: ignore[union-attr,arg-type]
