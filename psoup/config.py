@@ -159,8 +159,8 @@ class Shape:
     """Folds of chunks that make one of a wider span; 1: aggregates are always folded tuple by tuple."""
 
     open_work: int = 32_000_000
-    """Nanoseconds, estimated by counts (`psoup.matching.old_work`), that new clauses may take over one open chunk while
-    all tenants wait: before it is more the chunk is closed, and maintenance covers it."""
+    """Nanoseconds, estimated by counts (`psoup.matching.old_work`), that the new clauses of an event may take over open
+    chunks while all tenants wait: before it is more a chunk is closed, and maintenance covers it."""
 
     cover_at_once: int = 8_192
     """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""

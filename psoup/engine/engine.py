@@ -104,7 +104,6 @@ class Engine:
         self._precautions = Precautions()
         self._news: list[LeftIndex] = []
         self._board = Board()
-        """Streams that must be published, and streams that may need maintenance."""
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name))
@@ -192,7 +191,8 @@ class Engine:
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         for state in asked.values():
-            state.cover_new(self._run, self._precautions)
+            with self._spent.on(state):
+                state.cover_new(self._run, self._precautions)
         self._snapshot = self._publish()
         return self._spent.taken(Effects(self._sequence, freed, released))
 
@@ -304,9 +304,8 @@ class Engine:
 
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
-        attention = Attention(event.stream_id, self._board)
-        rooms = self._rooms.keys, self._rooms.folds, self._rooms.packs
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, *rooms, self._keep, held)
+        attention, shared = Attention(event.stream_id, self._board), self._rooms.shared
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, *shared, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -333,6 +332,7 @@ class Engine:
         self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany
     ) -> list[StreamState]:
         """Register, replace or unregister queries; returns the streams on which they change."""
+        self._rooms.allowance.begin()
         match event:
             case Registered():
                 states = self._registry.register(event, self._streams)

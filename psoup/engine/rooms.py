@@ -3,7 +3,8 @@
     memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼ an eighth, free ┤
     too full                                                      4th             2nd, 3rd: give up the oldest
 
-Search codes go first. Nothing that is given up changes an answer.
+Search codes go first. Nothing that is given up changes an answer. Beside them is what else the streams share: the
+allowance of time for new clauses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from psoup.aggregates.packs import PackRoom
 from psoup.config import EngineConfig
 from psoup.data.key_room import KeyRoom
 from psoup.engine.kept_pairs import KeptJoins
+from psoup.engine.stream.allowance import Allowance
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.state import StreamState
 
@@ -45,6 +47,9 @@ class Rooms:
         self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, kept)
         self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan, kept)
         self.kept = KeptJoins(board, room, kept)
+        self.allowance = Allowance(config.shape.open_work)
+        self.shared = self.keys, self.folds, self.packs, self.allowance
+        """What every stream is given."""
 
     def keep(self, config: EngineConfig, states: Sequence[StreamState], taken: int) -> None:
         """Give up search codes, then key indexes, kept pairs and the oldest sealed results, while over what is left.

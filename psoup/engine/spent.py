@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from psoup.engine.stream.state import StreamState
@@ -31,6 +32,13 @@ class Spent:
         if state.matches:
             self._matches[state.tenant] += state.matches
         return ended
+
+    @contextmanager
+    def on(self, state: StreamState) -> Iterator[None]:
+        """Note what is done for a stream meanwhile, which joins no new tuples."""
+        began = self.now()
+        yield
+        self._seconds[state.tenant] += self.now() - began
 
     def put_back(self, effects: Effects) -> None:
         """Note what was taken: there is more of the run to come."""

@@ -27,6 +27,7 @@ from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
 from psoup.data.key_room import KeyRoom
+from psoup.engine.stream.allowance import SEVERAL, Allowance
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
 from psoup.engine.stream.feed import Feed
@@ -59,6 +60,7 @@ class StreamState:
         keys: KeyRoom,
         folds: FoldRoom,
         packs: PackRoom,
+        allowance: Allowance,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
@@ -71,6 +73,7 @@ class StreamState:
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, held)
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
+        self._allowance = allowance
         self._open_work = 0
         """What clauses took over the open chunk when they were registered, by counts."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
@@ -204,7 +207,7 @@ class StreamState:
     def _spend(self, work: int) -> None:
         """Count what new clauses will take over the open chunk; close it before if all tenants would wait for long."""
         self._open_work += work
-        if self._open_work > self.config.shape.open_work:
+        if work and not (self._open_work <= SEVERAL * self._allowance.most and self._allowance.allows(work)):
             self.close_open()
 
     def remove_clauses(self, gone: GoneClauses) -> None:
