@@ -190,9 +190,7 @@ class Engine:
                     assert_never(event)
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
-        for state in asked.values():
-            with self._spent.on(state):
-                state.cover_new(self._run, self._precautions)
+        self._spent.cover_new(asked.values(), self._run, self._precautions)
         self._snapshot = self._publish()
         return self._spent.taken(Effects(self._sequence, freed, released))
 

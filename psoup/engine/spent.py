@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from psoup.clauses.quarantine import Precautions
 from psoup.engine.stream.state import StreamState
 from psoup.events.acknowledgements import Effects
 from psoup.events.tenants import Tenant
+from psoup.runner import Runner
 
 
 class Spent:
@@ -33,12 +34,12 @@ class Spent:
             self._matches[state.tenant] += state.matches
         return ended
 
-    @contextmanager
-    def on(self, state: StreamState) -> Iterator[None]:
-        """Note what is done for a stream meanwhile, which joins no new tuples."""
-        began = self.now()
-        yield
-        self._seconds[state.tenant] += self.now() - began
+    def cover_new(self, states: Iterable[StreamState], run: Runner, precautions: Precautions) -> None:
+        """Evaluate new clauses over the open chunks of their streams, and note what that takes."""
+        for state in states:
+            began = self.now()
+            state.cover_new(run, precautions)
+            self._seconds[state.tenant] += self.now() - began
 
     def put_back(self, effects: Effects) -> None:
         """Note what was taken: there is more of the run to come."""

@@ -229,8 +229,7 @@ def test_answers_are_right_at_any_time_and_after_a_start(soup: RestartingPSoup, 
     of, oracle = random.Random(seed), duckdb.connect(config={"threads": 1})
     oracle.execute("CREATE TABLE s (a BIGINT, b BIGINT, t VARCHAR)")
     oracle.execute("CREATE TABLE r (k BIGINT, v BIGINT)")
-    texts: dict[int, str] = {}
-    pushed = 0
+    texts, pushed = dict[int, str](), 0
 
     def compare() -> None:
         for query, text in [*texts.items()][-6:]:
