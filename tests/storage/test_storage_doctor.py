@@ -45,6 +45,7 @@ def change(data: Path, statement: str) -> None:
     register(database)
     database.execute(statement)
     assert database.changes() >= 1
+    database.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # where frames are noted, the log is to stay
     database.close()
 
 

@@ -55,7 +55,7 @@ def test_an_orderly_end_gives_the_room_back(tmp_path: Path) -> None:
 
 def test_a_start_after_a_crash_gives_it_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(database, "shrink", lambda _: False)
+        patched.setattr(database, "shrink", lambda *_: False)
         store, gate = fill(tmp_path / "data")
         store.close()
     assert (tmp_path / "data" / "psoup.db").stat().st_size > 10_000_000

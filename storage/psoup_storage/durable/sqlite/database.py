@@ -230,9 +230,11 @@ class Database:
                     if self._mover is not None:
                         self._wait_for(self._mover)
                         self._mover.close()
-                    shrink(self._connection)
+                    shrink(self._connection, self._synced)
+                    if not self._synced.move(self._connection):
+                        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                     self._connection.close()
-                    self._synced.close(whole=True)
+                    self._synced.close()
                 except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
                     self._abandon()
             if self._mover is not None:
@@ -280,7 +282,7 @@ class Database:
             with self.transaction():
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
-        shrink(connection)
+        shrink(connection, self._synced)
         self._synced.reset()
 
     def _create(self) -> None:
@@ -361,7 +363,7 @@ class Database:
                 self._mover.close()
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close(True)
-            self._synced.close(whole=False)
+            self._synced.close()
         except apsw.Error:  # it is being given up because something else has failed already
             pass
 

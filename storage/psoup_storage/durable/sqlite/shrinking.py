@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import apsw
 
+from psoup_storage.durable.sqlite.wal import Synced
+
 LEAST_BYTES = 8 * 1024 * 1024
 """Smaller holes are left: they will be filled."""
 MOST_BYTES = 256 * 1024 * 1024
 """A database with more content is left as it is: it is copied through memory, while a start or an end waits."""
 
 
-def shrink(connection: apsw.Connection) -> bool:
+def shrink(connection: apsw.Connection, synced: Synced) -> bool:
     """Rewrite the database if most of it is holes; returns whether it did. O(database). Raises apsw.Error.
 
     A disk without room for the copy is not an error. The content of the database stays the same, also across a crash.
@@ -28,7 +30,8 @@ def shrink(connection: apsw.Connection) -> bool:
     try:
         connection.pragma("temp_store", "MEMORY")
         connection.execute("VACUUM")
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        if synced.move(connection):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except apsw.FullError:
         return False
     return True

@@ -13,6 +13,8 @@ frame was whole once, everything from there on was acknowledged, and would be lo
                                                         frames behind it are not there then
     a note says that so many frames of the log with     damage of the last transaction looks like a torn write but for
     these salts are on the disk (`Synced`)              this note, written behind each commit
+    such a note is there, and the log is not            it goes after its frames are in the database and the note is
+                                                        removed: see `Synced.move`
 
 The note is not synced: it never says more than the disk has, and after a power cut it may say less. It speaks of one
 life of the log only, from one reset to the next: each has salts of its own. Nothing is repaired here. The checksums are
@@ -27,6 +29,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import numpy as np
 
 from psoup.columns import Array
@@ -46,9 +49,12 @@ class Synced:
         self._salts = b""
 
     def reached(self, frames: int) -> None:
-        """Note that a commit is on the disk, and the log has so many frames. Some microseconds."""
+        """Note that a commit is on the disk, and the log has so many frames. Some microseconds.
+
+        None: nothing was written since the log was opened or begun anew, and the note stays as it is.
+        """
         self._salts = self._salts or _salts(self._wal)
-        if self._salts:
+        if self._salts and frames:
             text = f"{frames} {self._salts.hex()}"
             self._notes.write(_NAME, f"{text} {zlib.crc32(text.encode()):08x}")
 
@@ -56,10 +62,22 @@ class Synced:
         """Forget the salts: the log may begin anew with the next commit."""
         self._salts = b""
 
-    def close(self, *, whole: bool) -> None:
-        """Leave the note, or remove it if the `whole` log has moved to the database. Idempotent."""
-        if whole:
-            self._notes.write(_NAME, "")
+    def move(self, connection: apsw.Connection) -> bool:
+        """Move all of the log to the database, and then remove the note; returns whether the log may be removed now.
+
+            frames to the database, synced │ note removed, synced │ the log emptied or removed, by the caller
+
+        Cut off between any two of them, nothing is missing, and nothing looks so. Raises apsw.Error.
+        """
+        frames, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if moved < frames:
+            return False
+        self.reset()
+        self._notes.write(_NAME, "", sync=True)
+        return not self._notes.read(_NAME)
+
+    def close(self) -> None:
+        """Close the note's file; idempotent."""
         self._notes.close()
 
 
@@ -69,7 +87,8 @@ def lost_frame(wal: Path, valid: int) -> int | None:
     if f"{zlib.crc32(text.encode()):08x}" != check:
         return None
     frames, _, salts = text.partition(" ")
-    return valid if salts == _salts(wal).hex() and int(frames) > valid else None
+    gone = not wal.exists() or wal.stat().st_size < _HEADER + _FRAME
+    return valid if (gone or salts == _salts(wal).hex()) and int(frames) > valid else None
 
 
 def _salts(wal: Path) -> bytes:
