@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import apsw
 import pytest
 
 from psoup.errors import Internal
@@ -43,6 +44,61 @@ def refused(path: Path, why: str) -> None:
         DurableStore(path)
     assert problem.value.reason == "DATA_DAMAGED"
     assert contents(path) == before
+
+
+# The database
+
+
+@pytest.mark.parametrize(
+    "beside", [{}, {"psoup.db-wal"}, {"chunks"}, {"psoup.db-wal", "chunks"}, {"chunks", NOTE}, {"psoup.db-wal", NOTE}]
+)
+def test_an_empty_database_beside_what_a_service_left_is_damage(data: Path, beside: set[str]) -> None:
+    """`beside`: what is gone, too."""
+    (data / "psoup.db").write_bytes(b"")
+    for name in beside:
+        shutil.rmtree(data / name) if name == "chunks" else (data / name).unlink()
+    refused(data, "it holds nothing, and .* is there")
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "note-lives", "chunks/1-0.parquet"])
+def test_a_database_without_content_beside_a_file_is_damage(tmp_path: Path, name: str) -> None:
+    """SQLite has made its first page, and nothing follows in the log: a first start may be cut off there."""
+    (tmp_path / "chunks").mkdir()
+    connection = apsw.Connection(str(tmp_path / "psoup.db"))
+    connection.pragma("journal_mode", "WAL")
+    connection.close()
+    assert (tmp_path / "psoup.db").stat().st_size
+    (tmp_path / name).write_bytes(b"something\n")
+    refused(tmp_path, f"it holds nothing, and {name} is there")
+    (tmp_path / name).write_bytes(b"")
+    if name.startswith("chunks"):
+        (tmp_path / name).unlink()
+    DurableStore(tmp_path).close()
+
+
+def test_chunks_without_any_database_are_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "chunks").mkdir()
+    (tmp_path / "chunks" / "1-0.parquet").write_bytes(b"the only copy")
+    with pytest.raises(Internal, match=r"it holds nothing, and chunks/1-0\.parquet is there"):
+        DurableStore(tmp_path)
+    assert list(contents(tmp_path)) == ["chunks/1-0.parquet"]
+
+
+def test_chunks_beside_a_log_without_events_are_no_leftovers(tmp_path: Path) -> None:
+    DurableStore(tmp_path).close()
+    (tmp_path / "chunks" / "1-0.parquet").write_bytes(b"the only copy")
+    refused(tmp_path, r"it knows no event, and chunks/1-0\.parquet is there")
+
+
+def test_no_first_start_that_is_cut_off_is_an_obstacle(tmp_path: Path) -> None:
+    disk = Moments(tmp_path / "data", tmp_path / "moments")
+    DurableStore(tmp_path / "data", vfs=disk.name).close()
+    disk.unregister()
+    sizes = set()
+    for moment in (tmp_path / "moments").iterdir():
+        sizes.add((moment / "psoup.db").stat().st_size > 0)
+        DurableStore(moment).close()
+    assert sizes == {False, True}
 
 
 # The write-ahead log

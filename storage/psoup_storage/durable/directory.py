@@ -87,10 +87,11 @@ class Notes:
 
 DATABASE = "psoup.db"
 LOCK = "lock"
+CHUNKS = "chunks"
 INCOMING = "incoming"
 CACHE = "cache"
 """The folder of compiled kernels, where neither the install nor HOME can keep them."""
-_NEW = {LOCK, "chunks", "lost+found", CACHE}
+_NEW = {LOCK, CHUNKS, "lost+found", CACHE}
 """Names that a directory may hold before its database: of a first start that was cut off, of a file system's root."""
 
 
@@ -189,6 +190,17 @@ class DataDirectory:
             ) from problem
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def stored_in(path: Path) -> str:
+    """A chunk that is in a data directory, by its place there; empty if there is none."""
+    return min((f"{CHUNKS}/{file.name}" for file in (path / CHUNKS).glob("*.parquet*")), default="")
+
+
+def used(path: Path) -> str:
+    """A file of a data directory that no first start made which was cut off before its first commit; empty if none."""
+    own = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == "audit.jsonl"]
+    return stored_in(path) or min((entry.name for entry in own if entry.stat().st_size), default="")
 
 
 def _make_private(path: Path) -> None:

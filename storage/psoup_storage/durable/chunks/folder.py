@@ -35,11 +35,12 @@ from psoup.wording import counted
 from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
+from psoup_storage.durable.directory import CHUNKS
 from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.matches import SUFFIX
 
-FOLDER = "chunks"
+FOLDER = CHUNKS
 _NEW = ".new"
 
 

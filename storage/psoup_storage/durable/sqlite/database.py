@@ -23,12 +23,12 @@ import apsw
 
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
-from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.directory import DataDirectory, used
 from psoup_storage.durable.sqlite.moving import VFS, Mover
 from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES
 from psoup_storage.durable.sqlite.seals import broken_seals, register
 from psoup_storage.durable.sqlite.shrinking import shrink
-from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, orphans
+from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
 from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
@@ -88,7 +88,9 @@ class Database:
         self._synced = Synced(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
-        if not directory.database.exists():
+        if not directory.database.exists() or not directory.database.stat().st_size:
+            log = self._wal.exists() and self._wal.stat().st_size  # which SQLite would remove
+            self._refuse_used(self._wal.name if log else used(directory.path))
             directory.make_file(directory.database)
         try:
             self._connection = apsw.Connection(str(directory.database), vfs=vfs or VFS)
@@ -259,6 +261,7 @@ class Database:
         if (damage := damaged_log(connection, self._wal)) is not None:
             raise self._damaged(damage)
         if schema_version == 0:  # a new file
+            self._refuse_used(used(self._directory.path))
             self._create()
         self._page_bytes = int(connection.pragma("page_size"))
         if connection.pragma("application_id") != _APPLICATION:
@@ -276,7 +279,7 @@ class Database:
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
             raise self._damaged(damage)
-        for damage in (*broken_seals(connection), *orphans(connection)):
+        for damage in (*broken_seals(connection), *orphans(connection), *emptied(connection, self._directory.path)):
             raise self._damaged(damage)
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():
@@ -284,6 +287,11 @@ class Database:
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
         shrink(connection, self._synced)
         self._synced.reset()
+
+    def _refuse_used(self, found: str) -> None:
+        """Raise Internal for a database without content beside something that was `found`."""
+        if found:
+            raise self._damaged(f"it holds nothing, and {found} is there")
 
     def _create(self) -> None:
         facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}

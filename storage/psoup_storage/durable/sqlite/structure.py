@@ -3,6 +3,7 @@
     write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`, `synced`
     pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or doubled
     schema            the very statements of this format: with a flipped bit a rule is missing
+    events            none, where chunks are: they would be removed, as if a crash had left them
 
 The content of rows is not looked at: each has a checksum of its own.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import apsw
 
+from psoup_storage.durable.directory import stored_in
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.wal import damaged_frame, lost_frame
 
@@ -60,8 +62,17 @@ def orphans(connection: apsw.Connection) -> Iterator[str]:
         yield f"it says which queries of block {sequence} are gone, and there is no such block"
 
 
+def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:
+    """A log without events beside stored chunks, in words: no chunk is older than its stream."""
+    found = stored_in(directory)
+    if found and not connection.execute("SELECT EXISTS (SELECT 1 FROM log)").get:
+        yield f"it knows no event, and {found} is there"
+
+
 def open_to_look(database: Path) -> apsw.Connection:
-    """A connection that changes nothing on the disk, not even when it is closed."""
+    """A connection that changes nothing on the disk, not even when it is closed. Raises apsw.Error if there is none."""
+    if database.exists() and not database.stat().st_size:  # SQLite would remove the write-ahead log
+        raise apsw.NotADBError("it is empty")
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):

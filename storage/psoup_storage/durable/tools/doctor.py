@@ -47,6 +47,7 @@ from psoup_storage.durable.sqlite.structure import (
     damaged_log,
     damaged_pages,
     damaged_schema,
+    emptied,
     open_to_look,
     orphans,
 )
@@ -201,6 +202,7 @@ class Examination:
             else:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
                 yield from (_damage(DATABASE, text, "which queries stand") for text in orphans(connection))
+                yield from (_damage(DATABASE, text, "all events") for text in emptied(connection, self._path))
         elif str(version).isdecimal() and 0 < int(version) < FORMAT:
             what = f"has format {version}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
