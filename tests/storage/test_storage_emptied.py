@@ -111,7 +111,7 @@ def test_a_log_that_is_gone_is_damage_where_the_note_names_frames_of_it(data: Pa
     wal.unlink()
     if left is not None:
         wal.write_bytes(content[:left])
-    refused(data, "frame 0 of the write-ahead log psoup.db-wal is damaged")
+    refused(data, "frame 0 of the write-ahead log psoup.db-wal is damaged or gone")
     assert examine(data).findings[0].place == "psoup.db-wal"
 
 

@@ -34,7 +34,7 @@ def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
     if frame is None:
         return None
     place = "its header" if frame < 0 else f"frame {frame}"
-    return f"{place} of the write-ahead log {wal.name} is damaged, and what was acknowledged last is behind it"
+    return f"{place} of the write-ahead log {wal.name} is damaged or gone, and what was acknowledged last is there"
 
 
 def damaged_pages(connection: apsw.Connection) -> list[str]:
