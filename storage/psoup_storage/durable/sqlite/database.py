@@ -261,7 +261,6 @@ class Database:
         if (damage := damaged_log(connection, self._wal)) is not None:
             raise self._damaged(damage)
         if schema_version == 0:  # a new file
-            self._refuse_used(used(self._directory.path))
             self._create()
         self._page_bytes = int(connection.pragma("page_size"))
         if connection.pragma("application_id") != _APPLICATION:
@@ -294,6 +293,7 @@ class Database:
             raise self._damaged(f"it holds nothing, and {found} is there")
 
     def _create(self) -> None:
+        self._refuse_used(used(self._directory.path))
         facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
         with self.transaction() as connection:
             connection.pragma("application_id", _APPLICATION)
