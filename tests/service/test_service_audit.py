@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from psoup_client import AccessDenied, Client, ClientOptions
-from psoup_service.gate.audit import FIRST, Audit, hash_of
+from psoup_service.gate.audit import FIRST, NAME, Audit, hash_of, tell_offline
 from psoup_service.gate.audit_reading import lines_of, verify
 from psoup_service.gate.principal import EVERYBODY, Principal
 from psoup_service.settings import Settings
@@ -102,6 +103,14 @@ def test_the_chain_goes_on_after_a_restart_a_torn_line_and_in_a_new_file(file: P
     audit.close()
     (line,) = lines_of(file)
     assert line["before"] == found.last != FIRST
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+def test_a_log_that_root_begins_is_of_the_owner_of_the_directory(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12_345, 23_456)
+    tell_offline(tmp_path, "AdminService/IssueToken", "ann")
+    made = (tmp_path / NAME).stat()
+    assert (made.st_uid, made.st_gid, made.st_mode & 0o777) == (12_345, 23_456, 0o600)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +167,18 @@ class Audit:
 
 
 def tell_offline(directory: Path, call: str, about: str) -> None:
-    """Write a line about what was done to the directory of a service that does not run. Raises nothing."""
-    log = Audit(directory / NAME)
+    """Write a line about what was done to the directory of a service that does not run. Raises nothing.
+
+    A file that is new is the directory's owner's: one of root's would keep his service from writing more.
+    """
+    log, new = Audit(directory / NAME), not (directory / NAME).exists()
     who = f"data directory, user ID {os.getuid()}" if hasattr(os, "getuid") else "data directory"
     log.note(time.time_ns() // 1_000, call, DONE, EVERYBODY, peer=who, object=about)
     log.close()
+    if new and hasattr(os, "chown"):
+        with suppress(OSError):
+            owner = directory.stat()
+            os.chown(directory / NAME, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def object_of(request: Any) -> str:
