@@ -18,14 +18,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 import psoup_service
 from benchmarks import processes
@@ -39,17 +39,23 @@ _TRACED = ["-*", "toplevel", "devtools.timeline", "disabled-by-default-devtools.
 _TRACED += ["devtools.timeline.frame", "disabled-by-default-devtools.timeline.frame", "__metadata"]
 _WORK = ("FunctionCall", "EvaluateScript", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "EventDispatch")
 _LAYOUT = ("UpdateLayoutTree", "RecalculateStyles", "Layout", "PrePaint")
-_SCROLL = """async ([region, step]) => {
+_NO_FRAME = "the browser has drawn no frame in 10 s"
+_FRAME = f"""
+  const frame = () => new Promise((drawn, failed) => {{
+    setTimeout(() => failed(new Error("{_NO_FRAME}")), 10000);
+    requestAnimationFrame(() => drawn(1));
+  }});"""
+_SCROLL = f"""async ([region, steps]) => {{{_FRAME}
   const node = document.querySelector(region);
   let most = 0;
-  for (let top = 0; top < node.scrollHeight; top += step) {
-    node.scrollTop = top;
-    await new Promise(requestAnimationFrame);
-    await new Promise(requestAnimationFrame);
+  for (let step = 0; step < steps; step += 1) {{
+    node.scrollTop = (node.scrollHeight * step) / steps;
+    await frame();
+    await frame();
     most = Math.max(most, document.querySelectorAll("table.rows tr").length);
-  }
+  }}
   return most;
-}"""
+}}"""
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 
 
@@ -60,6 +66,14 @@ class Trace(NamedTuple):
     task: float
     clock: float
     frames: list[float]
+
+
+class Scroll(NamedTuple):
+    """A visit to 10,000 rows: how many the document had at most, and the traces while they came first, while they were
+    scrolled, and while they got some more."""
+
+    shown: int
+    traces: tuple[Trace, Trace, Trace]
 
 
 class Visit(NamedTuple):
@@ -95,7 +109,7 @@ def rows(run: Run) -> Iterator[Row]:
     yield from run.part(_script, "web.page.script")
     yield from run.part(partial(_painted, visits), "web.page.paint")
     names = ("web.page.rows", "web.page.frame", "web.page.task")
-    yield from run.part(partial(_scrolled, visits), *names)
+    yield from run.part(partial(_scrolled, visits, run.of(500, 500, 50)), *names)
     yield from run.part(partial(_recharged, run.of(IDLE, IDLE, 3)), "web.page.recharge")
 
 
@@ -113,17 +127,10 @@ def _painted(visits: int) -> Iterator[Row]:
     yield _row("web.page.paint", taken, "ms", 1_000)
 
 
-def _scrolled(visits: int) -> Iterator[Row]:
-    first, scrolling, coming = list[Trace](), list[Trace](), list[Trace]()
-    shown = 0
-    for _ in range(visits):
-        with _visit() as visit:
-            visit.opened("ticks")
-            first.append(visit.traced(partial(_kept, visit)))
-            scroll = partial(visit.page.evaluate, _SCROLL, [".scroll", 640])
-            shown = max(shown, scroll())
-            scrolling.append(visit.traced(partial(_wheeled, visit.page)))
-            coming.append(visit.traced(partial(_more, visit)))
+def _scrolled(visits: int, steps: int) -> Iterator[Row]:
+    told = [_scrolling(steps) for _ in range(visits)]
+    first, scrolling, coming = zip(*(scroll.traces for scroll in told), strict=True)
+    shown = max(scroll.shown for scroll in told)
     yield _row("web.page.rows", [shown], "rows", 200)
     frames = [float(np.percentile(trace.frames, 99)) for trace in scrolling]
     longest = max(max(trace.frames) for trace in scrolling)
@@ -134,7 +141,23 @@ def _scrolled(visits: int) -> Iterator[Row]:
     yield _row("web.page.task", tasks, "ms", 50, {name: _longest(of) for name, of in parts.items()})
 
 
-def _longest(traces: list[Trace]) -> str:
+def _scrolling(steps: int, attempts: int = 3) -> Scroll:
+    """One visit; a browser that draws nothing any more, as one without a screen does now and then, is begun anew."""
+    try:
+        with _visit() as visit:
+            visit.opened("ticks")
+            first = visit.traced(partial(_kept, visit))
+            shown = visit.page.evaluate(_SCROLL, [".scroll", steps])
+            return Scroll(
+                shown, (first, visit.traced(partial(_wheeled, visit.page)), visit.traced(partial(_more, visit)))
+            )
+    except Error as error:
+        if _NO_FRAME not in str(error) or attempts == 1:
+            raise
+    return _scrolling(steps, attempts - 1)
+
+
+def _longest(traces: Iterable[Trace]) -> str:
     clock = max(trace.clock for trace in traces)
     return f"{max(trace.task for trace in traces):.1f}, by the clock {clock:.1f}"
 
@@ -149,7 +172,7 @@ def _wheeled(page: Page) -> None:
     page.locator(".scroll").hover()
     for _ in range(120):
         page.mouse.wheel(0, 400)
-        page.evaluate("new Promise(requestAnimationFrame).then(() => 1)")
+        page.evaluate(f"async () => {{{_FRAME} return frame(); }}")
 
 
 def _more(visit: Visit) -> None:
