@@ -101,3 +101,19 @@ def test_used_is_the_sum_of_what_was_charged() -> None:
     times.charge("umbra", 0.3)
     times.charge("umbra", 0.2)
     assert times.used == {"umbra": 0.5}
+
+
+def test_who_is_served_early_has_had_little_more_than_the_first_and_keeps_waiting() -> None:
+    times = _times()
+    turns = FairTurns(times)
+    for tenant in ("a", "b", "c", "d"):
+        turns.wait(tenant)
+    for tenant, seconds in (("b", 0.2), ("c", 0.1), ("d", 0.3)):
+        times.charge(tenant, seconds)
+    assert turns.behind(0.2) == ["c", "b"]
+    assert turns.behind(0.0) == []
+    turns.serve_early("c")
+    assert (turns.first, len(turns)) == ("a", 4)
+    turns.leave("c")
+    assert turns.behind(1.0) == ["b", "d"]
+    assert times.now == 0.0, "the present is not what those had who were served early"

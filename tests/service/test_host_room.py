@@ -12,7 +12,7 @@ from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events.commands import Push
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
 from psoup_service.host.fair_turns import Weights
-from psoup_service.host.room import Division, Room
+from psoup_service.host.room import LEAD_S, Division, Room
 from psoup_testing.host_rig import PATIENCE, happened, held, serving
 
 
@@ -236,6 +236,98 @@ def test_who_had_more_does_not_pass_one_that_waits_though_there_is_room() -> Non
         room.leave("umbra", 1, 500)
         await waiting
         assert room.try_enter("acme", 10)
+
+    asyncio.run(scenario())
+
+
+def test_who_comes_has_saved_nothing_while_another_worked_alone() -> None:
+    async def scenario() -> None:
+        room = divided()
+        for _ in range(100):
+            assert room.try_enter("acme", 10)
+            room.charge("acme", 1.0)
+            room.leave("acme", 1, 10)
+        assert room.try_enter("umbra", 960)
+        waiting = asyncio.ensure_future(room.enter("umbra", 100, PATIENCE))
+        await asyncio.to_thread(int)
+        assert room.try_enter("acme", 10), "umbra would wait 100 s of work long"
+        room.leave("umbra", 1, 960)
+        await waiting
+
+    asyncio.run(scenario())
+
+
+def test_who_comes_while_others_are_there_has_what_the_least_of_them_has() -> None:
+    room = divided()
+    for tenant, seconds in (("acme", 8.0), ("umbra", 15.0)):
+        assert room.try_enter(tenant, 10)
+        room.charge(tenant, seconds)
+    assert room.try_enter("default", 10)
+    assert [room.times.begins(tenant) for tenant in ("acme", "umbra", "default")] == [8.0, 13.0, 8.0]
+
+
+def test_who_does_not_fit_is_passed_by_those_who_had_little_more() -> None:
+    async def scenario() -> None:
+        room, order = divided(), list[str]()
+        assert room.try_enter("umbra", 600)
+        for _ in range(20):
+            assert room.try_enter("acme", 10)
+        room.charge("acme", 0.9 * LEAD_S)
+
+        async def wait(tenant: str, size: int) -> None:
+            await room.enter(tenant, size, PATIENCE)
+            order.append(tenant)
+
+        waiting = [asyncio.ensure_future(wait(tenant, size)) for tenant, size in (("umbra", 300), ("acme", 10))]
+        await asyncio.to_thread(int)
+        room.leave("acme", 1, 10)
+        await asyncio.to_thread(int)
+        assert order == ["acme"], "its part has room, that of umbra has none"
+        room.leave("acme", 1, 10)
+        assert room.try_enter("acme", 10), "nobody of its own waits"
+        room.charge("acme", 0.2 * LEAD_S)
+        room.leave("acme", 1, 10)
+        assert not room.try_enter("acme", 10), "now it has had too much more"
+        room.leave("umbra", 1, 600)
+        await asyncio.gather(*waiting)
+        assert order == ["acme", "umbra"]
+        assert room.try_enter("acme", 10)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tenants_that_are_never_idle_have_what_their_weights_say(seed: int) -> None:
+    """However large and dear the commands of each are: within the lead, and the work that each had in the room."""
+    chance = random.Random(seed)
+    works = {"acme": (150, 0.04), "umbra": (20, 0.001), "default": (60, 0.02)}
+
+    async def scenario() -> None:
+        room, queue = divided(), list[tuple[str, int, float]]()
+
+        async def send(tenant: str) -> None:
+            most_bytes, most_seconds = works[tenant]
+            while True:
+                size = chance.randint(1, most_bytes)
+                await room.enter(tenant, size, PATIENCE)
+                queue.append((tenant, size, chance.uniform(0, most_seconds)))
+
+        senders = [asyncio.ensure_future(send(tenant)) for tenant in works for _ in range(20)]
+        for _ in range(6_000):
+            for _ in range(3):
+                await asyncio.sleep(0)
+            tenant, size, seconds = queue.pop(0)
+            room.charge(tenant, seconds)
+            room.leave(tenant, 1, size)
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+        left = dict.fromkeys(works, 0.0)
+        for tenant, _, seconds in queue:
+            left[tenant] += seconds
+        shares = [(room.times.used[tenant] + left[tenant]) / TENANTS[tenant].quotas.weight for tenant in works]
+        assert max(shares) - min(shares) <= LEAD_S + 0.15
+        assert min(shares) > 0.8
 
     asyncio.run(scenario())
 

@@ -14,7 +14,7 @@ owner of the lines has a lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 
 from psoup.events.tenants import FIRST_TENANT, Tenant
@@ -55,13 +55,14 @@ equal = ONE_TENANT.of
 
 class TenantTimes:
     """What each tenant had. `used`: seconds, or matches, since the start. `had`: the same for its weight, and what
-    it did not want while others were served. `now`: what the tenant had that was served last.
+    it did not want while others were served. `now`: what the tenant had that was served last, or that others have who
+    are served without waiting. `most`: what the tenant had that had most.
     """
 
     def __init__(self, weight: Weight = equal) -> None:
         self.used: dict[str, float] = {}
         self.had: dict[str, float] = {}
-        self.now = 0.0
+        self.now = self.most = 0.0
         self._weight = weight
 
     def begins(self, tenant: str) -> float:
@@ -71,7 +72,13 @@ class TenantTimes:
     def charge(self, tenant: str, seconds: float) -> None:
         """Note that work for a tenant took so long. O(1)."""
         self.used[tenant] = self.used.get(tenant, 0.0) + seconds
-        self.had[tenant] = self.begins(tenant) + seconds / self._weight(tenant)
+        had = self.had[tenant] = self.begins(tenant) + seconds / self._weight(tenant)
+        self.most = max(self.most, had)
+
+    def come(self, others: Iterable[str]) -> None:
+        """Note that a tenant comes which was not there. The present is what the `others` have who are there, or what
+        was had when the last one left: who was away has saved nothing, even if nobody waited meanwhile. O(others)."""
+        self.now = max(self.now, min((self.had.get(other, 0.0) for other in others), default=self.most))
 
 
 class FairTurns:
@@ -115,6 +122,17 @@ class FairTurns:
         """What the first had. Somebody must wait."""
         self._look()
         return self._heap[0][0]
+
+    def behind(self, lead: float) -> list[str]:
+        """Who waits behind the first, in order, and had at most `lead` more. Somebody must wait. O(tenants)."""
+        first, most = self.first, self.had + lead
+        there = [(had, ticket, tenant) for had, ticket, tenant in self._heap if self._tickets.get(tenant) == ticket]
+        now = [(max(had, self._times.had.get(tenant, 0.0)), ticket, tenant) for had, ticket, tenant in there]
+        return [tenant for had, _, tenant in sorted(now) if had <= most and tenant != first]
+
+    def serve_early(self, tenant: str) -> None:
+        """Serve one of those behind the first, which keeps its place; it waits on until it leaves."""
+        self._put(tenant)
 
     def serve(self) -> str:
         """Serve the first; of equals the others are next. It waits on until it leaves. Somebody must wait."""

@@ -10,7 +10,9 @@ order of calls is the order of commands. A command larger than all the bytes ent
     [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all, beside others its part by weight ]
 
 A part of the room is divided among the tenants by weight, and nobody else's. Who waits enters in turns (`fair_turns`):
-the joins of a tenant's tuples and queries are charged to it, and a tenant that had more than one that waits, waits too.
+the joins of a tenant's tuples and queries are charged to it, and a tenant that had more than one that waits, by more
+than `LEAD_S`, waits too. Within that it need not wait for one that finds no room: that one's part may be full of what
+takes long.
 """
 
 from __future__ import annotations
@@ -29,6 +31,12 @@ from psoup_service.host.worker import Outcome, deliver
 
 RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
+
+
+LEAD_S = 0.05
+"""Seconds, for its weight, that a tenant may have had more than one that waits, and yet enter where that one does not
+fit. Small pushes do not wait for a large one of another tenant whose part is full of such; equal tenants that are never
+idle are at most so far apart."""
 
 
 class Entered(NamedTuple):
@@ -151,6 +159,7 @@ class Room:
             if self._closed is not None:
                 raise self._closed()
             there = self._there(tenant)
+            self._come(there)
             if self._may_enter(tenant, there, size):
                 self._take(there, 1, size)
                 return
@@ -176,6 +185,7 @@ class Room:
         """Take room if there is some and no caller waits for it; returns whether it was taken."""
         with self._lock:
             there = self._there(tenant)
+            self._come(there)
             if self._closed is not None or not self._may_enter(tenant, there, size):
                 self._forget(tenant, there)
                 return False
@@ -236,24 +246,26 @@ class Room:
             there.weight, there.shares = self._weights.of(tenant), self._weights.tenants()
         return there
 
+    def _come(self, there: _Tenant) -> None:
+        """Note that a tenant comes, if it is not there: it has saved no time while others were in the room."""
+        if there.idle:
+            self.times.come(name for name, other in self._tenants.items() if not other.idle)
+
     def _forget(self, tenant: str, there: _Tenant, *, last: bool = False) -> None:
         """Forget a tenant that is not here, unless it is the last: it is likely to come back."""
         if (last or len(self._tenants) > 1) and there.idle and self._tenants.get(tenant) is there:
             del self._tenants[tenant]
 
     def _may_enter(self, tenant: str, there: _Tenant, size: int) -> bool:
-        """Whether a caller enters without waiting: it overtakes nobody of its tenant, nor one that has had less."""
+        """Whether a caller enters without waiting: it overtakes nobody of its tenant, nor one that had much less."""
         if there.line or there.resuming or not self._fits(there, size):
             return False
-        return not len(self._turns) or self.times.begins(tenant) <= self._turns.had
+        return not len(self._turns) or self.times.begins(tenant) <= self._turns.had + LEAD_S
 
     def _admit(self) -> list[Outcome]:
         entered: list[Outcome] = []
-        while (tenant := self._turns.first) is not None:
+        while (tenant := self._next()) is not None:
             there = self._tenants[tenant]
-            if not self._fits(there, there.line[0].size):
-                break
-            self._turns.serve()
             waiter = there.line.popleft()
             if not there.line:
                 self._turns.leave(tenant)
@@ -262,6 +274,23 @@ class Room:
             self._take(there, 1, waiter.size)
             entered.append((waiter.turn, None))
         return entered
+
+    def _next(self) -> str | None:
+        """Serve the tenant whose turn it is, or the next one that fits and had not much more; None if nobody fits."""
+        tenant = self._turns.first
+        if tenant is None:
+            return None
+        if self._head_fits(tenant):
+            return self._turns.serve()
+        for tenant in self._turns.behind(LEAD_S) if len(self._turns) > 1 else ():
+            if self._head_fits(tenant):
+                self._turns.serve_early(tenant)
+                return tenant
+        return None
+
+    def _head_fits(self, tenant: str) -> bool:
+        there = self._tenants[tenant]
+        return self._fits(there, there.line[0].size)
 
     def _resume(self, tenant: str, there: _Tenant) -> None:
         """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
