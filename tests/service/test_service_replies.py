@@ -183,7 +183,7 @@ def test_a_row_that_fits_no_message_is_refused_by_name() -> None:
     assert pieces.next() is not None
     first = pieces.next()
     assert first is not None
-    assert first.rows == 1
+    assert first[0] == 1
     with pytest.raises(ResourceExhausted, match=r"a row of this answer takes 120,\d{3} bytes") as caught:
         pieces.next()
     assert caught.value.reason == "ROW_TOO_LARGE"

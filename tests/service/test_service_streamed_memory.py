@@ -15,6 +15,7 @@ from psoup_client import Client
 from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.written import Written
 
 PUSHED = 250_000
 
@@ -50,7 +51,10 @@ def test_pieces_found_again_are_the_answer() -> None:
     soup, query = _soup()
     answer = soup.invoke(query)
     pieces = Pieces(answer.lean(), queries_pb2.InvokeStreamResponse, Limits().chunk_bytes)
-    messages = list(iter(pieces.next, None))
+    messages = [
+        queries_pb2.InvokeStreamResponse.FromString(piece.raw) if isinstance(piece, Written) else piece
+        for _, piece in iter(pieces.next, None)
+    ]
     assert max(len(message.arrow_ipc) for message in messages) < 2.2 * Limits().chunk_bytes
     with pa.ipc.open_stream(b"".join(message.arrow_ipc for message in messages)) as reader:
         assert reader.read_all().equals(answer.to_table())

@@ -27,7 +27,7 @@ from psoup_service.host.frames import let_go
 from psoup_service.host.room import TakenRoom
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.invocation import most_bytes
-from psoup_service.wire import convert
+from psoup_service.wire import convert, ipc
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 
@@ -184,7 +184,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 await waiting.put(None)
 
     async def _command(
-        self, sender: _Sender, number: int, payload: bytes, caller: Caller
+        self, sender: _Sender, number: int, payload: ipc.Payload, caller: Caller
     ) -> tuple[commands.Push, TakenRoom]:
         """The command of a batch, and the room that was taken for it."""
         tenant = self._backend.tenant(caller)

@@ -105,9 +105,7 @@ class Invocation:
         self._backend.metrics.answered(rows)
         return response
 
-    async def InvokeStream(
-        self, request: queries_pb2.InvokeStreamRequest, caller: Caller
-    ) -> AsyncIterator[queries_pb2.InvokeStreamResponse]:
+    async def InvokeStream(self, request: queries_pb2.InvokeStreamRequest, caller: Caller) -> AsyncIterator[Any]:
         """The answer in pieces."""
         wanted = await self._wanted(request, caller)
         pieces = in_pieces(self._backend, wanted.tenant, wanted.answer, queries_pb2.InvokeStreamResponse)
@@ -197,8 +195,9 @@ def check_pinned(backend: Backend, tenant: str) -> None:
 
 async def in_pieces(
     backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
-) -> AsyncGenerator[answers.Piece]:
-    """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them."""
+) -> AsyncGenerator[answers.Piece | Written]:
+    """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them, and
+    written there if they have rows."""
     check_pinned(backend, tenant)
     budget, pin = backend.host.budget(tenant), None
     try:
@@ -208,9 +207,11 @@ async def in_pieces(
         pin = backend.host.pins.hold_all(answer.chunks, ender(), tenant)
         pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
         del answer  # its pieces have it, as long as they need it
-        while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
-            backend.metrics.answered(message.rows)
+        while piece := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
+            rows, message = piece
+            backend.metrics.answered(rows)
             yield message
+            del piece, message  # nothing holds it while the next one is made
     finally:
         budget.close()
         if pin is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -101,9 +101,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._backend.metrics.answered(response.rows)
         return response
 
-    async def AskStream(
-        self, request: statements_pb2.AskStreamRequest, caller: Caller
-    ) -> AsyncIterator[statements_pb2.AskStreamResponse]:
+    async def AskStream(self, request: statements_pb2.AskStreamRequest, caller: Caller) -> AsyncIterator[Any]:
         """The answer in pieces."""
         asked = await self._asked(request, caller)
         pieces = in_pieces(self._backend, asked.tenant, asked.answer, statements_pb2.AskStreamResponse)

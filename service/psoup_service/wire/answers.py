@@ -17,10 +17,10 @@ from psoup.answer.invoke import Answer
 from psoup.answer.many_joins import JoinedAnswer
 from psoup.answer.message import Message
 from psoup.budgets import REPLY_BYTES
-from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
 from psoup_service.wire.convert import completeness
+from psoup_service.wire.written import Written, with_payload
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The end mark of an Arrow IPC stream."""
@@ -71,11 +71,11 @@ def one_batch(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
+def _raw(part: Message | pa.RecordBatch) -> tuple[int, memoryview]:
     """The rows of a part of an answer, and its Arrow IPC."""
     if isinstance(part, Message):
-        return part.rows, part.gathered()
-    return part.num_rows, part.serialize().to_pybytes()
+        return part.rows, part.gathered().data
+    return part.num_rows, memoryview(part.serialize())
 
 
 class Pieces(Generic[Piece]):
@@ -84,27 +84,27 @@ class Pieces(Generic[Piece]):
     def __init__(self, answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
         self._kind: type[Piece] = kind
         self._most = most_bytes
-        self._messages: Iterator[Piece] = self._all(answer, chunk_bytes)
+        self._messages: Iterator[tuple[int, Piece | Written]] = self._all(answer, chunk_bytes)
 
-    def next(self) -> Piece | None:
-        """The next message, or None after the last. Raises what the answer raises."""
+    def next(self) -> tuple[int, Piece | Written] | None:
+        """The next message and its rows, or None after the last. Raises what the answer raises."""
         return next(self._messages, None)
 
-    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[Piece]:
+    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[tuple[int, Piece | Written]]:
         contents = completeness(answer.completeness, answer.record.query)
-        yield self._kind(completeness=contents, arrow_ipc=answer.schema_message)
+        yield 0, self._kind(completeness=contents, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
         errors = (answer.errors, answer.select_errors)
         more = errors != (contents.errors, contents.select_errors)
         contents.errors, contents.select_errors = errors
-        yield self._kind(completeness=contents if more else None, arrow_ipc=END_MARK)
+        yield 0, self._kind(completeness=contents if more else None, arrow_ipc=END_MARK)
 
-    def _piece(self, rows: int, raw: bytes | Array) -> Piece:
+    def _piece(self, rows: int, raw: memoryview) -> tuple[int, Written]:
         """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""
-        message = self._kind(arrow_ipc=bytes(raw), rows=rows)
-        if message.ByteSize() > self._most:
+        message = with_payload(self._kind(rows=rows), "arrow_ipc", raw)
+        if len(message.raw) > self._most:
             raise ResourceExhausted(
                 f"a row of this answer takes {len(raw):,} bytes, and a message may have {self._most:,}; select fewer"
                 " columns",
@@ -112,7 +112,7 @@ class Pieces(Generic[Piece]):
                 bytes=len(raw),
                 **REPLY_BYTES.over(len(raw), self._most),
             )
-        return message
+        return rows, message
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

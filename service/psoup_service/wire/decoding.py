@@ -75,7 +75,7 @@ class Decoding:
         self._reserve = reserve
         self._patience = patience
 
-    async def batch(self, spec: StreamSpec, payload: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
+    async def batch(self, spec: StreamSpec, payload: ipc.Payload, sender: Sender, *, digest: bool = False) -> Decoded:
         """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch, and errors of taking room."""
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
         plain = ipc.plain_batch(payload, limits)
@@ -91,7 +91,9 @@ class Decoding:
         needed = check_width(spec, outline.rows, width * outline.rows, limits)
         return await self._decode(payload, outline, max(needed, outline.size), sender, digest=digest)
 
-    async def parameters(self, payload: bytes, text: int, sender: Sender, check_rows: Callable[[int], None]) -> Decoded:
+    async def parameters(
+        self, payload: ipc.Payload, text: int, sender: Sender, check_rows: Callable[[int], None]
+    ) -> Decoded:
         """The rows of values of a registration, each for a query whose statement takes `text` bytes.
 
         `check_rows` gets their number before anything is decoded, and may raise.
@@ -117,7 +119,7 @@ class Decoding:
     async def _take_room(self, sender: Sender, size: int) -> TakenRoom:
         return await self._reserve(sender.principal.tenant, COMMAND_BYTES + size, patience=self._patience)
 
-    async def _digest(self, payload: bytes, place: TakenRoom, sender: Sender) -> bytes:
+    async def _digest(self, payload: ipc.Payload, place: TakenRoom, sender: Sender) -> bytes:
         """The digest of the bytes; on the loop it takes 50 us at most."""
         if len(payload) <= ON_LOOP_BYTES:
             return ipc.digest(payload)
@@ -125,14 +127,16 @@ class Decoding:
             _turns_of(sender), len(payload), lambda: ipc.digest(payload), dropped=place.release
         )
 
-    async def _outline(self, payload: bytes, sender: Sender) -> Outline:
+    async def _outline(self, payload: ipc.Payload, sender: Sender) -> Outline:
         """The outline of a payload, at once or after a look at all of its messages."""
         outline = ipc.outlined(payload, self._limits)
         if outline is not None:
             return outline
         return await self._decoders.run(_turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits))
 
-    async def _decode(self, payload: bytes, outline: Outline, size: int, sender: Sender, *, digest: bool) -> Decoded:
+    async def _decode(
+        self, payload: ipc.Payload, outline: Outline, size: int, sender: Sender, *, digest: bool
+    ) -> Decoded:
         limits = self._limits
         place = await self._take_room(sender, size)
 

@@ -45,7 +45,7 @@ class Outline:
     size: int
 
 
-def outline(payload: bytes, schema: pa.Schema, start: int) -> Outline | None:
+def outline(payload: bytes | memoryview, schema: pa.Schema, start: int) -> Outline | None:
     """The outline of a stream whose messages after the schema begin at `start`; None if it takes a closer look.
 
     Reads lengths only: O(columns). It may be wrong about streams that Arrow cannot read either.
@@ -81,7 +81,7 @@ def outline(payload: bytes, schema: pa.Schema, start: int) -> Outline | None:
     return None
 
 
-def check(payload: bytes, limits: Limits) -> tuple[int, int]:
+def check(payload: bytes | memoryview, limits: Limits) -> tuple[int, int]:
     """(rows, bytes once decompressed) as the messages declare them; raises InvalidBatch if they are too many."""
     rows = size = count = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(payload)):

@@ -140,6 +140,41 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
     return fields
 
 
+class Place(NamedTuple):
+    """Where a field of bytes is in a message: its tag, its first byte, and its end."""
+
+    tag: int
+    start: int
+    end: int
+
+
+def only(raw: bytes, number: int) -> Place | None:
+    """The place of the only field of bytes `number`; None if there is none or another, for garbage, and beyond `FEW`
+    fields. O(fields).
+    """
+    at, found = 0, list[Place]()
+    try:
+        for _ in range(FEW + 1):
+            if at == len(raw):
+                return found[0] if len(found) == 1 else None
+            start = at
+            tag, at = _varint(raw, at)
+            if tag & 7 == _VARINT:
+                _, at = _varint(raw, at)
+            elif tag & 7 in (_FIXED64, _FIXED32):
+                at += 8 if tag & 7 == _FIXED64 else 4
+            elif tag & 7 == _BYTES:
+                size, at = _varint(raw, at)
+                if tag >> 3 == number:
+                    found.append(Place(start, at, at + size))
+                at += size
+            else:
+                return None
+    except IndexError:
+        pass
+    return None
+
+
 def _numbers(raw: bytes, at: int, size: int) -> int:
     """The packed numbers of a field: each ends with a byte below 128; of a short one at most as many."""
     if size <= _EACH:

@@ -26,6 +26,7 @@ from psoup_service.gate.principal import STRANGER
 from psoup_service.wire import fields
 from psoup_service.wire.answering import Answering, NamedCall, draining, within
 from psoup_service.wire.calls import Caller, Ended
+from psoup_service.wire.carried import Carrying, payload_number, split
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.receiving import SMALL_BYTES, Charge, named
 from psoup_service.wire.status import abort
@@ -128,6 +129,8 @@ class _Way:
     limit: int
     parse: Callable[[bytes], Any]
     bounds: fields.Bounds
+    payload: int
+    """The number of the field that may be long, if it carries tuples; else 0."""
 
     @property
     def name(self) -> str:
@@ -196,7 +199,8 @@ class GrpcCalls:
         asked = NamedCall(name, method in WATCHING_METHODS)
         request = descriptor_pool.Default().FindServiceByName(service).methods_by_name[method].input_type
         bounds = fields.bounds_of(request)
-        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit), bounds)
+        payload = payload_number(request) if ingest else 0
+        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit), bounds, payload)
         serialize = writer(handler.response_serializer)
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
@@ -255,10 +259,12 @@ class GrpcCalls:
         return size
 
     async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
-        """The message; it is parsed on a thread if it has many fields or takes long to copy."""
+        """The message; it is parsed on a thread if it has many fields or takes long to copy. A long payload stays."""
         size = len(raw)
         if size <= SMALL_BYTES:
             request = way.parse(raw)
+        elif way.payload and size <= way.limit and (carried := _carried(way, raw)) is not None:
+            request = carried
         elif way.ingest and size <= _COPIED_BYTES and fields.count(raw, fields.FEW) <= fields.FEW:
             request = _parse_long(way, raw)
         else:
@@ -318,6 +324,18 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
             )
 
     return deserialize
+
+
+def _carried(way: _Way, raw: bytes) -> Carrying | Unreadable | None:
+    parts = split(raw, way.payload)
+    if parts is None:
+        return None
+    try:
+        fields.check(raw, way.bounds)
+    except PSoupError as problem:
+        return Unreadable(problem)
+    rest = way.parse(parts.rest)
+    return rest if isinstance(rest, Unreadable) else Carrying(rest, parts.payload)
 
 
 def _parse_long(way: _Way, raw: bytes) -> Any:

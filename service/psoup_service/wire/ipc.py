@@ -18,6 +18,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,9 @@ from psoup_service.wire.envelope import (
 )
 from psoup_service.wire.limits import Limits
 
+Payload: TypeAlias = bytes | memoryview
+"""The bytes of an Arrow IPC stream, or a view of them in the message that they came in."""
+
 _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 _END = PREFIX.pack(MARK, 0)
 """The prefix of a message without a header, which ends a stream."""
@@ -52,12 +56,12 @@ _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
 """The most schemas that are remembered, and the most bytes of one."""
 
 
-def digest(payload: bytes) -> bytes:
+def digest(payload: Payload) -> bytes:
     """16 bytes that identify a payload; the same rows encoded otherwise have another. O(bytes)."""
     return hashlib.blake2b(payload, digest_size=16).digest()
 
 
-def decode_push(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
+def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
     """Decode as `decode` does; a small stream of one plain batch takes a fifth of the time, and stays a batch."""
     with suppress(*FAILURES, EOFError):  # the general way finds and says what is wrong
         plain = _plain(payload, limits)
@@ -66,7 +70,7 @@ def decode_push(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
     return decode(payload, limits)
 
 
-def decode(payload: bytes, limits: Limits) -> pa.Table:
+def decode(payload: Payload, limits: Limits) -> pa.Table:
     """The table in an Arrow IPC stream, sharing memory with `payload` where it is not compressed.
 
     Raises InvalidBatch for other bytes, with the fault and what to send instead. O(messages) when not compressed.
@@ -83,7 +87,7 @@ def decode(payload: bytes, limits: Limits) -> pa.Table:
     return table
 
 
-def plain_batch(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
+def plain_batch(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
     """The batch of a stream of one plain batch, sharing its memory, and the bytes of its buffers; None for any other.
 
     Some 10 us for any length, so an event loop may call it too.
@@ -95,7 +99,7 @@ def plain_batch(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | 
     return None
 
 
-def outlined(payload: bytes, limits: Limits) -> Outline | None:
+def outlined(payload: Payload, limits: Limits) -> Outline | None:
     """The outline of a stream, if it is quickly read; None if `measured` has to look. Some 30 us.
 
     Raises InvalidBatch for a schema that no stream has, and for sizes over the limits.
@@ -111,7 +115,7 @@ def outlined(payload: bytes, limits: Limits) -> Outline | None:
     return None
 
 
-def measured(payload: bytes, limits: Limits) -> Outline:
+def measured(payload: Payload, limits: Limits) -> Outline:
     """The outline of a stream of any length; raises InvalidBatch as `decode` does. O(messages, columns)."""
     with _explained():
         _check_some(payload)
@@ -145,17 +149,17 @@ def _explained() -> Iterator[None]:
         ) from problem
 
 
-def _check_some(payload: bytes) -> None:
+def _check_some(payload: Payload) -> None:
     if not payload:
         raise InvalidBatch("arrow_ipc is empty; send an Arrow IPC stream (a schema message, then record batches)")
 
 
-def _is_short(payload: bytes) -> bool:
+def _is_short(payload: Payload) -> bool:
     """Whether the schema message is short enough to be read on an event loop."""
     return len(payload) >= PREFIX.size and 0 <= PREFIX.unpack_from(payload)[1] <= _REMEMBERED_BYTES
 
 
-def _plain(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
+def _plain(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
     """The batch of a stream that has just one, if nothing in it grows: no compression, no dictionary, no view.
 
     The second value is the bytes of its buffers: more than the payload has if they share places in it. None, or a
@@ -193,11 +197,11 @@ class _Head:
     plain: bool
 
 
-def _head(payload: bytes, limits: Limits) -> tuple[_Head, int]:
+def _head(payload: Payload, limits: Limits) -> tuple[_Head, int]:
     """The schema message and its end; raises a failure for garbage, InvalidBatch for columns that no stream has."""
     _, size = PREFIX.unpack_from(payload)
     start = PREFIX.size + size
-    raw = payload[:start]
+    raw = bytes(payload[:start])
     head = _heads.get(raw)
     if head is None:
         head = _read_head(raw, limits)

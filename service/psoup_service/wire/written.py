@@ -29,6 +29,21 @@ class Written:
         self.raw = raw
 
 
+def with_payload(message: Message, field: str, payload: memoryview) -> Written:
+    """A message that has `payload` in a field of bytes beside what it has. O(bytes): they are copied once."""
+    tag = message.DESCRIPTOR.fields_by_name[field].number << 3 | 2
+    return Written(b"".join((message.SerializeToString(), _varint(tag), _varint(len(payload)), payload)))
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
 class Parts(Generic[M]):
     """A message of one kind in the making. `open`: its part that is being filled."""
 
