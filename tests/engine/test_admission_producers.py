@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
+from psoup.digests import digest_of
 from psoup.errors import (
     Conflict,
     FailedPrecondition,
@@ -16,7 +18,7 @@ from psoup.errors import (
     ResourceExhausted,
 )
 from psoup.events.acknowledgements import ProducerAcknowledgement
-from psoup.events.commands import Locate, Push, Recall
+from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 
@@ -66,6 +68,29 @@ def test_another_payload_under_the_same_number_is_a_conflict(digest: bytes) -> N
     with pytest.raises(Conflict, match="number 0 was used for another payload") as caught:
         gate.produce(0, B, digest=digest and b"\x02")
     assert caught.value.reason == "PAYLOAD_CONFLICT"
+
+
+def test_a_digest_of_an_earlier_version_tells_a_repeat_by_its_rows() -> None:
+    gate, now = make(), digest_of([b"rows"])
+    first = gate.produce(0, A, digest=b"16 bytes, as was")
+    assert gate.produce(0, A, digest=now).sequence == first.sequence
+    with pytest.raises(Conflict):
+        gate.produce(0, B, digest=now)
+    gate.produce(1, A, digest=now)
+    for other in (b"16 bytes, as was", STAGED, now[::-1], b""):
+        with pytest.raises(Conflict):
+            gate.produce(1, A, digest=other)
+    gate.produce(2, A, digest=STAGED)
+    with pytest.raises(Conflict):
+        gate.produce(2, A, digest=now)
+
+
+def test_a_digest_is_that_of_the_bytes_however_they_are_cut() -> None:
+    values = np.arange(100)
+    assert digest_of([values[:40], values[40:]]) == digest_of([values.tobytes()]) == digest_of([values.data.cast("B")])
+    assert digest_of([values[::2]]) == digest_of([values[::2].tobytes()])
+    assert digest_of([values > 50]) == digest_of([bytes(51) + b"\x01" * 49])
+    assert len({digest_of([values]), digest_of([values[1:]]), digest_of([]), digest_of([b"\0"])}) == 4
 
 
 def test_the_same_values_in_another_form_are_the_same_payload() -> None:

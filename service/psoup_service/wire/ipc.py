@@ -13,7 +13,6 @@ UTF-8 when it reads the columns; they are checked here only where sizes are comp
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.flat import Flat
+from psoup.digests import digest_of
 from psoup.errors import InvalidBatch
 from psoup_service.wire.envelope import (
     FAILURES,
@@ -57,8 +57,8 @@ _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
 
 
 def digest(payload: Payload) -> bytes:
-    """16 bytes that identify a payload; the same rows encoded otherwise have another. O(bytes)."""
-    return hashlib.blake2b(payload, digest_size=16).digest()
+    """What identifies a payload; the same rows encoded otherwise have another. O(bytes)."""
+    return digest_of([payload])
 
 
 def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
