@@ -15,7 +15,7 @@ from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service.wire import fields
-from psoup_service.wire.carried import Carrying, payload_number, split
+from psoup_service.wire.carried import COPIED_BYTES, Carrying, payload_number, split
 from psoup_service.wire.written import with_payload
 from psoup_testing.budget import Budget
 from psoup_testing.wire import Wire, ipc, refused, run
@@ -93,9 +93,10 @@ def test_what_is_not_quickly_seen_is_left_to_the_parser() -> None:
 
 
 def test_large_pushes_are_taken_wherever_their_payload_lies() -> None:
-    rows = pa.table({"x": np.arange(20_000), "t": [f"text {n}" for n in range(20_000)]})
+    rows = pa.table({"x": np.arange(60_000), "t": [f"text {n}" for n in range(60_000)]})
     coded = pa.table({"x": rows["x"], "t": rows["t"].dictionary_encode()})
     payloads = [ipc(rows), ipc(rows, compression="zstd"), ipc(rows, compression="lz4"), ipc(coded)]
+    assert len(payloads[0]) > COPIED_BYTES > len(payloads[1])
 
     async def script(wire: Wire) -> None:
         for width in range(1, 9):  # the payload begins a byte further each time
