@@ -55,7 +55,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r build/wheels.txt
 	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --no-binary :all: -r build/sources.txt
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m pip check --quiet
+	@$(BIN)/python -m pip check --quiet || { $(BIN)/python -m pip check; exit 1; }
 	@touch $@
 
 run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
@@ -168,7 +168,9 @@ wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 
-lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew into requirements.lock.
+# Not after `setup`, which fails when pyproject.toml asks for what the lock has not got yet.
+lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock.
+	@mkdir -p build
 	@[ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION); }
 	@{ echo '# What `make setup` installs, on every platform and Python from 3.11 on. Made by `make lock` from pyproject.toml.'; \
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

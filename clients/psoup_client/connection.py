@@ -144,6 +144,10 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
         "grpc.initial_reconnect_backoff_ms": round(retry.first_pause_seconds * 1_000),
         "grpc.max_reconnect_backoff_ms": round(retry.longest_pause_seconds * 1_000),
         "grpc.use_local_subchannel_pool": 1,
+        # A service whose machine or network has gone says nothing any more, and a call would wait for its deadline, a
+        # day for a backup. So it is asked when nothing has come for so long, and given up after a minute more, which is
+        # gRPC's: over a slow line less would be wrong. A service allows that every 10 s.
+        "grpc.keepalive_time_ms": 30_000,
     }
     return list({**arguments, **dict(options.channel_options)}.items())
 

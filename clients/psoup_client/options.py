@@ -2,7 +2,7 @@
 
     Client(address, options=ClientOptions(
         credentials=grpc.ssl_channel_credentials(certificate),      TLS as you make it; https://… needs none
-        channel_options=(("grpc.keepalive_time_ms", 30_000),),      gRPC's own, each in place of the SDK's
+        channel_options=(("grpc.keepalive_time_ms", 60_000),),      gRPC's own, each in place of the SDK's
         interceptors=(Tracing(),),                                  see every call, the first one from outside
         retry=RetryOptions(attempts=1),                             raise Unavailable at once
     ))
@@ -115,7 +115,7 @@ class ClientOptions:
     for others neither encryption nor proof of who answers."""
 
     channel_options: tuple[tuple[str, Any], ...] = ()
-    """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 30_000). One that the SDK sets, too, replaces its
+    """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 60_000). One that the SDK sets, too, replaces its
     value: with "grpc.service_config" the attempts that the channel makes are yours."""
 
     interceptors: tuple[Any, ...] = ()
@@ -139,7 +139,7 @@ class ClientOptions:
         if not isinstance(self.interceptors, list | tuple):
             raise TypeError(f"interceptors is {self.interceptors!r}: give a tuple of interceptors")
         if not isinstance(self.channel_options, list | tuple) or not all(map(_is_option, self.channel_options)):
-            example = "(('grpc.keepalive_time_ms', 30_000),)"
+            example = "(('grpc.keepalive_time_ms', 60_000),)"
             raise TypeError(f"channel_options is {self.channel_options!r}: give pairs, such as {example}")
 
 

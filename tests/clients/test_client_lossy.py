@@ -1,11 +1,16 @@
 """Connections that break at any byte: nothing is lost, nothing is there twice, nothing is cut short in silence."""
 
 import random
+import time
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
-from psoup_client import Client, Unavailable
+from psoup_client import Client, ClientOptions, RetryOptions, Unavailable
+from psoup_client.connection import channel_options
+from psoup_proto.v1 import queries_pb2
+from psoup_service.wire.limits import Limits
 from psoup_testing.budget import SCALE, SEED
 from psoup_testing.proxy import Cut, cutting
 from psoup_testing.serving import Serving
@@ -75,3 +80,28 @@ def test_an_answer_that_is_cut_is_an_error_and_not_a_short_answer(
         with cutting(running.address, cuts) as proxy, Client(proxy.address) as lossy, pytest.raises(Unavailable):
             lossy.query(query.id).invoke()
     assert len(query.invoke()) == 100_000
+
+
+def test_a_call_ends_soon_when_the_service_is_not_there_any_more(
+    running: Serving, client: Client, make_stream: MakeStream
+) -> None:
+    """Nobody closes the connection: a machine that is gone, or a cable. The deadline of the call is a minute."""
+    name = make_stream("(a BIGINT)")
+    query = client.register(f"SELECT a FROM {name} BEGIN (START)")
+    client.wait_for(client.push(name, pa.table({"a": range(400_000)})).sequence)
+    quick = (("grpc.keepalive_time_ms", 1_000), ("grpc.http2.ping_timeout_ms", 500))
+    options = ClientOptions(channel_options=quick, retry=RetryOptions(attempts=1, channel_attempts=1))
+    with cutting(running.address, []) as proxy, Client(proxy.address, timeout=60, options=options) as lossy:
+        connection = lossy.connection
+        asked = queries_pb2.InvokeStreamRequest(query_id=query.id)
+        pieces = connection.replies(connection.open(connection.queries.InvokeStream, asked, 60))
+        next(pieces)
+        proxy.silent, since = True, time.monotonic()
+        with pytest.raises(Unavailable):
+            list(pieces)
+        assert time.monotonic() - since < 30
+
+
+def test_a_service_allows_what_clients_ask_to_notice_that_it_is_gone() -> None:
+    asked = dict(channel_options(ClientOptions()))["grpc.keepalive_time_ms"]
+    assert 60_000 >= asked >= 2 * dict(Limits().channel_options())["grpc.http2.min_ping_interval_without_data_ms"]

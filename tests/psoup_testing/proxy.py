@@ -28,6 +28,8 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.connections = 0
+        self.silent = False
+        """Whether what comes is lost, with the connections open: as if a cable was pulled."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -44,14 +46,15 @@ class CuttingProxy:
                 limit = cut.bytes if cut is not None and cut.up == up else None
                 threading.Thread(target=self._forward, args=(source, sink, limit), daemon=True).start()
 
-    @staticmethod
-    def _forward(source: socket.socket, sink: socket.socket, limit: int | None) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, limit: int | None) -> None:
         left = limit
         with suppress(OSError):
             while left is None or left > 0:
                 data = source.recv(65_536 if left is None else min(65_536, left))
                 if not data:
                     break
+                if self.silent:
+                    continue
                 sink.sendall(data)
                 left = None if left is None else left - len(data)
         for end in (source, sink):
