@@ -20,6 +20,7 @@ from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.codec import encode
+from psoup_testing import starting
 from psoup_testing.gate import Gate
 
 SLICE = 4_096
@@ -85,11 +86,7 @@ def settle(store: DurableStore) -> int:
 
 def kept(path: Path) -> list[Any]:
     """The events that a start finds, as rows of the log without its numbers of spools."""
-    store = DurableStore(path)
-    try:
-        return [as_row(event) for event in store.read()]
-    finally:
-        store.close()
+    return starting.kept(path, as_row)
 
 
 def as_row(event: Event) -> Any:

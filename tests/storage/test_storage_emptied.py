@@ -13,11 +13,11 @@ from psoup.errors import Internal
 from psoup.events.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable.directory import Notes
-from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.sqlite import database, shrinking
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.faults import Disk
 from psoup_testing.gate import Gate
+from psoup_testing.starting import kept
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
@@ -142,14 +142,6 @@ class Moments(Disk):
 
     def syncing(self, path: str) -> None:
         self.take()
-
-
-def kept(path: Path) -> list[object]:
-    store = DurableStore(path)
-    try:
-        return [encode(event) for event in store.read()]
-    finally:
-        store.close()
 
 
 def history() -> list[Event]:

@@ -25,6 +25,7 @@ from psoup_testing.attaching import write
 from psoup_testing.budget import SEED, places
 from psoup_testing.faults import EIO, ENOSPC, failing, power, restore
 from psoup_testing.gate import Gate
+from psoup_testing.starting import kept
 
 
 def groups_of_events(count: int, seed: int) -> list[list[Event]]:
@@ -43,15 +44,6 @@ def groups_of_events(count: int, seed: int) -> list[list[Event]]:
         groups.append(events[:size])
         events = events[size:]
     return groups
-
-
-def kept(path: Path) -> list[object]:
-    """The rows that a start finds."""
-    store = DurableStore(path)
-    try:
-        return [encode(event) for event in store.read()]
-    finally:
-        store.close()
 
 
 def test_history_whose_transaction_failed_keeps_its_files_until_the_next_start(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from psoup_service.host.worker import Outcome, deliver
 RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
 
-
 LEAD_S = 0.05
 """Seconds, for its weight, that a tenant may have had more than one that waits, and yet enter where that one does not
 fit. Small pushes do not wait for a large one of another tenant whose part is full of such; equal tenants that are never
