@@ -29,7 +29,7 @@ from psoup.data.chunk import ChunkView, OpenChunk
 from psoup.data.widening import widen_batch
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.order import order_keys
-from psoup.model import Schema, StreamSpec
+from psoup.model import Kind, Schema, StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +183,14 @@ class DataSteM:
         return self.open.first_id + self.open.length
 
     def append(self, batch: Batch) -> tuple[Piece, Batch | None]:
-        """Append tuples for one piece of the open chunk; returns that piece and the rest of the batch, if any.
+        """Append as many tuples as the open chunk takes; returns them, and the rest of the batch, if any.
 
-        The caller evaluates the piece, closes the chunk if it is `full`, and goes on with the rest.
+        The caller evaluates them, closes the chunk if it is `full`, and goes on with the rest. All are copied at once,
+        however they are cut to be evaluated: each copy of many values gives the interpreter up, and the thread then
+        waits for it again, behind whoever took it.
         """
-        taken = min(self.open.room, self._config.piece_rows, len(batch))
+        taken, start = self._room_for(batch), self.open.length
         part = batch.slice(0, taken)
-        start = self.open.length
         self.open.append(part)
         self.last_time = int(part.times[-1])
         if self.first_time is None:
@@ -198,6 +199,14 @@ class DataSteM:
         columns = tuple(column.slice(start, start + taken) for column in view.columns)
         piece = Piece(columns, view.ids_of(start, start + taken), view.times[start:], start)
         return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
+
+    def _room_for(self, batch: Batch) -> int:
+        """How many tuples the open chunk takes: up to the end of the piece that fills it, with rows or with texts."""
+        most, rows = min(self.open.room, len(batch)), self._config.piece_rows
+        ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if most > rows else []
+        left = self._config.chunk_text_bytes - self.open.text_bytes if ends else 0
+        full = (end for end in range(rows, most, rows) if sum(int(of[end]) - int(of[0]) for of in ends) >= left)
+        return next(full, most) if ends else most
 
     @property
     def full(self) -> bool:

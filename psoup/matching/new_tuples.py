@@ -42,6 +42,15 @@ _CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 1.0
 """Cost of a tuple, about: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
 
 
+def pieces_of(tuples: Piece, clauses: QuerySteM) -> list[Piece]:
+    """Cut tuples into pieces that are joined one after the other: one piece, if all clauses match every tuple."""
+    side = clauses.side(0)
+    rows = side.config.piece_rows
+    if len(tuples) <= rows or _match_everything(side, side.parts):
+        return [tuples]
+    return [tuples.slice(start, min(start + rows, len(tuples))) for start in range(0, len(tuples), rows)]
+
+
 def probe(
     clauses: QuerySteM | Subset,
     piece: Piece,
@@ -126,9 +135,9 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
 def _match_all(side: Side, parts: Sequence[Part], piece: Piece, results: OpenResults) -> bool:
     """Set the bits of all tuples for clauses without a condition, if all are such and the piece is not small."""
     config, size = side.config, len(piece)
-    if side.searched or not results.grouped or size <= max(size // config.dense_share, config.sparse_floor):
+    if not results.grouped or size <= max(size // config.dense_share, config.sparse_floor):
         return False
-    if not all(len(part.index.factor_ptr) == 1 for part in parts):
+    if not _match_everything(side, parts):
         return False
     for part in parts:
         clauses = np.flatnonzero(part.alive).astype(np.int32)
@@ -137,6 +146,11 @@ def _match_all(side: Side, parts: Sequence[Part], piece: Piece, results: OpenRes
             bits = np.full(len(clauses), -1, np.int32), np.zeros(len(clauses) + 1, np.int64)
             side.costs.planned(part.index, clauses, *bits, size)
     return True
+
+
+def _match_everything(side: Side, parts: Sequence[Part]) -> bool:
+    """Whether no clause has a condition. O(parts)."""
+    return not side.searched and all(len(part.index.factor_ptr) == 1 for part in parts)
 
 
 def _each_once(slots: Sequence[Array]) -> Array:

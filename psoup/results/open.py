@@ -161,15 +161,13 @@ class OpenResults:
         """Set the bits [start, stop), at least one, of slots (int64[k], distinct), in rows. O(k * words)."""
         self.ensure_rows(slots)
         first, last, width = start >> 6, (stop - 1) >> 6, self.rows.shape[2]
-        words: Array = np.full(last + 1 - first, _EVERY_BIT)
-        words[0] &= _EVERY_BIT << np.uint64(start & 63)
-        words[-1] &= _EVERY_BIT >> np.uint64(63 - (stop - 1 & 63))
-        rows, word = self.row_of_slot[slots], first
-        while word <= last:
-            block, at = divmod(word, width)
-            count = min(width - at, last + 1 - word)
-            self.rows[block, rows, at : at + count] |= words[word - first : word - first + count]
-            word += count
+        blocks = slice(first // width, last // width + 1)
+        words: Array = np.zeros((blocks.stop - blocks.start) * width, np.uint64)
+        inner = words[first - blocks.start * width : last + 1 - blocks.start * width]
+        inner[:] = _EVERY_BIT
+        inner[0] &= _EVERY_BIT << np.uint64(start & 63)
+        inner[-1] &= _EVERY_BIT >> np.uint64(63 - (stop - 1 & 63))
+        self.rows[blocks, self.row_of_slot[slots]] |= words.reshape(-1, 1, width)
 
     def append_run(self, run: Run) -> None:
         """Add matches that are later than all other matches of their slots."""

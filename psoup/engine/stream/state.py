@@ -35,7 +35,7 @@ from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shelf import Shelf, outlived
 from psoup.events.events import Attached, Pushed, StreamCreated, WatermarkRaised
 from psoup.expressions.tree import Expr
-from psoup.matching.new_tuples import probe
+from psoup.matching.new_tuples import pieces_of, probe
 from psoup.matching.old_tuples import cover
 from psoup.matching.old_work import OldTuples, work_of, work_of_columns
 from psoup.model import StreamSpec
@@ -103,15 +103,16 @@ class StreamState:
         compute = costs.timed(care.compute, timer)
         released = rest = self.feed.release(self.data.next_id)
         while rest is not None:
-            piece, rest = self.data.append(rest)
-            self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
-            began = timer()
-            failed = probe(self.clauses.index, piece, self.open, run, compute)
-            costs.spent(timer() - began)
-            if failed:
-                self._raised(failed, self.clauses.index.readers(failed), piece.start)
-            if self.matches is not None:
-                self.matches += self.open.matched(piece.start, piece.start + len(piece))
+            taken, rest = self.data.append(rest)
+            for piece in pieces_of(taken, self.clauses.index):
+                self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
+                began = timer()
+                failed = probe(self.clauses.index, piece, self.open, run, compute)
+                costs.spent(timer() - began)
+                if failed:
+                    self._raised(failed, self.clauses.index.readers(failed), piece.start)
+                if self.matches is not None:
+                    self.matches += self.open.matched(piece.start, piece.start + len(piece))
             if self.data.full:
                 self.close_open()
         return 0 if released is None else len(released)
