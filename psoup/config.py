@@ -182,6 +182,13 @@ class EngineConfig:
     chunk_rows: int = CHUNK_ROWS
     """Tuples in a chunk; a multiple of 64, at most 65,536 (offsets are uint16)."""
 
+    unstored_chunks: int = 0
+    """Closed chunks of a stream that wait in the log before they are stored, where retention passes them soon: what it
+    has passed is never stored. 0: all are stored at once."""
+
+    unstored_bytes: int = 16 * 1024 * 1024
+    """The most bytes of tuples that wait so in each stream; a start replays them."""
+
     chunk_text_bytes: int = 64 * 1024 * 1024
     """Bytes of variable-length data after which a chunk is closed early."""
 

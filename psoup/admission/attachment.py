@@ -49,7 +49,8 @@ class Past:
             return
         self.first_time = stored.first_time
         ends = [chunk.first_id + len(chunk.batch) for chunk in stored.chunks[-1:]]
-        self.tuples = max([0, *ends, *(chunk.end_id for chunk in stored.archive[-1:])])
+        passed = 0 if stored.passed is None else stored.passed.end_id
+        self.tuples = max([passed, *ends, *(chunk.end_id for chunk in stored.archive[-1:])])
         self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
 
     def pushed(self, event: Pushed) -> None:

@@ -138,8 +138,9 @@ def _places(chunk: ChunkView) -> Places:
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]
 """A port: store a closed chunk of stream (ID, spec), durably when it returns; chunks with a number below the last
-argument are not needed any more. Chunks of a stream come in their order. Called from any thread. Returns how the chunk
-can be read again; None if it need not leave the memory, or cannot."""
+argument are not needed any more. If the chunk itself is among them it is passed: its tuples need not be stored, and the
+log may forget them. Chunks of a stream come in their order. Called from any thread. Returns how the chunk can be read
+again; None if it need not leave the memory, or cannot."""
 
 
 class OpenChunk:

@@ -26,6 +26,7 @@ from psoup.config import EngineConfig, Shape
 from psoup.data.archived import Chunk
 from psoup.data.arrivals import Numbers, joined, sorted_by
 from psoup.data.chunk import ChunkView, OpenChunk
+from psoup.data.stored import Passed
 from psoup.data.widening import widen_batch
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.order import order_keys
@@ -227,11 +228,12 @@ class DataSteM:
         if wider:
             self._begin(self.open.number, self.open.first_id)
 
-    def load(self, first_time: int | None, newest: Chunk | None) -> None:
+    def load(self, first_time: int | None, newest: Chunk | Passed | None) -> None:
         """Take up a stream where a store left it: its first tuple was of `first_time`, its last chunk is `newest`."""
         self.first_time = first_time
         if newest is not None:
-            self.follow(newest, newest)
+            self.last_time = newest.last_time
+            self._begin(newest.number + 1, newest.end_id)
 
     def follow(self, oldest: Chunk, newest: Chunk) -> None:
         """Put the open chunk, still empty, behind the tuples of `oldest` to `newest`, which have joined the stream."""

@@ -18,10 +18,20 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """The last of the chunks that retention passed before they were stored. `end_id`: one more than its last ID."""
+
+    number: int
+    end_id: int
+    last_time: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """The part of a stream that a store knows beyond the events it still has. Only a replay has it.
 
-    `chunks` are consecutive, the last stored chunk among them. `first_time`: of the first tuple released.
+    `chunks` are consecutive, the last stored chunk among them, unless it was `passed`: then they come after that one,
+    if there are any. `first_time`: of the first tuple released.
     `dropped_time`: of the last tuple of the chunks before these. `late`, `ahead`: refused by forgotten events, before
     the watermark was at `reached`.
     `archive`: of a stream with an archive, how to read each of its stored chunks; those before `chunks` are not there.
@@ -34,6 +44,7 @@ class Stored:
     ahead: int
     archive: tuple[ArchivedChunk, ...] = ()
     reached: int | None = None
+    passed: Passed | None = None
 
     @property
     def nbytes(self) -> int:

@@ -21,6 +21,8 @@ from psoup_service.host.fair_turns import Weights
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024
+UNSTORED_CHUNKS = 4
+"""Chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`)."""
 TOGETHER = "together"
 """The type of such an error."""
 
@@ -314,6 +316,7 @@ class Settings(BaseModel):
             archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
             streams=self.streams,
+            unstored_chunks=UNSTORED_CHUNKS,
         )
 
     def provider(self) -> Provider | None:

@@ -8,7 +8,8 @@
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
 and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, tenants, and a push whose tuples were there before it, beside tuples of which no push came.
+tokens, tenants, a push whose tuples were there before it, beside tuples of which no push came, and chunks that were
+passed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=2)
 START = 1_700_000_000 * SECOND
 END = START + 2_000 * SECOND
 """The clock when the directory was left, and when it is asked."""
@@ -126,9 +127,11 @@ def readings(step: int, rows: int = 5) -> pa.Table:
     )
 
 
-def recent(step: int) -> pa.Table:
-    """Ten rows, ten seconds."""
-    times = [START + (10 * step + row) * SECOND for row in range(10)]
+def recent(step: int, dense_from: int = 1_000) -> pa.Table:
+    """Ten rows, ten seconds; from a step on, ten milliseconds."""
+    numbers = range(10 * step, 10 * step + 10)
+    dense = START + 10 * dense_from * SECOND
+    times = [START + n * SECOND if step < dense_from else dense + n * SECOND // 1_000 for n in numbers]
     return pa.table({"at": pa.array(times, pa.timestamp("us")), "x": [10 * step + row for row in range(10)]})
 
 
@@ -219,7 +222,8 @@ def part(soup: Soup) -> None:
 
 
 def push_ahead(soup: Soup) -> None:
-    """A push that is spooled, and one that never came. Of the fourteenth format."""
+    """A push that is spooled, and one that never came, after chunks were passed. Of the fourteenth format."""
+    pass_by(soup)
     soup.execute("CREATE STREAM spooled (x BIGINT)")
     soup.register("SELECT sum(x) AS s, count(*) AS n FROM spooled BEGIN (START)", key="spooled")
     now, push = soup.clock.now(), Push("spooled", pa.table({"x": range(1_000)}))
@@ -233,6 +237,19 @@ def push_ahead(soup: Soup) -> None:
         soup.store.append([prepared.event])
         soup.admission.give_back(soup.engine.apply([prepared.event]).freed_bytes)
         soup.store.spool(foreseen.event.batch, lambda: 1)
+
+
+def pass_by(soup: Soup) -> None:
+    """Chunks that are passed, the last of one stream and of another those before one that is stored. Of the fifteenth
+    format."""
+    soup.execute("CREATE STREAM passed (x BIGINT) RETENTION 128 ROWS")
+    soup.execute("CREATE STREAM followed (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 100 SECONDS")
+    for stream in ("passed", "followed"):
+        soup.register(f"SELECT x, _id, _time FROM {stream} BEGIN (START)", key=stream)
+    for step in range(42):
+        soup.push("passed", pa.table({"x": recent(step)["x"]}))
+        soup.push("followed", recent(step, dense_from=22))
+        soup.maintain()
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
@@ -253,7 +270,7 @@ def ask(soup: Soup) -> list[Any]:
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
-    return [*said, _tokens(soup), _tenants(soup), _spooled(soup)]
+    return [*said, _tokens(soup), _tenants(soup), _spooled(soup), _passed(soup)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -282,6 +299,14 @@ def _spooled(soup: Soup) -> Any:
     """The answer over a push that was spooled."""
     try:
         return str(soup.invoke(soup.query("spooled")).to_table().to_pylist())
+    except NotFound as problem:
+        return type(problem).__name__
+
+
+def _passed(soup: Soup) -> Any:
+    """The answers of streams of which chunks were passed, with IDs and times."""
+    try:
+        return [str(soup.invoke(soup.query(key)).to_table().to_pylist()) for key in ("passed", "followed")]
     except NotFound as problem:
         return type(problem).__name__
 

@@ -110,19 +110,24 @@ class Made:
 
     soup: RestartingPSoup
 
-    def __init__(self, path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20) -> None:
-        self._path, self._options = path, (every, hot_bytes, cache_bytes)
+    def __init__(
+        self, path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20, unstored: int = 0
+    ) -> None:
+        self._path, self._options, self._unstored = path, (every, hot_bytes, cache_bytes), unstored
 
     def __call__(self, config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
         """The engine."""
+        config = replace(config, unstored_chunks=self._unstored)
         self.soup = RestartingPSoup(config, clock, self._path, *self._options)
         return self.soup
 
 
 @contextmanager
-def making(path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20) -> Iterator[Made]:
-    """A maker of an engine whose store is closed at the end."""
-    made = Made(path, every, hot_bytes, cache_bytes)
+def making(
+    path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20, unstored: int = 0
+) -> Iterator[Made]:
+    """A maker of an engine whose store is closed at the end. `unstored`: chunks that wait before they are stored."""
+    made = Made(path, every, hot_bytes, cache_bytes, unstored)
     try:
         yield made
     finally:

@@ -1,7 +1,8 @@
 """Storing as maintenance: a closed chunk goes to the store, through a port; the log may forget its tuples then.
 
-Results are not stored: they follow from the tuples and the queries. After a full disk, storing is tried again when the
-stream gets something new; until then the chunk stays where it is, in memory and in the log.
+Results are not stored: they follow from the tuples and the queries. A chunk that retention has passed before is not
+written either, and only leaves the log, and then the memory. After a full disk, storing is tried again when the stream
+gets something new; until then the chunk stays where it is, in memory and in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class StoreTask:
-    """A chunk to store; `oldest`: the number of the oldest chunk that the stream still has."""
+    """A chunk to store; `oldest`: the number of the oldest chunk that the stream needs, which may be a later one."""
 
     stream_id: int
     spec: StreamSpec
@@ -36,6 +37,8 @@ class StoreTask:
             entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
         except ResourceExhausted:
             return NoRoom(self.stream_id)
+        if self.chunk.number < self.oldest:
+            return ChunkPassed(self.stream_id, self.chunk.number)
         return ChunkStored(self.stream_id, self.chunk.number, entry)
 
 
@@ -55,6 +58,19 @@ class ChunkStored:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkPassed:
+    """A chunk of which the log has forgotten the tuples, as the stream needs them no more."""
+
+    stream_id: int
+    number: int
+
+    def install(self, state: StreamState) -> bool:
+        """Let it leave the memory, too: it would not be there after a start."""
+        state.shelf.passed(self.number)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class NoRoom:
     """A chunk that could not be stored, as the disk is full."""
 
@@ -67,8 +83,10 @@ class NoRoom:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest closed chunk that is not stored yet, if the engine has a store. O(1)."""
-    chunk = state.shelf.to_store()
+    """Find the oldest closed chunk that is to be stored, or passed, if the engine has a store. O(chunks that wait)."""
+    shelf, spec = state.shelf, state.data.spec
+    chunk = shelf.to_store(spec)
     if chunk is None or state.keep is None:
         return None
-    return partial(StoreTask, state.stream_id, state.data.spec, chunk, state.shelf.first_number, state.keep)
+    needed = shelf.first_number + (chunk.number < shelf.first_number + shelf.overdue)
+    return partial(StoreTask, state.stream_id, spec, chunk, needed, state.keep)

@@ -5,7 +5,7 @@
                    5 is next to be stored   6: not sealed yet
 
 Readers get this one list as it is. Maintenance computes new entries, which replace old ones as values. Clauses that
-have died since a chunk was last compacted are in `deaths`. Chunks are stored and archived in their order.
+have died since a chunk was last compacted are in `deaths`. Chunks are stored, or passed, and archived in their order.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from psoup.columns import Array
+from psoup.config import EngineConfig
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.keyed import KeyIndex
@@ -23,6 +24,7 @@ from psoup.data.widening import widen_chunk
 from psoup.data.zones import forget_narrow
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.deaths import Deaths
+from psoup.engine.stream.waiting import may_wait
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import ChunkEntry
@@ -42,11 +44,11 @@ class Shelved(ChunkEntry):
 class Shelf:
     """The closed chunks of one stream; see the module. All methods are the writer's."""
 
-    def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], *, keeps: bool) -> None:
-        """`count_gone` is told which results have left; `keeps`: whether chunks are stored."""
+    def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], config: EngineConfig | None) -> None:
+        """`count_gone` is told which results have left; `config`: of storing; None: no chunk is stored."""
         self._attention = attention
         self._count_gone = count_gone
-        self._keeps = keeps
+        self._config = config
         self._disk_is_full = self._store_first = False
         self._covered_to = 0
         """For clauses with a lesser SQC ID, all chunks in memory are covered as far as they ever will be."""
@@ -56,7 +58,9 @@ class Shelf:
         self.folds_since: int | None = None
         """The number of the first chunk that has left the memory, and whose folds may be there alone; None: no such."""
         self.next_to_store = 0
-        """The number of the first chunk that is not stored; 0 if none are ever stored."""
+        """The number of the first chunk that is not stored, or passed; 0 if none are ever stored."""
+        self._passed_before = -(2**62)
+        """Chunks with a lesser number must leave: the last of them was passed."""
         self.overdue = 0
         """How many of the oldest chunks are past their retention, and stay until they are stored."""
         self.dropped_time: int | None = None
@@ -77,8 +81,9 @@ class Shelf:
             data = ChunkView(chunk.number, chunk.first_id, batch.times, batch.columns, batch.nbytes)
             self.put(data, ChunkResults(None, covered_before=0), files.get(chunk.number))
         self.dropped_time = stored.dropped_time
-        if self.entries:
-            self.next_to_store = self.entries[-1].data.number + 1
+        newest = self.entries[-1].data if self.entries else stored.passed
+        if newest is not None:
+            self.next_to_store = newest.number + 1
 
     def put(self, data: ChunkView, results: ChunkResults, file: ArchivedChunk | None = None) -> None:
         """Add the chunk that was closed last."""
@@ -109,9 +114,12 @@ class Shelf:
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
         """How many of the oldest chunks lie wholly before the retention edge at `now`, and need no storing any more."""
         past = count = self._before_edge(0, spec, now, next_id, 0)
-        if count and self._keeps:  # what is dropped before it is stored would come back from the log
-            count = min(count, self.next_to_store - self.entries[0].data.number)
-        self.overdue = past - count
+        if self.entries and self._config is not None:  # what is dropped before it is stored would come back
+            first = self.entries[0].data.number
+            count = max(min(count, self.next_to_store - first), self._passed_before - first)
+        self.overdue = max(past - count, 0)
+        if self.overdue:
+            self._attention.look_after()
         return count
 
     @property
@@ -205,23 +213,32 @@ class Shelf:
 
     # Storing ---------------------------------------------------------------------------------------------
 
-    def to_store(self) -> ChunkView | None:
-        """The chunk that is to be stored next; None if there is none or the disk is full. O(1)."""
+    def to_store(self, spec: StreamSpec) -> ChunkView | None:
+        """The chunk to be stored next, or passed if it is overdue; None if none is due, or the disk is full. O(few)."""
         at = self.next_to_store - self.first_number
-        if not self._keeps or self._disk_is_full or at >= len(self.entries):
+        if self._config is None or self._disk_is_full or at >= len(self.entries):
             return None
         data = self.entries[at].data
         assert isinstance(data, ChunkView)
-        return data
+        waits = at >= self.overdue and may_wait(self._config, spec.retention, self.entries[at:])
+        return None if waits else data
 
     def stored(self, number: int, file: ArchivedChunk | None) -> None:
         """Note that the chunk that was next is on disk, where `file` reads it if it may leave the memory."""
-        ensure(number == self.next_to_store, self, "another chunk was next", stored=number, next=self.next_to_store)
-        at = number - self.first_number
-        entry = self.entries[at]
-        self.entries[at] = Shelved(entry.data, entry.results, file)
-        self.next_to_store = number + 1
+        entry = self._leave_log(number)
+        self.entries[number - self.first_number] = Shelved(entry.data, entry.results, file)
         self._tell()  # readers get the entries as they are
+
+    def passed(self, number: int) -> None:
+        """Note that the log has forgotten the chunk that was next, as it was overdue: it is in memory alone."""
+        self._leave_log(number)
+        self._passed_before = number + 1
+        self._tell()
+
+    def _leave_log(self, number: int) -> Shelved:
+        ensure(number == self.next_to_store, self, "another chunk was next", stored=number, next=self.next_to_store)
+        self.next_to_store = number + 1
+        return self.entries[number - self.first_number]
 
     def take_turn(self) -> bool:
         """Whether storing goes before sealing this time, while both are due."""

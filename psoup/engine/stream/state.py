@@ -76,14 +76,15 @@ class StreamState:
         self._allowance = allowance
         self._open_work = 0
         """What clauses took over the open chunk when they were registered, by counts."""
-        self.shelf = Shelf(attention, self.clauses.index.costs.gone, keeps=keep is not None)
+        self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
         """Matches of new tuples since `count_matches`; None: nobody counts them."""
         self._publication = Publication(event, keys, folds, packs)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)
-            self.data.load(event.stored.first_time, self.shelf.entries[-1].data if self.shelf.entries else None)
+            newest = self.shelf.entries[-1].data if self.shelf.entries else event.stored.passed
+            self.data.load(event.stored.first_time, newest)
         attention.changed()
         attention.look_after()
 

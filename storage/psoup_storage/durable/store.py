@@ -1,7 +1,7 @@
 """The store on disk: events are in the database when `append` returns, and come back after a crash.
 
     append([e1, e2, e3])   one transaction, one wait for the disk        (group commit)
-    keep(chunk)            the file of a closed chunk, then the manifest; the log forgets its tuples
+    keep(chunk)            the file of a closed chunk, but of a passed one, and the manifest; the log forgets its tuples
     read()                 the rows in order, as events; a stream comes with its stored chunks
 
 After an error of the disk the store refuses everything until the next start: a disk that failed to sync has no known
@@ -32,7 +32,7 @@ from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
-from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, files_of, passed_row
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
@@ -70,7 +70,7 @@ _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _COPIES = 3
-"""Bytes on the disk that a byte of an event takes at most: in the write-ahead log, in the database, in pages."""
+"""Bytes on the disk for each of an event, at most: in the write-ahead log, in the database, in pages."""
 
 _log = logging.getLogger(__name__)
 
@@ -219,11 +219,13 @@ class DurableStore:
 
         ResourceExhausted if it has no room: nothing has changed then. A stream that has been dropped needs no chunk.
         """
-        row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
+        before = self._stored.get(stream)
+        passed = chunk.number < oldest
+        row = passed_row(stream, chunk, before) if passed else self._chunks.write(stream, spec, chunk, before)
         try:
-            files, start = self._in_turn(partial(self._admit, int(chunk.times[0]), row, oldest))
+            files, start = self._in_turn(partial(self._admit, chunk.first_time, row, min(oldest, row.number)))
         except ResourceExhausted:
-            self._chunks.remove([row.file])
+            self._chunks.remove(files_of([row]))
             raise
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
@@ -231,9 +233,10 @@ class DurableStore:
         if files:
             self._chunks.sidecars.forget(stream, oldest)
         with suppress(ResourceExhausted):
-            while start is not None:
+            while start is not None:  # acknowledgements wait for one slice, not for all
                 start = self._in_turn(partial(self._forget_more, row, start))
-        return self._chunks.archived(spec, row) if spec.retention.archive and row.file not in files else None
+        gone = row.passed or row.file in files
+        return self._chunks.archived(spec, row) if spec.retention.archive and not gone else None
 
     def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
         """Make the file of `row` part of the data; returns files that no longer are, and where forgetting goes on.
@@ -247,16 +250,13 @@ class DurableStore:
 
     def _add(self, connection: apsw.Connection, first: int, row: ChunkRow, oldest: int) -> list[str]:
         if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (row.stream,)).get is not None:
-            return [row.file]
+            return files_of([row])
         connection.execute(_NEW_CHUNK, row)
         connection.execute(_FIRST, (row.stream, first))
         return forget_chunks(connection, row.stream, oldest)
 
     def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
-        """Forget a slice of the tuples that are stored, from the time `start`; returns where the next begins, if any.
-
-        Acknowledgements wait for one slice, not for all.
-        """
+        """Forget a slice of the tuples that are stored, from time `start`; returns where the next begins, if any."""
         following, count, spools = forget_stored(connection, row.stream, row.last_time, start)
         self._ready.spools.unnamed(spools)
         self._forgotten[row.stream] += count
@@ -349,7 +349,7 @@ class DurableStore:
         self._restoring.close()
         if not self._database.failure:
             with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
-                self._chunks.remove_orphans({row.file for row in self._manifest("")}, read=False)
+                self._chunks.remove_orphans(set(files_of(self._manifest(""))), read=False)
         self._database.close()
         self._notes.close()
         self._directory.close()
@@ -365,7 +365,7 @@ class DurableStore:
         self._stored = {row.stream: row for row in rows if not row.attached}
         for loss in losses(self.path):
             _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
-        files = {row.file for row in rows}
+        files = set(files_of(rows))
         self._chunks.covers.load(self.incarnation, files)
         self._chunks.sidecars.load(numbers_of((row.stream, row.number) for row in rows))
         orphans = self._chunks.remove_orphans(files)

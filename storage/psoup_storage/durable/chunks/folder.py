@@ -7,7 +7,9 @@
     archived a manifest row as the entry of a chunk that stays on disk; see `archive`
 
 A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of exactly
-that time. Nothing here writes to the database; `store` does that.
+that time. A chunk that retention passes before it is stored is *passed*: it has a row, for where the stream goes on,
+and no file; its stream has no other row until the next chunk is stored. Nothing here writes to the database; `store`
+does that.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ _NEW = ".new"
 class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
+    `file` is empty for a chunk that was passed.
     Chunks that are read in parts, those of an archive and attached ones (`ties` 0), also have: `memory`, the bytes that
     their tuples take there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
     JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
@@ -72,6 +75,22 @@ class ChunkRow(NamedTuple):
     def attached(self) -> bool:
         """Whether a job wrote the chunk. Such chunks come before those of the log, and stay on disk."""
         return not self.ties
+
+    @property
+    def passed(self) -> bool:
+        """Whether the chunk was past its retention before it was stored: it has no file, and its tuples are gone."""
+        return not self.file
+
+
+def files_of(rows: Iterable[ChunkRow]) -> list[str]:
+    """The files of some rows: of all but the passed ones."""
+    return [row.file for row in rows if not row.passed]
+
+
+def passed_row(stream: int, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
+    """The row of a chunk that is passed; `before`: the row of the chunk before."""
+    facts = stream, chunk.number, chunk.first_id, len(chunk)
+    return ChunkRow(*facts, file="", bytes=0, crc=0, last_time=chunk.last_time, ties=_ties(chunk.times, before))
 
 
 class ChunkFolder:

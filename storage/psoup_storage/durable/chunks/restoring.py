@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.columns import lasting_memory
-from psoup.data.stored import Stored, StoredChunk
+from psoup.data.stored import Passed, Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
@@ -91,12 +91,17 @@ class Restoring:
         spec = created
         for (sql,) in list(self._query(_ALTERATIONS, (stream,))):
             spec = altered(spec, sql)
+        last = rows[-1]
+        passed = Passed(last.number, last.first_id + last.rows, last.last_time) if last.passed else None
+        rows = rows if passed is None else []
         on_disk = [row for row in rows if row.attached]
         rows = rows[len(on_disk) :]
         if spec.retention.archive and rows:
             on_disk, rows = on_disk + rows, rows[self._cold(spec, rows) :]
         entries = tuple(self._chunks.archived(spec, row) for row in on_disk)
         facts = Stored((), *next(self._query(_FACTS, (stream,))))
+        if passed is not None:
+            facts = replace(facts, dropped_time=passed.last_time, passed=passed)
         reached = next(self._query(_REACHED, (stream,)))[0]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_LOADERS, "psoup-loader")

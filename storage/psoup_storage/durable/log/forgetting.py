@@ -115,14 +115,14 @@ def _add_refusals(connection: apsw.Connection, stream: int, late: int, ahead: in
 
 
 def forget_chunks(connection: apsw.Connection, stream: int, oldest: int) -> list[str]:
-    """Forget the expired chunks, whose numbers are below `oldest`; returns their files."""
+    """Forget the expired chunks, whose numbers are below `oldest`; returns the files that they have."""
     wanted = "SELECT file, last_time FROM chunks WHERE stream = ? AND number < ? ORDER BY number"
     rows = list(connection.execute(wanted, (stream, oldest)))
     if not rows:
         return []
     connection.execute("DELETE FROM chunks WHERE stream = ? AND number < ?", (stream, oldest))
     connection.execute("UPDATE stored SET dropped_time = ? WHERE stream = ?", (rows[-1][1], stream))
-    return [file for file, _ in rows]
+    return [file for file, _ in rows if file]
 
 
 _OUTLIVED = """
@@ -152,7 +152,8 @@ def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], 
     """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks, and spools without
     a name now.
     """
-    files = [file for (file,) in connection.execute("SELECT file FROM chunks WHERE stream = ?", (stream,))]
+    wanted = "SELECT file FROM chunks WHERE stream = ? AND file <> ''"
+    files = [file for (file,) in connection.execute(wanted, (stream,))]
     spools = forget_spooled(connection, "stream = ?", stream)
     connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))

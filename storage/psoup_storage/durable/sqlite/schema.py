@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from psoup_storage.durable.sqlite.seals import seals
 
-FORMAT = 14
+FORMAT = 15
 """The form of the directory that this version writes and reads."""
 
 _SCHEMA = """
@@ -84,10 +84,12 @@ UPGRADES = {
     11: _TOKENS,
     12: _TENANTS,
     13: _SPOOLED,
+    14: "",
 }
 """The statements that lead from each older format to the next. The seventh has pushes that say which producers were
 forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
 the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
-tokens, the thirteenth tenants, the fourteenth pushes whose tuples came before them."""
+tokens, the thirteenth tenants, the fourteenth pushes whose tuples came before them, the fifteenth chunks
+that were passed."""
 SCHEMA = (_SCHEMA, *UPGRADES.values())
 """The statements that create a database of this format."""

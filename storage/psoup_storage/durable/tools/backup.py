@@ -68,7 +68,7 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
     path.chmod(0o700)
 
     def link() -> None:
-        for (file,) in database.query("SELECT file FROM chunks"):
+        for (file,) in database.query("SELECT file FROM chunks WHERE file <> ''"):
             second_name(directory.path / FOLDER / file, path / FOLDER / file)
             if (directory.path / FOLDER / (file + SUFFIX)).exists():
                 second_name(directory.path / FOLDER / (file + SUFFIX), path / FOLDER / (file + SUFFIX))

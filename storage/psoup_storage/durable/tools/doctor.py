@@ -31,7 +31,7 @@ from psoup.events.events import Attached, Pushed
 from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import FOLDER as COVERS
-from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
+from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
 from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
 from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
@@ -282,8 +282,8 @@ class Examination:
             return
         before: ChunkRow | None = None
         for row in rows:
-            place = f"{FOLDER}/{row.file}"
-            wrong = [*_out_of_line(row, before), *self._wrong_with(spec, row, before)]
+            place = f"{FOLDER}/{row.file}" if row.file else f"{DATABASE}, stream {stream}"
+            wrong = [*_out_of_line(row, before), *(() if row.passed else self._wrong_with(spec, row, before))]
             if wrong:
                 self._damaged_chunks.append(row)
                 since = "the beginning" if before is None else time_text(before.last_time)
@@ -293,10 +293,11 @@ class Examination:
                     f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
                     f" with times from {since} to {time_text(row.last_time)}",
                 )
-            self.report.count("chunks")
-            self.report.count("tuples in chunks", row.rows)
-            self._advance(place, row.bytes)
             before = row
+            if not row.passed:
+                self.report.count("chunks")
+                self.report.count("tuples in chunks", row.rows)
+                self._advance(place, row.bytes)
 
     def _wrong_with(self, spec: StreamSpec, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
         try:
@@ -317,7 +318,7 @@ class Examination:
     def _look_for_orphans(self) -> Iterator[Finding]:
         """Find files that are not needed. Only a sound database tells: without a row a chunk looks like a leftover."""
         sound = not any(finding.place.startswith(DATABASE) for finding in self._damage())
-        files = {row.file for rows in self._chunks.values() for row in rows}
+        files = set(files_of(row for rows in self._chunks.values() for row in rows))
         folder = self._path / FOLDER
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
             if entry.name.removesuffix(SUFFIX) in files:

@@ -25,7 +25,7 @@ import apsw
 from psoup.errors import FailedPrecondition
 from psoup.model import time_text
 from psoup.wording import counted
-from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
+from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.departures import forget_unknown
 from psoup_storage.durable.log.rows import LogRow
@@ -101,7 +101,7 @@ def set_aside(
     folder.mkdir(mode=0o700, exist_ok=True)
     lost = [_lost(names[stream], chunks[stream], number, damaged) for stream, number in last.items()]
     lost += [f"{each.place}: {each.lost}" for each in findings if each.lost and not each.place.startswith(f"{FOLDER}/")]
-    sound = [row for row in leaving if row not in damaged]
+    sound = [row for row in leaving if row not in damaged and not row.passed]
     if sound:
         what = f"{counted(len(sound), 'sound chunk')} before a damaged one"
         ids = ", ".join(
@@ -110,8 +110,8 @@ def set_aside(
         findings = [*findings, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
     _keep(path, folder, leaving, events, findings)
     _forget(path, last, chunks, events)
-    for row in leaving:
-        for name in (row.file, row.file + SUFFIX):
+    for chunk in files_of(leaving):
+        for name in (chunk, chunk + SUFFIX):
             (path / FOLDER / name).unlink(missing_ok=True)
     if events:  # the ID of a query that is gone may be given out again
         for matches in (path / FOLDER).glob(f"*{SUFFIX}"):
@@ -121,7 +121,7 @@ def set_aside(
 
 def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[ChunkRow]) -> str:
     """The tuples of a stream's chunks up to `number`, in words."""
-    leaving = [row for row in rows if row.number <= number]
+    leaving = [row for row in rows if row.number <= number and not row.passed]
     sound = sum(row.rows for row in leaving if row not in damaged)
     text = (
         f"stream {stream}: {counted(sum(row.rows for row in leaving), 'tuple')}, {leaving[0].first_id} to"
@@ -134,8 +134,8 @@ def _keep(
     path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[LogRow], findings: Sequence[Finding]
 ) -> None:
     """Put everything into the folder before it leaves its place."""
-    for row in leaving:
-        source, target = path / FOLDER / row.file, folder / row.file
+    for name in files_of(leaving):
+        source, target = path / FOLDER / name, folder / name
         if source.exists() and not target.exists():
             os.link(source, target)
     for event in events:
