@@ -2,8 +2,8 @@
 
     service, durable, 1 GiB   <──  tenant `default`: the neighbour, paced: batches of 100 tuples, and invocations of one
                                    of 100 queries
-                              <──  tenant `attacker`, with quotas: a process of its own, politely behind in
-                                   processor time
+                              <──  tenant `attacker`, with quotas: a process of its own, which takes no processor
+                                   from others, as if it were elsewhere (`benchmarks.elsewhere`)
 
     attacked.NAME.invoke   99th percentile of the neighbour's invocations in a second, the middle one of five; peer:
                            the same without an attack; wanted: 1.5 times that, or 5 ms if that is more
