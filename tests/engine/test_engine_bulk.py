@@ -17,6 +17,7 @@ CONFIG = EngineConfig(chunk_rows=512, piece_rows=64, block_rows=64, chunk_text_b
 STATEMENTS = (
     ("SELECT x, _id FROM s BEGIN (START)",),
     ("SELECT x, _id FROM s WHERE x % 3 = 1 BEGIN (START)", "SELECT n FROM s WHERE t LIKE '%7%' BEGIN (START)"),
+    ("SELECT x, _id FROM s BEGIN (START)", "SELECT x FROM s WHERE t LIKE '%777%' BEGIN (START)"),
     (),
 )
 
@@ -45,7 +46,8 @@ def played(statements: tuple[str, ...], whole: pa.Table, size: int, before: int)
 
 @pytest.mark.parametrize("statements", STATEMENTS)
 @pytest.mark.parametrize(
-    ("rows", "texts", "before"), [(2_000, 0, 0), (2_000, 30, 0), (700, 30, 128), (64, 200, 0), (65, 9, 64)]
+    ("rows", "texts", "before"),
+    [(2_000, 0, 0), (2_000, 30, 0), (700, 30, 128), (64, 200, 0), (65, 9, 64), (900, 0, 40)],
 )
 def test_one_batch_does_what_its_pieces_do(statements: tuple[str, ...], rows: int, texts: int, before: int) -> None:
     whole = table(rows, texts)
