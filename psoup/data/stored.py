@@ -30,8 +30,8 @@ class Passed:
 class Stored:
     """The part of a stream that a store knows beyond the events it still has. Only a replay has it.
 
-    `chunks` are consecutive, the last stored chunk among them; there are none if that was `passed`. `first_time`: of the
-    first tuple released.
+    `chunks` are consecutive, the last stored chunk among them; there are none if that was `passed`. `first_time`: of
+    the first tuple released.
     `dropped_time`: of the last tuple of the chunks before these. `late`, `ahead`: refused by forgotten events, before
     the watermark was at `reached`.
     `archive`: of a stream with an archive, how to read each of its stored chunks; those before `chunks` are not there.
