@@ -241,3 +241,21 @@ def test_a_full_disk_while_the_log_is_moved_is_tried_again(
             moved(store)
     assert tries[:2] == ["full", "room"]
     assert left_by_a_kill(store, tmp_path / "killed") == [encode(event) for event in events]
+
+
+def test_the_note_is_of_a_log_that_a_large_commit_begins(store: DurableStore) -> None:
+    """All of a short log is moved, and the next commit has more frames than it had: no number of frames tells."""
+    gate = Gate()
+    gate.create("CREATE STREAM s (x BIGINT)")
+    gate.push("s", x=range(3_000))
+    gate.push("s", x=range(30_000))
+    *before, large = gate.events
+    wal = store.path / "psoup.db-wal"
+    store.append(before)
+    assert store.due
+    store.settle()
+    moved(store)
+    old = wal.read_bytes()[16:24]
+    store.append([large])
+    frames, salts, _ = Notes(store.path).read("log-end").split()
+    assert (salts, int(frames)) == (wal.read_bytes()[16:24].hex(), store._database._frames) and salts != old.hex()

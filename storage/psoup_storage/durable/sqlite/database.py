@@ -354,12 +354,10 @@ class Database:
             return
         if self._moved == frames:
             self._begin_anew()
-        self._synced.reset()
 
     def _begin_anew(self) -> None:
         """The next commit is the first of the write-ahead log, or this one was."""
         self._frames = self._tried = self._moved = 0
-        self._synced.reset()
 
     def _roll_back(self) -> None:
         """Undo an open transaction, so that reads see only what was kept; writes nothing to the disk."""

@@ -46,21 +46,31 @@ class Synced:
     def __init__(self, wal: Path) -> None:
         self._wal = wal
         self._notes = Notes(wal.parent)
-        self._salts = b""
+        self._file = -1
+        """The log, open to read its salts; -1: it is opened when they are needed."""
 
     def reached(self, frames: int) -> None:
         """Note that a commit is on the disk, and the log has so many frames. Some microseconds.
 
-        None: nothing was written since the log was opened or begun anew, and the note stays as it is.
+        The salts are read each time: any commit may have begun the log anew, also one of more frames than it had, once
+        all of it was moved. None: nothing was written since the log was opened, and the note stays as it is.
         """
-        self._salts = self._salts or _salts(self._wal)
-        if self._salts and frames:
-            text = f"{frames} {self._salts.hex()}"
+        salts = self._salts() if frames else b""
+        if salts:
+            text = f"{frames} {salts.hex()}"
             self._notes.write(_NAME, f"{text} {zlib.crc32(text.encode()):08x}")
 
+    def _salts(self) -> bytes:
+        if self._file < 0:
+            with suppress(OSError):
+                self._file = os.open(self._wal, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        return os.pread(self._file, _SALTS[1], _SALTS[0]) if self._file >= 0 else b""
+
     def reset(self) -> None:
-        """Forget the salts: the log may begin anew with the next commit."""
-        self._salts = b""
+        """Let the log go: another file may take its place."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def move(self, connection: apsw.Connection) -> bool:
         """Move all of the log to the database, and then remove the note; returns whether the log may be removed now.
@@ -77,7 +87,8 @@ class Synced:
         return not self._notes.read(_NAME)
 
     def close(self) -> None:
-        """Close the note's file; idempotent."""
+        """Close the files; idempotent."""
+        self.reset()
         self._notes.close()
 
 
