@@ -21,8 +21,8 @@ SEND_BYTES = 128 * 1024
 """The most that a socket takes at once. No niceness counts inside a kernel that is not preempted: who hands megabytes
 to the loopback device in one call does the work of the whole network, for 3 to 4 ms, and whoever was woken on that
 processor waits. It was the service's event loop, in most of the slowest invocations beside pushes of 8 MiB: their 99th
-percentile was 1.9 to 2.1 times that of alone, and 1.2 to 1.8 with this bound, at as many bytes a second (EPYC, znver4,
-two virtual cores, a kernel without preemption)."""
+percentile was 1.9 to 2.1 times that of alone in three runs, and 1.2 to 2.1, 1.6 in the middle, in five with this bound,
+at as many bytes a second (EPYC, znver4, two virtual cores, a kernel without preemption)."""
 
 
 def go_last() -> None:
