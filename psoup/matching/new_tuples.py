@@ -42,11 +42,13 @@ _CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 1.0
 """Cost of a tuple, about: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
 
 
-def pieces_of(tuples: Piece, clauses: QuerySteM) -> list[Piece]:
-    """Cut tuples into pieces that are joined one after the other: one piece, if all clauses match every tuple."""
+def pieces_of(tuples: Piece, clauses: QuerySteM, rows: int) -> list[Piece]:
+    """Cut tuples into pieces of so many rows, to be joined one after the other; into one, if no clause has a condition.
+    O(pieces + parts)."""
+    if len(tuples) <= rows:
+        return [tuples]
     side = clauses.side(0)
-    rows = side.config.piece_rows
-    if len(tuples) <= rows or _match_everything(side, side.parts):
+    if _match_everything(side, side.parts):
         return [tuples]
     return [tuples.slice(start, min(start + rows, len(tuples))) for start in range(0, len(tuples), rows)]
 

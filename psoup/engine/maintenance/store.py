@@ -88,5 +88,6 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     chunk = shelf.to_store(spec)
     if chunk is None or state.keep is None:
         return None
-    needed = shelf.first_number + (chunk.number < shelf.first_number + shelf.overdue)
-    return partial(StoreTask, state.stream_id, spec, chunk, needed, state.keep)
+    overdue = chunk.number < shelf.first_number + shelf.overdue
+    oldest = chunk.number + 1 if overdue else shelf.first_number
+    return partial(StoreTask, state.stream_id, spec, chunk, oldest, state.keep)

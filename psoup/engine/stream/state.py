@@ -105,7 +105,7 @@ class StreamState:
         released = rest = self.feed.release(self.data.next_id)
         while rest is not None:
             taken, rest = self.data.append(rest)
-            for piece in pieces_of(taken, self.clauses.index):
+            for piece in pieces_of(taken, self.clauses.index, self.config.piece_rows):
                 self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
                 began = timer()
                 failed = probe(self.clauses.index, piece, self.open, run, compute)

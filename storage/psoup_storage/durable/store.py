@@ -70,7 +70,7 @@ _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _COPIES = 3
-"""Bytes on the disk for each of an event, at most: in the write-ahead log, in the database, in pages."""
+"""Bytes on the disk that a byte of an event takes at most: in the write-ahead log, in the database, in pages."""
 
 _log = logging.getLogger(__name__)
 

@@ -61,10 +61,11 @@ class Synced:
             self._notes.write(_NAME, f"{text} {zlib.crc32(text.encode()):08x}")
 
     def _salts(self) -> bytes:
-        if self._file < 0:
-            with suppress(OSError):
-                self._file = os.open(self._wal, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        return os.pread(self._file, _SALTS[1], _SALTS[0]) if self._file >= 0 else b""
+        with suppress(OSError):  # there is no log yet, or it cannot be read: the commit is on the disk all the same
+            if self._file < 0:
+                self._file = os.open(self._wal, os.O_RDONLY)
+            return _salts_of(self._file)
+        return b""
 
     def reset(self) -> None:
         """Let the log go: another file may take its place."""
@@ -99,14 +100,18 @@ def lost_frame(wal: Path, valid: int) -> int | None:
         return None
     frames, _, salts = text.partition(" ")
     gone = not wal.exists() or wal.stat().st_size < _HEADER + _FRAME
-    return valid if (gone or salts == _salts(wal).hex()) and int(frames) > valid else None
+    return valid if (gone or salts == _salts_in(wal).hex()) and int(frames) > valid else None
 
 
-def _salts(wal: Path) -> bytes:
-    start, size = _SALTS
+def _salts_in(wal: Path) -> bytes:
     with suppress(OSError), open(wal, "rb") as file:
-        return os.pread(file.fileno(), size, start)
+        return _salts_of(file.fileno())
     return b""
+
+
+def _salts_of(file: int) -> bytes:
+    start, size = _SALTS
+    return os.pread(file, size, start)
 
 
 _HEADER = 32
