@@ -4,10 +4,14 @@
                                    of 100 queries
                               <──  tenant `attacker`, with quotas: a process of its own, which takes no processor
                                    from others, as if it were elsewhere (`benchmarks.elsewhere`)
+    another service           <──  afterwards the same attack, while the neighbour goes on in the first
 
     attacked.NAME.invoke   99th percentile of the neighbour's invocations in a second, the middle one of five; peer:
                            the same without an attack; wanted: 1.5 times that, or 5 ms if that is more
     attacked.NAME.push     the same of its pushes; wanted: twice that, or 10 ms
+    attacked.NAME.invoke.apart, attacked.NAME.push.apart
+                           the same two; peer: while the attack meets the other service: what tenants have who share the
+                           machine, but no service; wanted: 1.5 times and twice that
     attacked.NAME.memory   most resident memory of the service; peer: `memory_mib` and 512 MiB
     attacked.NAME.stalls   callbacks that held the service's event loop for more than 50 ms of its processor time
 
@@ -15,9 +19,9 @@ A second has 50 calls of each kind, and the disk stalls in some seconds, attacke
 depend on how many of them a measurement has, and one stall does not make a figure.
 The attack `nobody` sends nothing: it keeps a processor busy, as far as others leave it one. What it costs the neighbour
 is of the machine, on which client, service and attacker run, and not of the service; its rows have no target.
-All attacks meet one service, one after the other; what the attacker made is dropped between them. A service that has
-ended is an error of its attack, and the next one gets a new one. A call of the neighbour that is refused is an error of
-the row. At the end the neighbour's answers are compared with what it pushed.
+All attacks meet the same two services, one after the other; what the attacker made is dropped between them. A service
+that has ended is an error of its attack, and the next one gets a new one. A call of the neighbour that is refused is an
+error of the row. At the end the neighbour's answers are compared with what it pushed.
 """
 
 from __future__ import annotations
@@ -74,7 +78,10 @@ QUOTAS = {
 
 STREAM = "neighbour"
 ATTACKER = "attacker"
-KINDS = ("invoke", "push", "memory", "stalls")
+APART = ("invoke.apart", "push.apart")
+"""Not of a process that attacks nobody."""
+
+KINDS = ("invoke", "push", "memory", "stalls", *APART)
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -82,7 +89,7 @@ def rows(run: Run) -> Iterator[Row]:
     alone, under, turn = run.of((ALONE, ATTACKED, TURN_S), (ALONE, ATTACKED, TURN_S), (1, 1, 0.2))
     with Scenes(alone, turn) as scenes:
         for name in run.of(tuple(ATTACKS), QUICK, ("half_messages",)):
-            names = [f"attacked.{name}.{kind}" for kind in KINDS]
+            names = [f"attacked.{name}.{kind}" for kind in KINDS if name != NOBODY or kind not in APART]
             yield from run.part(partial(attacked, scenes, name, under), *names)
 
 
@@ -105,6 +112,21 @@ def attacked(scenes: Scenes, name: str, turns: int) -> Iterator[Row]:
     yield Row(f"attacked.{name}.memory", memory, "MB", "its budget", budget, Target(at_most=1))
     yield Row(f"attacked.{name}.stalls", Sample.of([stalls]), "stalls", "none", None, Target(value_at_most=0))
     scene.tidy()
+    if name != NOBODY:
+        yield from _apart(scenes, scene, name, under)
+
+
+def _apart(scenes: Scenes, scene: Scene, name: str, under: Life) -> Iterator[Row]:
+    """What the neighbour measured `under` the attack, beside what it does while another service is attacked."""
+    other = scenes.other()
+    with _attacking(name, other.address, other.token):
+        other.limit(QUOTAS)
+        apart = scene.live(len(under.pushes))
+    other.tidy()
+    peer = "attacked apart"
+    asked, pushed = _p99(under.invocations), _p99(under.pushes)
+    yield Row(f"attacked.{name}.invoke.apart", asked, "ms", peer, _p99(apart.invocations), Target(at_most=1.5))
+    yield Row(f"attacked.{name}.push.apart", pushed, "ms", peer, _p99(apart.pushes), Target(at_most=2))
 
 
 def _wanted(name: str, alone: Sample, times: float, milliseconds: float) -> Target | None:
@@ -113,30 +135,43 @@ def _wanted(name: str, alone: Sample, times: float, milliseconds: float) -> Targ
 
 
 class Scenes:
-    """The service that is attacked next: the one of before, if it has survived."""
+    """The services that are attacked next: those of before, if they have survived."""
 
     def __init__(self, alone: int, turn_seconds: float) -> None:
         """`alone`: turns of the first measurement without an attack."""
         self._alone, self._turn = alone, turn_seconds
-        self._held = ExitStack()
-        self._scene: Scene | None = None
+        self._held = ExitStack(), ExitStack()
+        self._scenes: list[Scene | None] = [None, None]
 
     def __enter__(self) -> Scenes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._held.close()
+        for held in self._held:
+            held.close()
 
     def next(self) -> Scene:
-        """A service whose neighbour has been alone."""
-        if self._scene is not None and self._scene.tidied:
-            self._scene.live_alone(1)
-        else:
-            self._held.close()
-            self._scene = Scene(self._held, self._turn)
-            self._scene.live(1)  # warm-up
-            self._scene.live_alone(self._alone)
-        return self._scene
+        """The service that is attacked, once its neighbour has been alone."""
+        scene, fresh = self._one(0)
+        if fresh:
+            scene.live(1)  # warm-up
+        scene.live_alone(self._alone if fresh else 1)
+        return scene
+
+    def other(self) -> Scene:
+        """Another service, whose neighbour is silent."""
+        return self._one(1)[0]
+
+    def _one(self, place: int) -> tuple[Scene, bool]:
+        """The service of a place, to be tidied; a fresh one if the last use of it did not come so far."""
+        scene = self._scenes[place]
+        fresh = scene is None or not scene.tidied
+        if scene is None or fresh:
+            self._scenes[place] = None
+            self._held[place].close()
+            scene = self._scenes[place] = Scene(self._held[place], self._turn)
+        scene.tidied = False
+        return scene, fresh
 
 
 class Scene:

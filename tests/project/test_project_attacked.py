@@ -11,7 +11,7 @@ from psoup_testing.serving import serving
 def test_rows_of_an_attack() -> None:
     with Scenes(alone=1, turn_seconds=0.4) as scenes:
         rows = {row.name: row for row in attacked(scenes, "half_messages", turns=1)}
-    for name in ("attacked.half_messages.invoke", "attacked.half_messages.push"):
+    for name in (f"attacked.half_messages.{kind}" for kind in ("invoke", "push", "invoke.apart", "push.apart")):
         assert rows[name].sample.count > 0
         assert rows[name].peer_sample is not None
     assert rows["attacked.half_messages.memory"].sample.median > 50  # megabytes of a process that has loaded the engine

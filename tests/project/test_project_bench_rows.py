@@ -56,7 +56,7 @@ ROWS = """
     idle.memory idle.call
     fair.equal fair.weight gate.small gate.push gate.push.q1024
     attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
-    attacked.half_messages.stalls
+    attacked.half_messages.stalls attacked.half_messages.invoke.apart attacked.half_messages.push.apart
 """
 """What a whole run has, but for the points of `growth`, of which a tiny one has two each, and all attacks but one."""
 
