@@ -147,8 +147,8 @@ class Scenes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for held in self._held:
-            held.close()
+        with self._held[1]:
+            self._held[0].close()
 
     def next(self) -> Scene:
         """The service that is attacked, once its neighbour has been alone."""
@@ -205,7 +205,6 @@ class Scene:
     def live_alone(self, turns: int) -> None:
         """Let the neighbour live without an attack."""
         self.alone.add(self.live(turns))
-        self.tidied = False
 
     def limit(self, quotas: dict[str, float]) -> None:
         """Give the attacker these quotas; 0: none."""
