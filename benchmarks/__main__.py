@@ -130,7 +130,7 @@ NAMED_ONLY = ("spark.", "web.page")
 
 
 def main() -> int:
-    """Measure the rows that were asked for; returns 1 if one failed, or missed its target with --strict."""
+    """Measure the rows that were asked for; returns 1 if one failed, or missed its target with --strict, 2 without any."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure PSoup beside its peers.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
     size = parser.add_mutually_exclusive_group()
@@ -156,6 +156,9 @@ def main() -> int:
         # Written as it goes: a run that is ended keeps what it has measured.
         write_json(options.json, lines)
         options.json.with_suffix(".md").write_text(markdown(rows, here))
+    if options.only and not rows:
+        progress.print(f"No row was measured whose name begins with {', '.join(options.only)}", markup=False)
+        return 2
     console = Console()
     if options.markdown:
         console.print(markdown(rows, here), highlight=False, markup=False, soft_wrap=True, end="")
