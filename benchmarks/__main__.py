@@ -130,7 +130,7 @@ NAMED_ONLY = ("spark.", "web.page")
 
 
 def main() -> int:
-    """Measure the rows that were asked for; returns 1 if one failed, or missed its target with --strict, 2 without any."""
+    """Measure the rows asked for; returns 1 if one failed, or missed its target with --strict, 2 without any."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure PSoup beside its peers.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
     size = parser.add_mutually_exclusive_group()
