@@ -131,29 +131,35 @@ def find_keys(indexes, lows, lasts, begin, end, counts):
     """Find the places of the keys in intervals, in each of some chunks.
 
     indexes: int64[c], addresses of int64[FACTS]; lows, lasts: int64[k], the ends of the intervals, both in it; read.
-    begin, end: int32[c, k], written: places; counts: int64[c], written: how many in each chunk. O(c * k * log of the
-    rows of a bucket).
+    The intervals ascend and are disjoint. Two of them may share a code if shift is not 0: the first gets its places.
+    begin, end: int32[c, k], written: places, ascending, each in one interval at most; counts: int64[c], written: the
+    number of places in each chunk. O(c * k * log of the rows of a bucket).
     """
     for c in range(indexes.shape[0]):
         facts = _longs(indexes[c], FACTS)
         buckets, count, least, greatest = facts[1], facts[2], facts[3], facts[4]
         move, low = np.uint64(facts[5]), facts[6]
         words = carray(_pointer(facts[0]), buckets + 2 * count, np.uint16)
-        total = np.int64(0)
+        total, taken = np.int64(0), np.int64(0)
         for k in range(lows.shape[0]):
             first, last = max(lows[k], least), min(lasts[k], greatest)
             begin[c, k], end[c, k] = 0, 0
             if first <= last:
+                code = (np.uint64(first) - np.uint64(least)) >> move
+                start = max(_place(words, buckets, count, low, code), taken)
                 code = (np.uint64(last) - np.uint64(least)) >> move
-                begin[c, k] = _place(words, buckets, count, low, (np.uint64(first) - np.uint64(least)) >> move)
-                end[c, k] = _place(words, buckets, count, low, code + np.uint64(1))
-                total += end[c, k] - begin[c, k]
+                taken = max(_place(words, buckets, count, low, code + np.uint64(1)), taken)
+                begin[c, k], end[c, k] = start, taken
+                total += taken - start
         counts[c] = total
 
 
 @njit(cache=True, nogil=True)
 def _sort_rows(out, marks):
-    """Sort rows, in place. marks: uint8[65,536], zeros, as afterwards; not asked for few rows."""
+    """Sort rows, in place; returns whether all differ. marks: uint8[65,536], zeros, as afterwards; unused for few rows.
+
+    Only the different rows are written if some are equal.
+    """
     size = out.shape[0]
     if size <= _FEW:
         for i in range(1, size):
@@ -162,7 +168,10 @@ def _sort_rows(out, marks):
                 out[at] = out[at - 1]
                 at -= 1
             out[at] = row
-        return
+        same = 0
+        for i in range(1, size):
+            same += out[i] == out[i - 1]
+        return same == 0
     least, greatest = out[0], out[0]
     for i in range(size):
         marks[out[i]] = 1
@@ -172,14 +181,16 @@ def _sort_rows(out, marks):
         if marks[row] != 0:
             out[at], marks[row] = row, 0
             at += 1
+    return at == size
 
 
 @njit(cache=True, nogil=True)
 def take_found(indexes, which, begin, end, out):
-    """Write the rows at places that `find_keys` found in some chunks, ascending in each.
+    """Write the rows at places that `find_keys` found in some chunks; returns whether those of each strictly ascend.
 
-    indexes, begin, end: see `find_keys`, of intervals that are apart; which: int64[m], chunks, in their order; read.
-    out: int64[rows of these], written. O(rows), and 30 us for a chunk that gives more than some.
+    indexes, begin, end: see `find_keys`; which: int64[m], chunks, in their order; read. out: int64[rows of these],
+    written. A place that is in two intervals gives its row twice: False, and `out` is not to be used. O(rows), and
+    30 us for a chunk that gives more than some.
     """
     most = np.int64(0)
     for m in range(which.shape[0]):
@@ -188,6 +199,7 @@ def take_found(indexes, which, begin, end, out):
             found += end[which[m], k] - begin[which[m], k]
         most = max(most, found)
     marks, at = np.zeros(65_536 if most > _FEW else 1, np.uint8), 0
+    ascending = True
     for m in range(which.shape[0]):
         c = which[m]
         facts = _longs(indexes[c], FACTS)
@@ -197,4 +209,5 @@ def take_found(indexes, which, begin, end, out):
             for place in range(begin[c, k], end[c, k]):
                 out[at] = words[facts[1] + place]
                 at += 1
-        _sort_rows(out[start:at], marks)
+        ascending &= _sort_rows(out[start:at], marks)
+    return ascending

@@ -21,6 +21,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import KeyIndex, text_numbers
 from psoup.expressions.tree import AttributeRef
+from psoup.invariants import ensure
 from psoup.kernels.keyed import find_keys, take_found
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval
@@ -45,7 +46,7 @@ _LOW, _LAST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class KeyFactor:
-    """A factor whose rows may be looked up: `lows` to `lasts`, int64[k], of the numbers of a column."""
+    """A factor whose rows may be looked up: `lows` to `lasts`, int64[k], ascending, of the numbers of a column."""
 
     factor: Factor
     column: int
@@ -199,7 +200,8 @@ class Places:
         if not len(which):
             return
         rows: Array = np.empty(int(self.counts[which].sum()), np.int64)
-        take_found(self._at, which, self._begin, self._end, rows)
+        ascending = take_found(self._at, which, self._begin, self._end, rows)
+        ensure(ascending, "a look-up by keys", "a row was found twice", chunks=which, rows=rows)
         stop = 0
         for at in which.tolist():
             number, index = self.numbers[at], self._indexes[at]

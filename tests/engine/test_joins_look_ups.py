@@ -118,6 +118,24 @@ def test_answers_are_the_same_bytes_with_look_ups_and_without(seed: int, monkeyp
     soup.check()
 
 
+def test_identifiers_of_63_bits_meet_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Milliseconds << 22 and a sequence within the millisecond: near ones share a code of the index."""
+    identifiers = (400_000_000_000 + np.arange(800) // 8 * 10_000 << 22) | np.arange(800) % 8
+    soup = LocalPSoup(EngineConfig(chunk_rows=1_024, shape=Shape(key_probes=1)))
+    soup.execute("CREATE STREAM r (k BIGINT)")
+    soup.execute("CREATE STREAM s (k BIGINT, a BIGINT)")
+    soup.push("s", pa.table({"k": identifiers, "a": np.arange(800)}))
+    soup.push("r", pa.table({"k": identifiers[400:450]}))
+    soup.maintain()
+    pairs = soup.register("SELECT s.a AS a FROM r, s WHERE r.k = s.k")
+    counted = soup.register("SELECT count(*) AS n, sum(s.a) AS t FROM r, s WHERE r.k = s.k")
+    with always(monkeypatch):
+        for _ in range(4):
+            assert sorted(soup.invoke(pairs).to_table().column("a").to_pylist()) == list(range(400, 450))
+            assert soup.invoke(counted).to_table().to_pylist() == [{"n": 50, "t": sum(range(400, 450))}]
+    assert indexes(soup) > 0
+
+
 def test_a_stale_index_finds_no_partner_among_later_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
     soup = filled(random.Random(1))
     query = soup.register("SELECT s._id AS i FROM r, s WHERE r.k = s.k")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from psoup.columns import Column
+from psoup.data.chunk import ChunkView
 from psoup.data.keyed import KeyIndex, key_index
 from psoup.kernels.plain.keyed import find_keys as plain_find
 from psoup.model import BIGINT
@@ -18,9 +19,21 @@ _KEPT: list[Any] = []
 """The arrays that kernels are given by address."""
 
 
+def chunk_of(keys: Any) -> ChunkView:
+    """A closed chunk of one column with its key index."""
+    column = Column(BIGINT, keys)
+    chunk = ChunkView(0, 0, np.arange(len(keys)), (column,), 0)
+    index = key_index(column)
+    assert index is not None
+    chunk.keyed[0] = index
+    return chunk
+
+
 def _keys(rng: Rng) -> Any:
-    """Keys that lie close together, far apart, or at a few places, of which one has many."""
+    """Keys that lie close together, far apart, close together at places far apart, or that one place has many of."""
     size = int(rng.integers(1, 200))
+    if rng.random() < 0.3:
+        return (rng.integers(0, 3, size) << 40) + rng.integers(0, 2 * size, size)
     spread = int(rng.choice([5, 300, 10**6, 2**62]))
     keys = rng.integers(-spread, spread, size) + int(rng.choice([0, -(2**62)]))
     if rng.random() < 0.3:
@@ -63,10 +76,12 @@ def _index(rng: Rng) -> KeyIndex:
 
 
 def find_keys(rng: Rng) -> Arguments:
-    """Intervals that are apart, in some chunks, around keys that they have."""
+    """Intervals that are apart, in some chunks, around keys that they have; many of them may share a code."""
     indexes = [_index(rng) for _ in range(int(rng.integers(1, 4)))]
     _KEPT.extend(indexes)
     near = np.concatenate([index.facts[3:5] for index in indexes])
+    if rng.random() < 0.5:
+        near = np.concatenate([near, near[0] + np.arange(0, 80, 2)])
     edges = np.unique(np.concatenate([near, near + rng.integers(-9, 9, len(near)), rng.integers(-99, 99, 4)]))
     lows, lasts = edges[: len(edges) // 2 * 2].reshape(-1, 2).T.copy()
     shape = len(indexes), len(lows)

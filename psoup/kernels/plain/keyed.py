@@ -40,18 +40,19 @@ def find_keys(indexes: Array, lows: Array, lasts: Array, begin: Array, end: Arra
         every = _at(words, buckets + (2 if low else 1) * count, np.uint16).astype(np.int64)
         of_places = np.searchsorted(every[:buckets], np.arange(count), "right") - 1
         codes = (of_places << low) + (every[buckets + count :] if low else 0)
+        taken = 0
         for k, (first, last) in enumerate(zip(lows.tolist(), lasts.tolist(), strict=True)):
             first, last = max(first, least), min(last, greatest)
             begin[c, k] = end[c, k] = 0
             if first <= last:
-                begin[c, k] = np.searchsorted(codes, (first - least) >> shift, "left")
-                end[c, k] = np.searchsorted(codes, (last - least) >> shift, "right")
+                begin[c, k] = max(np.searchsorted(codes, (first - least) >> shift, "left"), taken)
+                end[c, k] = taken = max(np.searchsorted(codes, (last - least) >> shift, "right"), taken)
         counts[c] = int((end[c] - begin[c]).sum())
 
 
-def take_found(indexes: Array, which: Array, begin: Array, end: Array, out: Array) -> None:
+def take_found(indexes: Array, which: Array, begin: Array, end: Array, out: Array) -> bool:
     """See the kernel."""
-    at = 0
+    at, ascending = 0, True
     for c in which.tolist():
         words, buckets, count, *_ = _at(indexes[c], FACTS, np.int64).tolist()
         rows = _at(words, buckets + count, np.uint16)[buckets:]
@@ -59,3 +60,5 @@ def take_found(indexes: Array, which: Array, begin: Array, end: Array, out: Arra
         found = np.sort(np.concatenate(parts)) if parts else rows[:0]
         out[at : at + len(found)] = found
         at += len(found)
+        ascending &= len(np.unique(found)) == len(found)
+    return ascending
