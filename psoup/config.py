@@ -155,6 +155,22 @@ class Shape:
     keys_at_once: int = 16
     """Key indexes that one invocation makes at most: some 10 ms."""
 
+    key_values: int = 32
+    """Different values among 512 rows of a column from which on it has a key index. Of a column of few rows half as
+    many values as rows are enough."""
+
+    key_share: int = 128
+    """One in so many rows of a chunk may be looked up by keys, at least 16 rows. More are found sooner by a search."""
+
+    cut_rows: int = 32_768
+    """Rows of a side of a join from which on it is cut down by look-ups."""
+
+    cut_ratio: int = 64
+    """Rows of that side for each row of the side that it is looked up by, at least."""
+
+    cut_worth: int = 4
+    """One in so many rows of a side may be left by look-ups that are worth it."""
+
     fold_fan: int = 16
     """Folds of chunks that make one of a wider span; 1: aggregates are always folded tuple by tuple."""
 

@@ -20,6 +20,7 @@ from psoup.answer.located import count_of
 from psoup.answer.matches import KeptBits, Matches, Packed
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array, float_keys
+from psoup.config import Shape
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import key_numbers
 from psoup.expressions.conversion import comparable
@@ -30,15 +31,13 @@ from psoup.model import Kind
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Join
 
-_SMALL, _LARGE, _RATIO = 4_096, 32_768, 64
-"""Rows of a side that others are looked up by at most, and of one that is cut at least, and how many times as many."""
+_SMALL = 4_096
+"""Rows of a side that others are looked up by at most."""
 _DENSE = 8
 """One in so many rows of a chunk must be among the matches: fewer are read sooner than looked up."""
 _NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
 """Kinds that compare without a cast, but DECIMAL with DOUBLE, of which the cast is no column."""
 _MOST = 2**63 - 1
-_WORTH = 4
-"""The part of the rows that may be left by look-ups that were worth it."""
 
 Sides = Sequence[Sequence[Matches]]
 
@@ -59,11 +58,14 @@ def cut_down(node: Join, reading: Reading) -> Sides:
     sides = list(reading.matches)
     counts = [count_of(side) for side in sides]
     least, most = min(counts), max(counts)
-    if reading.keys is None or not least or most < max(_LARGE, _RATIO * least):
+    if reading.keys is None or not least:
+        return sides
+    shape = reading.keys.shape
+    if most < max(shape.cut_rows, shape.cut_ratio * least):
         return sides
     left = _look_ups(node)
     while True:
-        worth = [own for own in left if _is_worth(counts[own.source], counts[own.large])]
+        worth = [own for own in left if _is_worth(counts[own.source], counts[own.large], shape)]
         if not worth:
             return sides
         look_up = min(worth, key=lambda own: counts[own.source] / counts[own.large])
@@ -74,8 +76,8 @@ def cut_down(node: Join, reading: Reading) -> Sides:
         counts[look_up.large] = count_of(cut)
 
 
-def _is_worth(small: int, large: int) -> bool:
-    return small <= _SMALL and large >= max(_LARGE, _RATIO * small)
+def _is_worth(small: int, large: int, shape: Shape) -> bool:
+    return small <= _SMALL and large >= max(shape.cut_rows, shape.cut_ratio * small)
 
 
 def _look_ups(node: Join) -> list[_LookUp]:
@@ -126,14 +128,14 @@ def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom,
     dense = [(k, match.data, match.count) for k, match in enumerate(matches) if match.count * _DENSE >= len(match.data)]
     for k, chunk, _ in dense:
         soon = k < len(matches) - 1 and chunk.in_memory  # the last may be open, and another one next time
-        weight = room.probes if soon else SLOW
+        weight = room.shape.key_probes if soon else SLOW
         if room.probed(chunk, column, weight):
             reading.budget.check()
             room.make(chunk, column)
     key = KeyFactor(Factor(()), column, numbers, numbers)
     parts = [(chunk, 0, len(chunk)) for _, chunk, _ in dense]
     places = Places(key, parts)
-    if int(places.counts.sum()) * _WORTH > sum([dense[number][2] for number in places.numbers]):
+    if int(places.counts.sum()) * room.shape.cut_worth > sum([dense[number][2] for number in places.numbers]):
         return matches
     fewest: Array = np.zeros(len(parts), np.int64)
     fewest[places.numbers] = places.counts

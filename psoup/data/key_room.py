@@ -20,6 +20,7 @@ from itertools import islice
 from typing import NamedTuple
 from weakref import ref
 
+from psoup.config import Shape
 from psoup.data.archived import Chunk
 from psoup.data.chunk import DECODED, ChunkView
 from psoup.data.coded import ASKED
@@ -77,12 +78,12 @@ class _Held:
 class KeyRoom:
     """Any thread: what is kept is changed in single steps, and counts may be a little behind. `limit`: bytes.
 
-    `probes`: searches of a column after which it has an index; `at_once`: indexes that one read makes at most; `free`:
-    the bytes that a tenant may still have of what is kept.
+    `shape`: when a column has an index, how many indexes one read makes, and when rows are looked up; `free`: the bytes
+    that a tenant may still have of what is kept.
     """
 
-    def __init__(self, limit: int, probes: int, at_once: int, free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
-        self.probes, self.at_once = probes, at_once
+    def __init__(self, limit: int, shape: Shape = Shape(), free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
+        self.shape = shape
         self.tenant = ""
         self._free, self._all = free, _Held(limit)
 
@@ -117,11 +118,11 @@ class KeyRoom:
         if not isinstance(times, int) or times == USELESS:
             return False
         chunk.keyed[column] = times + weight
-        return times + weight >= self.probes
+        return times + weight >= self.shape.key_probes
 
     def make(self, chunk: Chunk, column: int) -> bool:
         """Give a column of a closed chunk its index, if there is room for it. O(rows): some 700 us, and reading."""
-        index = key_index(chunk.columns[column])
+        index = key_index(chunk.columns[column], self.shape.key_values)
         if index is None:
             chunk.keyed[column] = USELESS
         elif self._has_room(index.nbytes):

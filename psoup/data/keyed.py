@@ -21,8 +21,8 @@ from psoup.model import Kind
 
 _TAG_BITS = 16
 _ALL_VALID: Array = np.zeros(0, np.uint8)
-_SAMPLE, _SEVERAL = 512, 32
-"""Of so many rows of a column at least so many must have values of their own, or look-ups would find too many rows."""
+_SAMPLE = 512
+"""Rows of a column of which it is counted how many values they have."""
 _PLACES: Array = np.arange(_SAMPLE) * 2_654_435_761
 """Where these rows are: in steps that no pattern of the values is likely to have."""
 
@@ -98,12 +98,15 @@ def text_numbers(offsets: Array, data: Array) -> Array:
     return numbers
 
 
-def key_index(column: Column) -> KeyIndex | None:
-    """The index of a column of at most 65,536 rows; None if too few values differ for it to be of use. O(n)."""
+def key_index(column: Column, values: int = 32) -> KeyIndex | None:
+    """The index of a column of at most 65,536 rows; None if too few values differ for it to be of use. O(n).
+
+    `values`: see `psoup.config.Shape.key_values`.
+    """
     keys = key_numbers(column)
     valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
     own = keys[valid.view(np.bool_)] if len(valid) else keys
-    if not len(own) or not _differ(own):
+    if not len(own) or not _differ(own, values):
         return None
     least, greatest = int(own.min()), int(own.max())
     most = max(len(own).bit_length() - 1, 1)
@@ -119,7 +122,7 @@ def key_index(column: Column) -> KeyIndex | None:
     return KeyIndex(words, facts, not shift and column.type.kind is not Kind.TEXT)
 
 
-def _differ(keys: Array) -> bool:
-    """Whether some rows of a column have several values."""
+def _differ(keys: Array, values: int) -> bool:
+    """Whether some rows of a column have so many different values, or one for each two rows."""
     sample = keys if len(keys) <= _SAMPLE else keys[_PLACES % len(keys)]
-    return len(np.unique(sample)) >= min(_SEVERAL, len(sample) // 2)
+    return len(np.unique(sample)) >= min(values, len(sample) // 2)

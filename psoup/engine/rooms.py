@@ -42,7 +42,7 @@ class Rooms:
         """`limit`: the most that may be kept for a tenant."""
         kept = KeptBytes(limit)
         room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
-        self.keys = KeyRoom(room, config.shape.key_probes, config.shape.keys_at_once, kept.free)
+        self.keys = KeyRoom(room, config.shape, kept.free)
         kept.add(self.keys.held_by, self.keys.give_up)
         self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, kept)
         self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan, kept)

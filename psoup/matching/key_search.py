@@ -30,8 +30,8 @@ Part = tuple[Chunk, int, int]
 """A chunk, and the rows of it from where to where."""
 
 _MOST_INTERVALS, _MOST_FACTORS = 1_024, 4
-_SHARE, _LEAST = 128, 16
-"""One in so many rows of a chunk may be looked up, or so many of a small one: more are found sooner by a search."""
+_LEAST = 16
+"""Rows of a chunk that may be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
 _FEW = 1_024
 """One in so many rows: a value of 256 is found by codes of 8 bits as soon."""
 _HOPELESS = 4
@@ -97,7 +97,8 @@ class KeySearch:
     """Look-ups for one clause. Any number of threads."""
 
     def __init__(self, factors: Sequence[Factor], room: KeyRoom) -> None:
-        self._room, self._left = room, room.at_once
+        self._room, self._left = room, room.shape.keys_at_once
+        self._share = room.shape.key_share
         self._factors = [(column, factor) for factor in factors if (column := _column_of(factor)) >= 0]
         self._slow: int | None = None
 
@@ -110,7 +111,7 @@ class KeySearch:
         found, looked = list[tuple[int, LookedUp]](), list[Places]()
         for column, factor in self._factors:
             index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
-            if index is None or len(looked) == _MOST_FACTORS or _is_hopeless(factor, index):
+            if index is None or len(looked) == _MOST_FACTORS or self._is_hopeless(factor, index):
                 continue
             if (by_key := _key_factor(factor)) is not None:
                 looked.append(Places(by_key, parts))
@@ -122,7 +123,7 @@ class KeySearch:
             fewest[places.numbers] = own
         if fewest.max() > _LEAST:
             for number in np.flatnonzero(fewest > _LEAST).tolist():
-                if fewest[number] > len(parts[number][0]) // _SHARE:
+                if fewest[number] > len(parts[number][0]) // self._share:
                     fewest[number] = _TOO_MANY
         for places in looked:
             found += places.taken(fewest, parts)
@@ -145,6 +146,17 @@ class KeySearch:
             self._slow = next((own.column for own in by_key if own is not None), -1)
         return self._slow
 
+    def _is_hopeless(self, factor: Factor, index: KeyIndex) -> bool:
+        """Whether a range would let too many rows of a chunk pass, if their values are spread evenly."""
+        if not _is_range(factor):
+            return False
+        count, least, greatest = index.facts[2:5].tolist()
+        low, high = factor.terms[0].intervals[0].low, factor.terms[0].intervals[0].high
+        first = least if low is None else max(int(low), least)
+        last = greatest if high is None else min(int(high) - 1, greatest)
+        share = (last - first + 1) / (greatest - least + 1)
+        return share * self._share > _HOPELESS and share * count > _HOPELESS * _LEAST
+
 
 def are_few(share: float, rows: int) -> bool:
     """Whether a share of the rows of a chunk is so small that an index finds them much sooner than narrow codes."""
@@ -155,18 +167,6 @@ def _column_of(factor: Factor) -> int:
     """The column that a factor is about, if it may have an index; else -1."""
     ref = factor.terms[0].attribute if len(factor.terms) == 1 else None
     return ref.index if isinstance(ref, AttributeRef) and ref.type.kind is not Kind.BOOLEAN else -1
-
-
-def _is_hopeless(factor: Factor, index: KeyIndex) -> bool:
-    """Whether a range would let too many rows of a chunk pass, if their values are spread evenly."""
-    if not _is_range(factor):
-        return False
-    count, least, greatest = index.facts[2:5].tolist()
-    low, high = factor.terms[0].intervals[0].low, factor.terms[0].intervals[0].high
-    first = least if low is None else max(int(low), least)
-    last = greatest if high is None else min(int(high) - 1, greatest)
-    share = (last - first + 1) / (greatest - least + 1)
-    return share * _SHARE > _HOPELESS and share * count > _HOPELESS * _LEAST
 
 
 def _is_range(factor: Factor) -> bool:

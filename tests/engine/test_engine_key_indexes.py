@@ -13,13 +13,11 @@ import pytest
 from psoup.answer.bill import memory_bill
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, Shape
-from psoup.data import keyed
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import USELESS, KeyIndex, key_index
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
-from psoup.matching import key_search
 from psoup.matching.search import Search
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT
 from psoup.plan.factors import Factor
@@ -64,16 +62,14 @@ def test_each_row_with_a_value_is_in_its_place(name: str) -> None:
 def test_a_column_of_few_values_or_none_has_no_index() -> None:
     assert key_index(Column(BIGINT, np.arange(1_000) % 20)) is None
     assert key_index(Column(BIGINT, np.arange(9), np.zeros(9, np.bool_))) is None
-    room, chunk = KeyRoom(1 << 30, 1, 9), ChunkView(0, 0, np.arange(99), (Column(BIGINT, np.zeros(99, np.int64)),), 0)
+    room, chunk = KeyRoom(1 << 30, ALWAYS), ChunkView(0, 0, np.arange(99), (Column(BIGINT, np.zeros(99, np.int64)),), 0)
     assert room.probed(chunk, 0, 1) and not room.make(chunk, 0)
     assert chunk.keyed == {0: USELESS} and not room.probed(chunk, 0, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_looked_up_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_looked_up_is_what_a_search_finds(seed: int) -> None:
     """Also where few values differ, and for more rows than are worth it."""
-    monkeypatch.setattr(keyed, "_SEVERAL", 1)
-    monkeypatch.setattr(key_search, "_SHARE", 1)
     rng = random.Random(seed)
     looked_up = hits = 0
     for _ in range(150):
@@ -82,7 +78,7 @@ def test_what_is_looked_up_is_what_a_search_finds(seed: int, monkeypatch: pytest
         factors = tuple(f for _ in range(rng.randint(1, 2)) for f in random_factors(rng))
         part = (chunk, *sorted(rng.sample(range(len(chunk) + 1), 2)))
         wanted = Search(factors).find(*part)
-        room = KeyRoom(1 << 30, 1, 99)
+        room = KeyRoom(1 << 30, Shape(key_probes=1, keys_at_once=99, key_values=1, key_share=1))
         for column in range(len(piece.columns)):
             room.make(chunk, column)
         found, left = Search(factors, keys=room).look_up([part])
@@ -103,7 +99,7 @@ def test_what_is_looked_up_is_what_a_search_finds(seed: int, monkeypatch: pytest
 def test_the_column_that_leaves_the_fewest_rows_is_looked_up() -> None:
     size = 4_096
     columns = (Column(BIGINT, np.arange(size) % 256), Column(BIGINT, np.arange(size)))
-    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, 1, 9)
+    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
     room.make(chunk, 0)
     both = Search(factors_of("a = 7 AND b IN (7, 9, 263)"), keys=room)
     (found,), left = both.look_up([(chunk, 0, size)])
@@ -193,7 +189,7 @@ def test_rows_of_near_values_in_a_wide_column_come_once_each_time(condition: str
 def test_a_range_that_narrow_codes_find_as_soon_has_no_index() -> None:
     size = 65_536
     columns = (Column(BIGINT, np.arange(size) * 9 % 256), Column(BIGINT, np.arange(size) * 9 % size))
-    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, 1, 9)
+    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
     for where in ("a = 7", "b BETWEEN 100 AND 400"):
         Search(factors_of(where), keys=room).find(chunk, 0, size)
     assert not chunk.keyed
@@ -322,7 +318,7 @@ def chunk(number: int) -> ChunkView:
 def test_an_index_gives_way_to_another_only_if_it_was_not_used_of_late() -> None:
     chunks = [chunk(number) for number in range(6)]
     size = max(index.nbytes for own in chunks if (index := key_index(own.columns[0])) is not None)
-    room = KeyRoom(3 * size, 1, 9)
+    room = KeyRoom(3 * size, ALWAYS)
     for own in chunks[:3]:
         room.make(own, 0)
     room.make(chunks[3], 0)

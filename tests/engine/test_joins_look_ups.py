@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +38,13 @@ def table(rng: random.Random, rows: int, keys: int) -> pa.Table:
 
 
 @contextmanager
-def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def always(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sides are cut whatever their sizes."""
     with monkeypatch.context() as patch:
-        patch.setattr(join_look_ups, "_LARGE", 1)
-        patch.setattr(join_look_ups, "_RATIO", 1)
         patch.setattr(join_look_ups, "_DENSE", 1 << 40)
-        patch.setattr(join_look_ups, "_WORTH", 0)
+        rooms = [view.keys for view in soup.engine.snapshot().by_id.values()]
+        for room in rooms:
+            patch.setattr(room, "shape", replace(room.shape, cut_rows=1, cut_ratio=1, cut_worth=1))
         yield
 
 
@@ -105,7 +106,7 @@ def test_answers_are_the_same_bytes_with_look_ups_and_without(seed: int, monkeyp
     for step in range(2):
         for query, join in zip(queries, JOINS, strict=True):
             whole = answered(soup, query)
-            with always(monkeypatch):
+            with always(soup, monkeypatch):
                 assert answered(soup, query) == answered(soup, query) == whole, join
                 made = max(made, indexes(soup))
                 room_of(soup).give_up(rng.choice([0, 1, 3_000, 1 << 60]))
@@ -129,7 +130,7 @@ def test_identifiers_of_63_bits_meet_once_each_time(monkeypatch: pytest.MonkeyPa
     soup.maintain()
     pairs = soup.register("SELECT s.a AS a FROM r, s WHERE r.k = s.k")
     counted = soup.register("SELECT count(*) AS n, sum(s.a) AS t FROM r, s WHERE r.k = s.k")
-    with always(monkeypatch):
+    with always(soup, monkeypatch):
         for _ in range(4):
             assert sorted(soup.invoke(pairs).to_table().column("a").to_pylist()) == list(range(400, 450))
             assert soup.invoke(counted).to_table().to_pylist() == [{"n": 50, "t": sum(range(400, 450))}]
@@ -139,7 +140,7 @@ def test_identifiers_of_63_bits_meet_once_each_time(monkeypatch: pytest.MonkeyPa
 def test_a_stale_index_finds_no_partner_among_later_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
     soup = filled(random.Random(1))
     query = soup.register("SELECT s._id AS i FROM r, s WHERE r.k = s.k")
-    with always(monkeypatch):
+    with always(soup, monkeypatch):
         for count in range(1, 5):
             before = soup.invoke(query).to_table().num_rows
             assert soup.invoke(query).to_table().num_rows == before
@@ -153,7 +154,7 @@ def test_errors_of_the_small_side_count_though_no_row_of_the_large_one_is_left(m
     soup.push("r", pa.table({"k": [5], "a": [0], "t": ["none"], "d": [0.0]}))
     query = soup.register("SELECT s._id AS i FROM r, s WHERE 1 // r.a = s.a AND 'x' || r.t = s.t")
     errors = [answered(soup, query)]
-    with always(monkeypatch):
+    with always(soup, monkeypatch):
         errors += [answered(soup, query), answered(soup, query)]
     assert errors[0] == errors[1] == errors[2]
     assert errors[0][1] > 0
