@@ -245,7 +245,7 @@ class Neighbour:
 
     def __init__(self, there: Served, token: str) -> None:
         self._there = there
-        once = RetryOptions(attempts=1, channel_attempts=1, restart_seconds=0)
+        once = RetryOptions(attempts=1, restart_seconds=0)
         self._client = Client(there.address, options=ClientOptions(token=token, retry=once))
         self._client.create_stream(f"CREATE STREAM {STREAM} (a BIGINT, b TEXT) RETENTION {KEPT} ROWS")
         sql = f"SELECT a, b FROM {STREAM} WHERE a = ? BEGIN (NOW - {KEPT} ROWS)"

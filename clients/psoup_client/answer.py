@@ -6,14 +6,13 @@ AnswerStream   the same piece by piece, for answers that are too large for memor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import pyarrow as pa
 
 from psoup_client import html
 from psoup_client.completeness import Completeness
-from psoup_client.connection import Connection
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
 from psoup_client.times import python_values
@@ -180,8 +179,8 @@ class AnswerStream:
     snapshot. The call is cancelled when the block is left.
     """
 
-    def __init__(self, connection: Connection, call: Any) -> None:
-        self._replies = connection.replies(call)
+    def __init__(self, replies: Generator[Any]) -> None:
+        self._replies = replies
         first = next(self._replies, None)
         if first is None:
             raise ServerFault("the service ended an answer before it began")
@@ -221,7 +220,7 @@ class AnswerStream:
     def close(self) -> None:
         """Cancel the call, if it still runs; what was not read is lost."""
         self._file.abandoned = True
-        self._replies.close()  # type: ignore[attr-defined]
+        self._replies.close()
 
 
 class _ReplyFile:

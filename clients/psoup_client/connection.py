@@ -2,27 +2,30 @@
 
     Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
 
-Every call has a deadline. Calls that may be repeated are repeated on UNAVAILABLE by one layer: by `call` those with one
-reply, by gRPC those with many, after the service config below. How often, and with which pauses, `psoup_client.options`
-says; where most calls fail they are repeated less. What may not be repeated as it is (CreateStream, Execute) is left to
-the caller. Nothing here knows what the messages mean.
+    call       one reply                                repeated on UNAVAILABLE
+    stream     many replies                             repeated on UNAVAILABLE until the first one has come
+    open       a call that its holder repeats           `Producer`, `Watching`
+
+Every call has a deadline, which is for all attempts together. `psoup_client.options` says how many attempts are made;
+`psoup_client.patience` makes the pauses between them. One layer repeats a call: two would multiply the calls to an
+overloaded service, so gRPC repeats none. The caller repeats calls whose second attempt needs another request
+(CreateStream, Execute). Nothing here knows the meaning of messages.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
 import grpc
 
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
-from psoup_client.options import ClientOptions, RetryOptions, seconds
+from psoup_client.options import ClientOptions, seconds
+from psoup_client.patience import Attempts, Throttle
 from psoup_client.tls import tls_credentials
 from psoup_client.token import CallToken
 from psoup_proto.v1 import (
@@ -45,20 +48,6 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
-
-_REPEATED_BY_GRPC = (
-    ("BackupService", "Backup"),
-    ("QueryService", "InvokeStream"),
-    ("QueryService", "InvokeTable"),
-    ("StatementService", "AskStream"),
-)
-"""Calls with many replies, which gRPC repeats until the first one is there. Others are repeated by `Connection.call`,
-or by those who hold the stream (`Producer`, `Watching`): one layer each, for two would multiply what an overloaded
-service is asked."""
-
-_TOKENS, _EARNED = 10, 0.5
-"""Repetitions are throttled as gRPC does it: a failure takes a token, a success earns a part of one, and with half of
-them or less a call is not repeated."""
 
 Names = tuple[tuple[str, str | bytes], ...]
 
@@ -135,8 +124,7 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
     """List gRPC's arguments of a channel: those of the SDK, with the caller's in their place where both have one."""
     retry = options.retry
     arguments = {
-        "grpc.service_config": _service_config(retry),
-        "grpc.enable_retries": 1,
+        "grpc.enable_retries": 1,  # of a request that the service has not seen; the SDK makes all other attempts
         "grpc.enable_http_proxy": 0,  # plain text, and tokens, must not go through a proxy that the environment names
         "grpc.per_rpc_retry_buffer_size": MAX_SEND_BYTES,
         "grpc.max_send_message_length": MAX_SEND_BYTES,
@@ -150,22 +138,6 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
         "grpc.keepalive_time_ms": 30_000,
     }
     return list({**arguments, **dict(options.channel_options)}.items())
-
-
-def _service_config(retry: RetryOptions) -> str:
-    """Write gRPC's own repetitions as JSON: of the calls with many replies alone."""
-    config: dict[str, Any] = {"retryThrottling": {"maxTokens": _TOKENS, "tokenRatio": _EARNED}}
-    if retry.channel_attempts > 1:
-        policy = {
-            "maxAttempts": retry.channel_attempts,
-            "initialBackoff": f"{retry.first_pause_seconds:.3f}s",
-            "maxBackoff": f"{retry.longest_pause_seconds:.3f}s",
-            "backoffMultiplier": 2,
-            "retryableStatusCodes": ["UNAVAILABLE"],
-        }
-        names = [{"service": f"psoup.v1.{service}", "method": method} for service, method in _REPEATED_BY_GRPC]
-        config["methodConfig"] = [{"name": names, "retryPolicy": policy}]
-    return json.dumps(config)
 
 
 def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
@@ -183,46 +155,6 @@ def _too_large(size: int) -> InvalidRequest:
     return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
 
 
-class _Throttle:
-    """The tokens of all calls of a connection: a service that fails most of them is not asked again by each."""
-
-    def __init__(self) -> None:
-        self._tokens = float(_TOKENS)
-        self._lock = threading.Lock()
-
-    def failed(self) -> bool:
-        """Take a token; returns whether calls may be repeated now."""
-        with self._lock:
-            self._tokens = max(0.0, self._tokens - 1)
-            return self._tokens > _TOKENS / 2
-
-    def succeeded(self) -> None:
-        """Earn a part of one."""
-        if self._tokens < _TOKENS:
-            with self._lock:
-                self._tokens = min(float(_TOKENS), self._tokens + _EARNED)
-
-
-class _Waiting:
-    """The pauses between the attempts at one call."""
-
-    def __init__(self, retry: RetryOptions, throttle: _Throttle) -> None:
-        self._retry, self._throttle, self._pauses, self._attempts = retry, throttle, retry.pauses(), 0
-        self._failed: float | None = None
-
-    def next(self, error: Unavailable, reached: bool) -> float:
-        """Return the seconds until the next attempt; raises the error if there is none. `reached`: it may restart."""
-        now = time.monotonic()
-        self._failed = now if self._failed is None else self._failed
-        self._attempts += 1
-        may = self._throttle.failed()
-        pause = max(next(self._pauses) if may else self._retry.longest_pause_seconds, error.retry_after or 0.0)
-        restarting = reached and self._retry.attempts > 1 and now + pause < self._failed + self._retry.restart_seconds
-        if (may and self._attempts < self._retry.attempts) or restarting:
-            return pause
-        raise error
-
-
 class Connection:
     """A channel to `address` ("host:port", "https://host:port", "unix:path").
 
@@ -237,7 +169,7 @@ class Connection:
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
         self.retry = options.retry
-        self._throttle = _Throttle()
+        self._throttle = Throttle()
         self._reached = False
         """Whether the service has answered a call."""
         encrypted = options.credentials is not None or self.address.startswith(TLS)
@@ -275,47 +207,59 @@ class Connection:
         makes the request one that may come twice. `names`: what the service may know of the request before it reads it
         (`naming`).
         """
-        deadline, waiting = time.monotonic() + self._seconds(timeout), _Waiting(self.retry, self._throttle)
-        lost = ""
+        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
         while True:
             self._check_open()
+            metadata = (*self._token.metadata(), *names)
             try:
-                left = max(0.001, deadline - time.monotonic())
-                reply = method(
-                    request, timeout=left, wait_for_ready=wait_for_ready, metadata=(*self._token.metadata(), *names)
-                )
+                reply = method(request, timeout=attempts.left(), wait_for_ready=wait_for_ready, metadata=metadata)
             except grpc.RpcError as problem:
-                if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request.ByteSize() > MAX_SEND_BYTES:
-                    raise _too_large(request.ByteSize()) from None
-                error = self._failure(problem, self._closed, lost)
+                error = self._failure(problem, self._closed, request, attempts.lost)
             else:
-                self._reached = True
-                self._throttle.succeeded()
+                self._answered()
                 return reply
-            self._reached |= error.reason != type(error).reason  # a service said what is wrong
-            if not repeat or not isinstance(error, Unavailable):
-                raise error
-            lost, pause = error.message, waiting.next(error, self._reached)
-            if time.monotonic() + pause >= deadline:
-                raise error
-            time.sleep(pause)
+            self._wait(attempts, error, repeat)
             if before_repeating is not None:
                 before_repeating()
 
+    def stream(self, method: Any, request: Any, timeout: float | None = None) -> Generator[Any]:
+        """Give the messages of a call with many replies, for all of which `timeout` is. Raises PSoupError.
+
+        The call begins with the first `next`. Until the first message has come it is repeated as `call` repeats; later
+        it is not, as a second answer need not go on where the first one ended. Closing the iterator cancels the call.
+        """
+        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
+        begun = False
+        while True:
+            call = self.open(method, request, attempts.left())
+            try:
+                with closing(self.replies(call, request, attempts.lost)) as replies:
+                    for reply in replies:
+                        if not begun:
+                            begun = True
+                            self._answered()
+                        yield reply
+                return
+            except PSoupError as problem:
+                if begun:
+                    raise
+                error = problem
+            self._wait(attempts, error)
+
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
-        """Start a streaming call; the caller cancels it when it is done."""
+        """Start a streaming call, once; the caller cancels it when it is done."""
         self._check_open()
         return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
 
-    def replies(self, call: Any) -> Iterator[Any]:
+    def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
         """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.
 
-        gRPC itself never ends a call whose replies are not read any more.
+        gRPC itself never ends a call whose replies are not read any more. `lost`: the error of the attempt before.
         """
         try:
             yield from call
         except grpc.RpcError as problem:
-            raise self._failure(problem, self._closed or call.cancelled()) from None
+            raise self._failure(problem, self._closed or call.cancelled(), request, lost) from None
         finally:
             call.cancel()
 
@@ -324,11 +268,27 @@ class Connection:
         self._closed = True
         self._channel.close()
 
-    def _failure(self, problem: grpc.RpcError, given_up: bool, lost: str = "") -> PSoupError:
+    def _answered(self) -> None:
+        """Note that the service has answered a call."""
+        self._reached = True
+        self._throttle.succeeded()
+
+    def _wait(self, attempts: Attempts, error: PSoupError, repeat: bool = True) -> None:
+        """Wait before the next attempt at a call; raises `error` if there is none."""
+        self._reached |= error.reason != type(error).reason  # a service said what is wrong
+        if not repeat or not isinstance(error, Unavailable):
+            raise error
+        attempts.wait(error, self._reached)
+
+    def _failure(self, problem: grpc.RpcError, given_up: bool, request: Any = None, lost: str = "") -> PSoupError:
         """Make the error of a call, which this side may have given up.
 
         Cancelled from afar is Unavailable: a service that ends does that, and gRPC where more calls wait than may.
         """
+        if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request is not None:
+            size = request.ByteSize()
+            if size > MAX_SEND_BYTES:
+                return _too_large(size)
         error = from_rpc(problem, self.address, lost)
         if isinstance(error, Cancelled) and not given_up:
             why = "it has more calls than it may, or is about to end"

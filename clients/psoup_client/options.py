@@ -20,9 +20,6 @@ from typing import Any
 
 import grpc
 
-MAX_CHANNEL_ATTEMPTS = 5
-"""gRPC makes no more attempts at a call, whatever it is told."""
-
 MAX_ATTEMPTS = 10_000
 """Of one call; more are a loop of the caller's own."""
 
@@ -55,11 +52,11 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
 class RetryOptions:
     """Repetition of calls while the service is unavailable. Only calls that do no harm twice are repeated.
 
-    A call with one reply is tried `attempts` times, and for `restart_seconds` if the service has been there before.
-    Streamed answers are tried by gRPC, up to `channel_attempts` times, until they begin. A client whose calls fail for
-    the most part repeats none, and waits for a restart with the longest pauses. A `Producer` repeats for as long as
-    `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for numbers that make no
-    sense, and TypeError for what is not a number.
+    A call is tried `attempts` times, and for `restart_seconds` if the service has been there before; one with many
+    replies (a streamed answer, a table, a backup) until its first reply has come. A client whose calls fail for the
+    most part repeats none, and waits for a restart with the longest pauses. A `Producer` and a watch repeat for as
+    long as `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for numbers that
+    make no sense, and TypeError for what is not a number.
     """
 
     attempts: int = 3
@@ -67,9 +64,6 @@ class RetryOptions:
 
     restart_seconds: float = 10.0
     """For how long a call waits for a service that this client has reached before: it restarts. 0: not at all."""
-
-    channel_attempts: int = 3
-    """Attempts that gRPC makes at a streamed answer; 1: gRPC does not repeat. At most 5, which is gRPC's own limit."""
 
     first_pause_seconds: float = 0.1
     """Pause before the first repetition, and before the channel connects again. Each later one doubles."""
@@ -85,8 +79,6 @@ class RetryOptions:
             check_number(own.name, getattr(self, own.name), int if own.name.endswith("attempts") else Real)
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
             raise ValueError(f"attempts is {self.attempts}: the first attempt counts, give 1 to {MAX_ATTEMPTS:,}")
-        if not 1 <= self.channel_attempts <= MAX_CHANNEL_ATTEMPTS:
-            raise ValueError(f"channel_attempts is {self.channel_attempts}: give 1 to {MAX_CHANNEL_ATTEMPTS}")
         first, longest = self.first_pause_seconds, self.longest_pause_seconds
         if not MIN_PAUSE_SECONDS <= first <= longest <= MAX_PAUSE_SECONDS:
             raise ValueError(
@@ -116,7 +108,7 @@ class ClientOptions:
 
     channel_options: tuple[tuple[str, Any], ...] = ()
     """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 60_000). One that the SDK sets, too, replaces its
-    value: with "grpc.service_config" the attempts that the channel makes are yours."""
+    value. Attempts that "grpc.service_config" makes come on top of those of `retry`."""
 
     interceptors: tuple[Any, ...] = ()
     """`grpc.UnaryUnaryClientInterceptor` and its siblings, which see every call; the first one sees it first."""

@@ -174,7 +174,7 @@ class Query:
 
         def attempt(sequence: int) -> AnswerStream:
             request.min_sequence = sequence
-            return AnswerStream(connection, connection.open(connection.queries.InvokeStream, request, timeout))
+            return AnswerStream(connection.stream(connection.queries.InvokeStream, request, timeout))
 
         return self._client.reflecting(wait_for, attempt)
 

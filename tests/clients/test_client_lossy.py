@@ -90,7 +90,7 @@ def test_a_call_ends_soon_when_the_service_is_not_there_any_more(
     query = client.register(f"SELECT a FROM {name} BEGIN (START)")
     client.wait_for(client.push(name, pa.table({"a": range(400_000)})).sequence)
     quick = (("grpc.keepalive_time_ms", 1_000), ("grpc.http2.ping_timeout_ms", 500))
-    options = ClientOptions(channel_options=quick, retry=RetryOptions(attempts=1, channel_attempts=1))
+    options = ClientOptions(channel_options=quick, retry=RetryOptions(attempts=1))
     with cutting(running.address, []) as proxy, Client(proxy.address, timeout=60, options=options) as lossy:
         connection = lossy.connection
         asked = queries_pb2.InvokeStreamRequest(query_id=query.id)

@@ -11,9 +11,7 @@ from psoup_testing.proxy import Cut, cutting
 from psoup_testing.serving import Serving
 
 MakeStream = Callable[[str], str]
-OPTIONS = ClientOptions(
-    retry=RetryOptions(attempts=1, channel_attempts=1, first_pause_seconds=0.01, longest_pause_seconds=0.01)
-)
+OPTIONS = ClientOptions(retry=RetryOptions(attempts=1, first_pause_seconds=0.01, longest_pause_seconds=0.01))
 ROWS = 40
 
 

@@ -1,9 +1,6 @@
 """A client's channel is the caller's: his credentials, options and interceptors reach gRPC, and his pauses are kept."""
 
-import importlib
-import json
 import math
-import pkgutil
 import re
 import shutil
 import socket
@@ -20,7 +17,6 @@ from typing import Any
 import grpc
 import pytest
 
-import psoup_proto.v1
 from psoup_client import (
     Cancelled,
     Client,
@@ -35,7 +31,7 @@ from psoup_client.patience import Patience
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_testing.serving import Serving
 
-ONCE = RetryOptions(attempts=1, channel_attempts=1)
+ONCE = RetryOptions(attempts=1)
 
 
 class Servicer(server_pb2_grpc.ServerServiceServicer):
@@ -153,16 +149,12 @@ def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
             client.info()
 
 
-@pytest.mark.parametrize(("attempts", "channel_attempts"), [(1, 1), (3, 1), (1, 4), (2, 3)])
-def test_a_call_is_tried_as_often_as_is_said(
-    attempts: int, channel_attempts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("attempts", [1, 2, 3])
+def test_a_call_is_tried_as_often_as_is_said(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)  # threads of other tests sleep as well
-    monkeypatch.setattr("psoup_client.connection.time", clock)
-    retry = RetryOptions(
-        attempts=attempts, channel_attempts=channel_attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015
-    )
+    monkeypatch.setattr("psoup_client.patience.time", clock)
+    retry = RetryOptions(attempts=attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015)
     tried = Servicer(failures=1_000)
     with (
         server(tried) as port,
@@ -170,14 +162,14 @@ def test_a_call_is_tried_as_often_as_is_said(
         pytest.raises(Unavailable),
     ):
         client.info()
-    assert tried.calls == attempts  # one layer: gRPC repeats streamed answers alone
+    assert tried.calls == attempts  # one layer: gRPC repeats none
     assert slept == [0.01, 0.015][: attempts - 1]
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
 def test_a_call_ends_with_the_attempt_that_succeeds(code: grpc.StatusCode) -> None:
     """CANCELLED is what a call may see of a service that ends, or has more calls than gRPC holds for it."""
-    retry = RetryOptions(attempts=4, channel_attempts=1, first_pause_seconds=0.01)
+    retry = RetryOptions(attempts=4, first_pause_seconds=0.01)
     tried = Servicer(failures=2, code=code)
     with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
         assert client.info().version == "9.9"
@@ -192,7 +184,6 @@ def test_a_service_that_was_there_is_waited_for(attempts: int, restart_seconds: 
     retry = RetryOptions(
         attempts=attempts,
         restart_seconds=restart_seconds,
-        channel_attempts=1,
         first_pause_seconds=0.01,
         longest_pause_seconds=0.01,
     )
@@ -255,21 +246,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 def test_without_options_calls_are_repeated_as_ever() -> None:
     assert (RetryOptions().attempts, RetryOptions().restart_seconds) == (3, 10.0)
     arguments = dict(channel_options(ClientOptions()))
-    config = json.loads(arguments["grpc.service_config"])
-    assert config["retryThrottling"] == {"maxTokens": 10, "tokenRatio": 0.5}
-    (streamed,) = config["methodConfig"]
-    assert streamed["retryPolicy"]["maxAttempts"] == 3
-    names = [module.name for module in pkgutil.iter_modules(psoup_proto.v1.__path__)]
-    files = [importlib.import_module(f"psoup_proto.v1.{name}") for name in names if name.endswith("_pb2")]
-    many = {
-        (service.full_name, method.name)
-        for file in files
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-        if method.server_streaming
-    }
-    own = {("psoup.v1.IngestService", "PushStream"), ("psoup.v1.SyncService", "Watch")}  # their holders repeat them
-    assert {(name["service"], name["method"]) for name in streamed["name"]} == many - own
+    assert "grpc.service_config" not in arguments  # gRPC would repeat, too
     assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)
 
 
@@ -304,8 +281,6 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
     "wrong",
     [
         {"attempts": 0},
-        {"channel_attempts": 0},
-        {"channel_attempts": 6},
         {"first_pause_seconds": 0.001},
         {"first_pause_seconds": 3.0},
         {"longest_pause_seconds": float("nan")},
@@ -322,7 +297,7 @@ def test_options_are_frozen() -> None:
         ClientOptions().credentials = None  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", ["attempts", "channel_attempts", "first_pause_seconds", "patience_seconds"])
+@pytest.mark.parametrize("name", ["attempts", "first_pause_seconds", "patience_seconds"])
 @pytest.mark.parametrize("value", ["3", None, True])
 def test_what_is_not_a_number_is_named(name: str, value: object) -> None:
     with pytest.raises(TypeError, match=f"^{name} is {value!r}: give a"):

@@ -45,7 +45,7 @@ from benchmarks.frames import (
 )
 from psoup_client import Client, ClientOptions, Query, RetryOptions
 
-ONCE = ClientOptions(retry=RetryOptions(attempts=1, channel_attempts=1, restart_seconds=0))
+ONCE = ClientOptions(retry=RetryOptions(attempts=1, restart_seconds=0))
 """Options of a client that shows every refusal."""
 
 PAUSE_S = 0.005

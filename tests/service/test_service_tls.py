@@ -29,7 +29,7 @@ from psoup_service.settings_sources import load
 from psoup_testing.authority import Authority
 from psoup_testing.serving import Serving, serving
 
-ONCE = ClientOptions(retry=RetryOptions(attempts=1, channel_attempts=1, restart_seconds=0))
+ONCE = ClientOptions(retry=RetryOptions(attempts=1, restart_seconds=0))
 
 
 @pytest.fixture

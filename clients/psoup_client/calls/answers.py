@@ -179,8 +179,7 @@ class AnswerCalls(Session):
 
         def attempt(sequence: int) -> AnswerTable:
             request.min_sequence = sequence
-            replies = connection.replies(connection.open(connection.queries.InvokeTable, request, timeout))
-            return table_of(replies, ids)
+            return table_of(connection.stream(connection.queries.InvokeTable, request, timeout), ids)
 
         return self.reflecting(wait_for, attempt)
 

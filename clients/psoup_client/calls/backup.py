@@ -126,8 +126,7 @@ class BackupCalls(Session):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
         receiver = Receiver(folder, progress or (lambda name, done, total: None))
-        call = self.connection.open(self.connection.backup.Backup, backup_pb2.BackupRequest(), timeout)
-        for message in self.connection.replies(call):
+        for message in self.connection.stream(self.connection.backup.Backup, backup_pb2.BackupRequest(), timeout):
             receiver.take(message)
         receiver.end()
         folder.rename(target)

@@ -89,7 +89,7 @@ class StatementCalls(StreamCalls):
 
         def attempt(sequence: int) -> AnswerStream:
             request.min_sequence = sequence
-            return AnswerStream(connection, connection.open(connection.statements.AskStream, request, timeout))
+            return AnswerStream(connection.stream(connection.statements.AskStream, request, timeout))
 
         return self.reflecting(wait_for, attempt)
 
