@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -264,3 +265,51 @@ def test_the_commands_go_there_and_back(
     said = runner.invoke(app, ["load", str(tmp_path / "d"), "--append", *at])
     assert said.exit_code == 5 and "would be refused as late" in said.stderr
     assert client.describe(stream).late == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.parquet", "/etc/passwd", "", ".", "part-0.parquet", "part-00000.parquet/..", "part-00000.parquet\n"]
+)
+def test_a_dump_that_names_a_file_elsewhere_is_refused(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path, name: str
+) -> None:
+    stream = make_stream("(a BIGINT)")
+    pq.write_table(pa.table({"_id": [0], "_time": [0], "a": [7]}), tmp_path / "x.parquet")
+    described(tmp_path / "d", [[name, 1]], stream)
+    with pytest.raises(InvalidData, match="names the file"):
+        client.load(tmp_path / "d", stream)
+    assert client.describe(stream).tuples == 0
+
+
+def test_a_link_or_a_pipe_in_a_dump_is_refused(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path
+) -> None:
+    stream = make_stream("(a BIGINT)")
+    pq.write_table(pa.table({"_id": [0], "_time": [0], "a": [7]}), tmp_path / "x.parquet")
+    described(tmp_path / "d", [["part-00000.parquet", 1]], stream)
+    part = tmp_path / "d" / "part-00000.parquet"
+    part.symlink_to(tmp_path / "x.parquet")
+    with pytest.raises(InvalidData, match=r"part-00000\.parquet is a link"):
+        client.load(tmp_path / "d", stream)
+    part.unlink()
+    os.mkfifo(part)
+    with pytest.raises(InvalidData, match=r"part-00000\.parquet is not a file"):
+        client.load(tmp_path / "d", stream)
+    assert client.describe(stream).tuples == 0
+
+
+@pytest.mark.parametrize("files", [None, 5, ["x"], [["part-00000.parquet"]], [["part-00000.parquet", "many"]]])
+def test_a_description_that_is_something_else_is_refused(tmp_path: Path, files: object) -> None:
+    described(tmp_path / "d", files, "s")
+    with pytest.raises(InvalidData, match="is not a dump"):
+        read_description(tmp_path / "d")
+    for text in ("[]", "nothing", '{"form": 1}', "null"):
+        (tmp_path / "d" / "stream.json").write_text(text)
+        with pytest.raises(InvalidData, match="is not a dump"):
+            read_description(tmp_path / "d")
+
+
+def described(folder: Path, files: object, stream: str) -> None:
+    folder.mkdir()
+    facts = {"form": 1, "stream": stream, "create": "", "event_time": False, "files": files}
+    (folder / "stream.json").write_text(json.dumps(facts))

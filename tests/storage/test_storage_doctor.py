@@ -75,6 +75,23 @@ def test_every_older_format_can_be_examined(tmp_path: Path) -> None:
         assert f"has format {number}; the next start" in report.findings[0].what
 
 
+@pytest.mark.parametrize("name", ["../../evil.parquet", "/etc/passwd", "../psoup.db", "1-0.parquet/..", "x.parquet"])
+def test_a_manifest_that_names_another_file_is_damage_and_nothing_reads_it(
+    data: Path, name: str, tmp_path: Path
+) -> None:
+    """A database may come with a backup of another program: its names lead nowhere."""
+    (tmp_path / "evil.parquet").write_bytes(b"kept")
+    change(data, f"UPDATE chunks SET file = '{name}' WHERE stream = 1 AND number = 1")
+    (found, *_) = damage(data)
+    assert (found.place, f"names a file {name!r}" in found.what) == ("psoup.db, stream 1", True)
+    with pytest.raises(FailedPrecondition, match="cannot be set aside"):
+        examine(data, aside=True)
+    with pytest.raises(Internal, match="the manifest names its file") as caught:
+        DurableStore(data)
+    assert caught.value.reason == "DATA_DAMAGED"
+    assert (tmp_path / "evil.parquet").read_bytes() == b"kept"
+
+
 def test_a_damaged_chunk_is_named_with_the_tuples_that_are_lost(data: Path) -> None:
     path = data / "chunks" / "1-1.parquet"
     content = bytearray(path.read_bytes())

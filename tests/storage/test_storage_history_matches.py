@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from psoup.matching.outside import Beforehand
+from psoup_proto.file_names import backup_path
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing import past
 from psoup_testing.attaching import attach, write
@@ -79,6 +80,7 @@ def test_matches_go_with_copies_and_with_their_chunks(soup: RestartingPSoup) -> 
     assert len(list((soup.path / "chunks").glob("*.matches"))) == 4
     with closing(soup.store.freeze()) as frozen:
         assert sum(name.endswith(".matches") for name, _ in frozen.files) == 4
+        assert all(backup_path(name) for name, _ in frozen.files), frozen.files
     soup.store.close()
     restore(soup.path, soup.path.parent / "copy")
     copy = RestartingPSoup(CONFIG, soup.clock, soup.path.parent / "copy")  # type: ignore[arg-type]

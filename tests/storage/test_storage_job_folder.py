@@ -279,3 +279,9 @@ def test_covers_are_of_queries_that_there_are(soup: RestartingPSoup, tmp_path: P
         take(soup, tmp_path / "cover", "s")
     write_facts(tmp_path / "cover", {**facts, "covered": facts["covered"] * 2})
     assert take(soup, tmp_path / "cover", "s").chunks == 4, "each once"
+
+
+@pytest.mark.parametrize("tenant", ["..", "../elsewhere", "/tmp", "", ".x", "a/b", "a\0"])
+def test_no_tenant_has_a_folder_elsewhere(soup: RestartingPSoup, tenant: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the name of a tenant's folder"):
+        soup.store.incoming(tenant)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from psoup_client import html
@@ -19,8 +19,12 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.errors import InvalidData
 from psoup_client.session import Session
 from psoup_client.wording import counted, verb
+from psoup_proto.file_names import DATABASE, backup_path
 from psoup_proto.v1 import backup_pb2
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SHOWN = 200
+"""Characters of a name that a message shows."""
 Progress = Callable[[str, int, int], None]
 """Told which file comes, and how many bytes of how many are here."""
 
@@ -37,55 +41,112 @@ class BackupResult(html.Facts):
 
 
 class Receiver:
-    """Writes the messages of one backup to a new folder; files are on the disk when they are complete."""
+    """Writes the messages of one backup to the new folder `folder`; a complete file is on the disk.
+
+    The sender may be any program: a file has a name that a backup has, is new, and is opened relative to its folder
+    without following links. All files together have the bytes of the plan. Use it in a `with` statement.
+    """
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.folder = folder
-        self.plan = backup_pb2.BackupPlan()
+        self.plan: backup_pb2.BackupPlan | None = None
         self.files = self.bytes = 0
         self._progress = progress
+        self._names = set[str]()
         self._name = ""
-        self._left = 0
+        self._left = self._announced = 0
         self._file: BinaryIO | None = None
+        self._folders: dict[tuple[str, ...], int] = {(): _open_folder(str(folder))}
+        """The handles of the folders, by their parts."""
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+        while self._folders:
+            os.close(self._folders.popitem()[1])
 
     def take(self, message: backup_pb2.BackupResponse) -> None:
-        """Take the next message; raises InvalidData if it does not fit what came before."""
-        match message.WhichOneof("part"):
-            case "plan":
-                self.plan = message.plan
-            case "file":
-                self._begin(message.file)
-            case "content":
-                self._write(message.content)
+        """Take the next message; raises InvalidData if it does not fit the messages before it."""
+        part = message.WhichOneof("part")
+        if part == "plan":
+            self._take_plan(message.plan)
+        elif self.plan is None:
+            raise _wrong("a message of a file before its plan")
+        elif part == "file":
+            self._begin(message.file, self.plan)
+        elif part == "content":
+            self._write(message.content, self.plan)
+        else:
+            raise _wrong("an empty message")
 
-    def end(self) -> None:
-        """Complete the last file; raises InvalidData if something is missing."""
+    def end(self) -> BackupResult:
+        """Complete the last file and the backup; raises InvalidData if something is missing."""
+        if (plan := self.plan) is None:
+            raise _wrong("no plan")
         self._complete()
-        if (self.files, self.bytes) != (self.plan.files, self.plan.bytes) or not self.files:
+        if (self.files, self.bytes) != (plan.files, plan.bytes):
             raise InvalidData(
-                f"the backup ended after {self.files} of {counted(self.plan.files, 'file')} and {self.bytes:,} of"
-                f" {self.plan.bytes:,} bytes; make it again"
+                f"the backup ended after {self.files} of {counted(plan.files, 'file')} and {self.bytes:,} of"
+                f" {plan.bytes:,} bytes; make it again"
             )
-        for folder in (self.folder, *(path for path in self.folder.rglob("*") if path.is_dir())):
-            _sync(folder)
+        if DATABASE not in self._names:
+            raise _wrong(f"a backup without {DATABASE}")
+        for handle in self._folders.values():
+            os.fsync(handle)
+        return BackupResult(str(self.folder), plan.sequence, plan.incarnation, plan.files, plan.bytes)
 
-    def _begin(self, file: backup_pb2.BackupFile) -> None:
+    def _take_plan(self, plan: backup_pb2.BackupPlan) -> None:
+        if self.plan is not None:
+            raise _wrong("a second plan")
+        if plan.files < 1 or plan.bytes < 0:
+            raise _wrong(f"a plan of {counted(plan.files, 'file')} and {counted(plan.bytes, 'byte')}")
+        free = shutil.disk_usage(self.folder).free
+        if plan.bytes > free:
+            raise InvalidData(
+                f"the backup has {plan.bytes:,} bytes, and the disk of {self.folder.parent} has room for {free:,}; name"
+                " another place, or free some space"
+            )
+        self.plan = plan
+
+    def _begin(self, file: backup_pb2.BackupFile, plan: backup_pb2.BackupPlan) -> None:
         self._complete()
-        parts = PurePosixPath(file.name).parts
-        if not parts or any(part in ("..", "/") for part in parts):
-            raise InvalidData(f"the service sends a file named {file.name!r}, which is not a path inside the backup")
+        path = backup_path(file.name)
+        if path is None:
+            raise _wrong(f"a file named {file.name[:_SHOWN]!r}, which no backup has")
+        if file.name in self._names:
+            raise _wrong(f"the file {file.name!r} twice")
+        if file.bytes < 0:
+            raise _wrong(f"a file of {counted(file.bytes, 'byte')}, {file.name!r}")
+        if len(self._names) >= plan.files:
+            raise _wrong(f"more than the {counted(plan.files, 'file')} of its plan")
+        self._announced += file.bytes
+        if self._announced > plan.bytes:
+            raise _wrong(f"more than the {counted(plan.bytes, 'byte')} of its plan")
+        self._names.add(file.name)
         self._name, self._left = file.name, file.bytes
-        path = self.folder.joinpath(*parts)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        handle = os.open(path[-1], _NEW_FILE, 0o600, dir_fd=self._folder(path[:-1]))
+        self._file = os.fdopen(handle, "wb")
 
-    def _write(self, content: bytes) -> None:
-        if self._file is None or len(content) > self._left:
-            raise InvalidData(f"the service sends more of {self._name!r} than it said; make the backup again")
+    def _folder(self, parts: tuple[str, ...]) -> int:
+        """Return the handle of a folder, which is made when its first file comes."""
+        if parts not in self._folders:
+            above = self._folder(parts[:-1])
+            os.mkdir(parts[-1], 0o700, dir_fd=above)
+            self._folders[parts] = _open_folder(parts[-1], above)
+        return self._folders[parts]
+
+    def _write(self, content: bytes, plan: backup_pb2.BackupPlan) -> None:
+        if self._file is None:
+            raise _wrong("the content of no file")
+        if len(content) > self._left:
+            raise _wrong(f"more of {self._name!r} than it said")
         self._file.write(content)
         self._left -= len(content)
         self.bytes += len(content)
-        self._progress(self._name, self.bytes, self.plan.bytes)
+        self._progress(self._name, self.bytes, plan.bytes)
 
     def _complete(self) -> None:
         if self._file is None:
@@ -117,7 +178,8 @@ class BackupCalls(Session):
 
         The service goes on meanwhile. What arrives is a data directory; the first service that runs on it gives it IDs
         of its own. `progress` is told which file comes, and bytes done and in all. Raises FailedPrecondition if
-        the service keeps nothing on disk, FileExistsError for a place that is taken. Memory: one message.
+        the service keeps nothing on disk, FileExistsError for a place that is taken, and InvalidData for a file or a
+        size that no backup has: nothing is left then. Memory: one message.
         """
         target = Path(destination)
         if target.exists():
@@ -125,14 +187,27 @@ class BackupCalls(Session):
         folder = target.with_name(target.name + ".part")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
-        receiver = Receiver(folder, progress or (lambda name, done, total: None))
-        for message in self.connection.stream(self.connection.backup.Backup, backup_pb2.BackupRequest(), timeout):
-            receiver.take(message)
-        receiver.end()
+        try:
+            with Receiver(folder, progress or (lambda name, done, total: None)) as receiver:
+                for message in self.connection.stream(
+                    self.connection.backup.Backup, backup_pb2.BackupRequest(), timeout
+                ):
+                    receiver.take(message)
+                result = receiver.end()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         folder.rename(target)
         _sync(target.parent)
-        plan = receiver.plan
-        return BackupResult(str(target), plan.sequence, plan.incarnation, plan.files, plan.bytes)
+        return replace(result, path=str(target))
+
+
+def _wrong(what: str) -> InvalidData:
+    return InvalidData(f"the service sends {what}; nothing is kept of it: is it PSoup, and of this version?")
+
+
+def _open_folder(path: str, above: int | None = None) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
 
 
 def _sync(folder: Path) -> None:

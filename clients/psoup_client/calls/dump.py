@@ -9,14 +9,17 @@ watermark are not in a dump.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -32,6 +35,9 @@ FORM = 1
 """The form of dumps that this version writes and reads."""
 
 DESCRIPTION = "stream.json"
+_FILE = re.compile(r"part-[0-9]{5,9}\.parquet")
+_SHOWN = 200
+"""Characters of a name that a message shows."""
 FILE_ROWS = 262_144
 FILE_BYTES = 128 * 1024 * 1024
 """A file ends with the batch that reaches one of these: the service takes it as one batch."""
@@ -55,21 +61,48 @@ class DumpInfo(html.Facts):
 
 
 def read_description(folder: Path) -> DumpInfo:
-    """Read what a dump says of itself; raises InvalidData if the folder is not a dump, or one of another form."""
+    """Read the description of a dump; raises InvalidData if the folder is not a dump, or one of another form.
+
+    A dump may come from elsewhere: each of its files has a name as `dump` gives it, and is a file in the folder.
+    """
     path = folder / DESCRIPTION
     if not path.is_file():
         raise InvalidData(f"{folder} is not a dump: it has no {DESCRIPTION}")
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    if facts.get("form") != FORM:
-        raise InvalidData(
-            f"{folder} is a dump of form {facts.get('form')}, and this version of PSoup reads form {FORM}; use the"
-            " version that wrote it, or push its Parquet files"
-        )
-    description = DumpInfo(**facts)
-    missing = [file for file, _ in description.files if not (folder / file).is_file()]
-    if missing:
-        raise InvalidData(f"{folder} is not whole: {missing[0]} is missing; dump the stream again")
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if facts.get("form") != FORM:
+            raise InvalidData(
+                f"{folder} is a dump of form {facts.get('form')!r}, and this version of PSoup reads form {FORM}; use"
+                " the version that wrote it, or push its Parquet files"
+            )
+        description = DumpInfo(**facts)
+        names = [_FILE.fullmatch(str(name)) and int(rows) >= 0 for name, rows in description.files]
+    except (ValueError, TypeError, AttributeError, RecursionError) as problem:
+        raise InvalidData(f"{folder} is not a dump: its {DESCRIPTION} cannot be read ({problem})") from None
+    for (name, _), is_named in zip(description.files, names, strict=True):
+        if not is_named:
+            raise InvalidData(
+                f"{path} names the file {str(name)[:_SHOWN]!r}, and the files of a dump are part-00000.parquet and so"
+                " on; dump the stream again"
+            )
+        open_part(folder, name).close()
     return description
+
+
+def open_part(folder: Path, name: str) -> BinaryIO:
+    """Open a file of a dump, and not what a link in its place leads to. Raises InvalidData if it is not a file."""
+    try:
+        handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise InvalidData(f"{folder} is not whole: {name} is missing; dump the stream again") from None
+    except OSError as problem:
+        why = "is a link" if problem.errno == errno.ELOOP else f"cannot be read ({problem.strerror})"
+        raise InvalidData(f"{folder / name} {why}; put the file itself there, or dump the stream again") from None
+    file = os.fdopen(handle, "rb")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise InvalidData(f"{folder / name} is not a file; dump the stream again")
+    return file
 
 
 @checking_arguments

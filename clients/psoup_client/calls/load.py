@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.calls.dump import DumpInfo, Progress, read_description
+from psoup_client.calls.dump import DumpInfo, Progress, open_part, read_description
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.errors import FailedPrecondition, NotFound
@@ -63,7 +63,7 @@ class LoadCalls(IngestCalls, StreamCalls):
             if stage.result is None:
                 if not number and not append:
                     _check_empty(info, dumped, folder, stage)
-                self._add(stage, folder / file, info)
+                self._add(stage, folder, file, info)
             result = result.joined(stage.commit(timeout=_TIMEOUT))
             done += rows
             if progress is not None:
@@ -81,16 +81,17 @@ class LoadCalls(IngestCalls, StreamCalls):
             self.create_stream(_NAME.sub(lambda match: f'{match[1]}"{quoted}"', dumped.create, count=1))
             return self.describe(name)
 
-    def _add(self, stage: Stage, path: Path, info: StreamInfo) -> None:
+    def _add(self, stage: Stage, folder: Path, name: str, info: StreamInfo) -> None:
         """Add the rows of a file, which are in the order of their times, if none of them is late."""
         import pyarrow.parquet as pq  # its 14 ms are for those who load, not for every client
 
         try:
-            for place, batch in enumerate(pq.ParquetFile(path).iter_batches(BATCH_ROWS)):
-                if not place and info.time_column:
-                    begin = from_proto(to_proto(batch.column("_time")[0].value))
-                    _check_not_late(self.describe(info.name), path, begin)
-                stage.add(batch.drop_columns(["_id", "_time"]))
+            with open_part(folder, name) as file:
+                for place, batch in enumerate(pq.ParquetFile(file).iter_batches(BATCH_ROWS)):
+                    if not place and info.time_column:
+                        begin = from_proto(to_proto(batch.column("_time")[0].value))
+                        _check_not_late(self.describe(info.name), folder / name, begin)
+                    stage.add(batch.drop_columns(["_id", "_time"]))
         except BaseException:
             stage.abort()
             raise

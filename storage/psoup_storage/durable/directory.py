@@ -28,7 +28,9 @@ from pathlib import Path
 
 from psoup.errors import InvalidInput
 from psoup.model import DEFAULT_TENANT
+from psoup_proto import file_names
 from psoup_storage.formats.files import sync_directory
+from psoup_storage.formats.job_folder import is_plain
 
 PREFIX = "note-"
 _log = logging.getLogger(__name__)
@@ -85,9 +87,9 @@ class Notes:
                     (self._path / f"{PREFIX}{name}").unlink()
 
 
-DATABASE = "psoup.db"
+DATABASE = file_names.DATABASE
 LOCK = "lock"
-CHUNKS = "chunks"
+CHUNKS = file_names.CHUNKS
 INCOMING = "incoming"
 CACHE = "cache"
 """The folder of compiled kernels, where neither the install nor HOME can keep them."""
@@ -141,7 +143,12 @@ class DataDirectory:
         sync_directory(path.parent)
 
     def incoming(self, tenant: str) -> Path:
-        """The folder in which jobs of a tenant write, without links; made if it is missing."""
+        """The folder in which jobs of a tenant write, without links; made if it is missing.
+
+        Raises InvalidInput for a tenant whose name is not that of a folder: a log that came from elsewhere may have it.
+        """
+        if not is_plain(tenant):
+            raise InvalidInput(f"{tenant[:64]!r} is not the name of a tenant's folder in {INCOMING}", reason="DATA_DIR")
         folder = self.path / INCOMING
         folder.mkdir(mode=0o700, exist_ok=True)
         if tenant != DEFAULT_TENANT:

@@ -32,7 +32,7 @@ from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
-from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, files_of, passed_row
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, files_of, passed_row
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
@@ -380,7 +380,7 @@ class DurableStore:
 
     def _manifest(self, condition: str, *values: int) -> Iterator[ChunkRow]:
         rows = self._database.query(f"SELECT {_MANIFEST} FROM chunks {condition}", values)
-        return (ChunkRow(*row) for row in rows)
+        return map(checked_row, rows)
 
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
         """Make the chunks of the event part of the data; returns the files of those that no longer are."""

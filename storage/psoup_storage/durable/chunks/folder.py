@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
 import numpy as np
@@ -34,6 +34,7 @@ from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.wording import counted
+from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
@@ -44,6 +45,8 @@ from psoup_storage.formats.matches import SUFFIX
 
 FOLDER = CHUNKS
 _NEW = ".new"
+_SHOWN = 200
+"""Characters of a name that a message shows."""
 
 
 class ChunkRow(NamedTuple):
@@ -80,6 +83,18 @@ class ChunkRow(NamedTuple):
     def passed(self) -> bool:
         """Whether the chunk was past its retention before it was stored: it has no file, and its tuples are gone."""
         return not self.file
+
+
+def checked_row(values: Iterable[Any]) -> ChunkRow:
+    """Make a row of the manifest of its values. Raises Internal, reason DATA_DAMAGED, for another name than a chunk's.
+
+    A database may come from elsewhere, in a backup: no name of it leads out of the folder.
+    """
+    row = ChunkRow(*values)
+    if not row.passed and not is_chunk(row.file):
+        place = Path(FOLDER) / f"{row.stream}-{row.number}.parquet"
+        raise damaged(place, f"the manifest names its file {row.file[:_SHOWN]!r}, and no chunk's file has such a name")
+    return row
 
 
 def files_of(rows: Iterable[ChunkRow]) -> list[str]:

@@ -22,7 +22,7 @@ from psoup.data.stored import Passed, Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row
 from psoup_storage.durable.log.codec import altered
 
 _LOADERS = 2
@@ -85,7 +85,7 @@ class Restoring:
             pa.set_memory_pool(self._usual)
 
     def _begin(self, stream: int, created: StreamSpec) -> _Begun | None:
-        rows = _unbroken([ChunkRow(*row) for row in self._query(_ROWS, (stream,))])
+        rows = _unbroken([checked_row(row) for row in self._query(_ROWS, (stream,))])
         if not rows:
             return None
         spec = created

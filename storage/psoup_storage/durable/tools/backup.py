@@ -22,6 +22,7 @@ from pathlib import Path
 import apsw
 
 from psoup.errors import Internal, InvalidInput
+from psoup_proto.file_names import backup_path
 from psoup_storage.durable.chunks.folder import FOLDER
 from psoup_storage.durable.directory import DATABASE, DataDirectory
 from psoup_storage.durable.sqlite.database import Database
@@ -116,10 +117,11 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
         raise InvalidInput(
             f"{source} is damaged: {first.place}: {first.what}; see psoup doctor {source}, and restore another backup"
         )
+    files = _files(source)
     total, copied = report.figures["bytes"], 0
     (target / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     target.chmod(0o700)
-    for file in [*sorted((source / FOLDER).glob("*.parquet*")), *sorted(source.glob(f"{DATABASE}*"))]:
+    for file in files:
         _copy(file, target / file.relative_to(source))
         copied += file.stat().st_size
         progress(f"copying {file.name}", total + copied, 2 * total)
@@ -129,9 +131,26 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
     return sequence
 
 
+def _files(source: Path) -> list[Path]:
+    """The files of a backup, by their names; of a data directory also the write-ahead log.
+
+    Raises InvalidInput for a link: the file that it leads to is not a part of the backup.
+    """
+    folder = source / FOLDER
+    chunks = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = [file for file in chunks if backup_path(f"{FOLDER}/{file.name}")]
+    files += [file for file in (source / DATABASE, source / f"{DATABASE}-wal") if os.path.lexists(file)]
+    for file in files:
+        if file.is_symlink():
+            raise InvalidInput(f"{file} is a link, and not a file of a backup; put the file itself there")
+    return files
+
+
 def _copy(source: Path, target: Path) -> None:
+    """Copy a file that is not a link. Raises OSError."""
+    content_handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(source, "rb") as content, open(handle, "wb") as file:
+    with open(content_handle, "rb") as content, open(handle, "wb") as file:
         shutil.copyfileobj(content, file, _PIECE)
         file.flush()
         os.fsync(file.fileno())

@@ -30,6 +30,7 @@ from psoup.events.change import Change, change_of
 from psoup.events.events import Attached, Pushed
 from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
+from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.covering import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
@@ -217,6 +218,10 @@ class Examination:
             return
         for values in connection.execute(f"SELECT {', '.join(names)} FROM chunks ORDER BY stream, number"):
             row = ChunkRow(**dict(zip(names, values, strict=True)))
+            if not row.passed and not is_chunk(row.file):
+                what = f"the manifest names a file {row.file[:200]!r}, and no chunk's file has such a name"
+                yield _damage(f"{DATABASE}, stream {row.stream}", what, f"the tuples of chunk {row.number}")
+                continue
             self._chunks.setdefault(row.stream, []).append(row)
         for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
             rows = self._chunks.get(stream, [])
