@@ -155,7 +155,7 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
     for number, value in enumerate(values, 1):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return InvalidData(
-                f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits",
+                f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits; give it as a Decimal",
                 facts={"parameter": name, "row": str(number)},
             )
     kinds: dict[str, int] = {}

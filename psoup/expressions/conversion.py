@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
+from psoup.expressions import long_numbers
 from psoup.expressions.evaluate import constant
 from psoup.expressions.plainly import plain_value
-from psoup.expressions.tree import Call, Expr, Literal
+from psoup.expressions.tree import Call, Expr, Literal, LongNumber
 from psoup.kinds import TYPES, Family, kinds_of
 from psoup.model import (
     BIGINT,
@@ -70,6 +71,8 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     A constant is converted at once. Raises InvalidInput (TYPE_MISMATCH) where no value of the one type becomes the
     other, and (INVALID_VALUE) for a constant that does not convert.
     """
+    if isinstance(expr, LongNumber):
+        expr = _for_cast(expr, type)
     if expr.type == type:
         return expr
     if is_null_literal(expr):
@@ -85,6 +88,13 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     folded = constant(call)
     assert folded is not None
     return folded
+
+
+def _for_cast(number: LongNumber, type: DataType) -> Literal:
+    """A constant of many digits for a cast: a text of all digits, but a DOUBLE for the targets DOUBLE and BOOLEAN."""
+    if type.kind in (Kind.DOUBLE, Kind.BOOLEAN):
+        return Literal(DOUBLE, number.value)
+    return Literal(TEXT, number.text)
 
 
 def _null_of(expr: Expr, type: DataType) -> Expr:
@@ -138,11 +148,13 @@ def unify(args: Sequence[Expr], what: str) -> tuple[Expr, ...]:
     return tuple(cast(arg, target) for arg in args)
 
 
-def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """The two sides of a comparison with the casts that DuckDB would put in.
+def comparable(left: Expr, right: Expr, name: str = "eq") -> tuple[Expr, Expr]:
+    """The two sides of the comparison `name` with the casts that DuckDB would put in.
 
     Exact numbers of any scale, and BIGINT or a sum with DOUBLE, are left as they are: evaluation compares them exactly.
     """
+    if isinstance(left, LongNumber) or isinstance(right, LongNumber):
+        return _with_long_number(left, right, name)
     if left.type == right.type:
         return left, right
     if is_null_literal(left) or is_null_literal(right):  # before texts: 'x' = NULL says nothing of numbers
@@ -165,6 +177,16 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if Kind.TEXT in kinds and (kinds & TIMES or Kind.BOOLEAN in kinds):
         return _towards(left, right, Kind.TEXT)
     raise mismatch(f"cannot compare {left.type} with {right.type}; cast one of them to the type of the other")
+
+
+def _with_long_number(left: Expr, right: Expr, name: str) -> tuple[Expr, Expr]:
+    """The sides of a comparison of which one is a constant of many digits, at least."""
+    left = cast(left, BIGINT) if left.type == BOOLEAN else left
+    right = cast(right, BIGINT) if right.type == BOOLEAN else right
+    if any(is_null_literal(side) or side.type.kind not in NUMBERS for side in (left, right)):
+        left, right = long_numbers.plain([left, right])
+        return comparable(left, right, name)
+    return long_numbers.compared(name, left, right)
 
 
 def _towards(left: Expr, right: Expr, weak: Kind) -> tuple[Expr, Expr]:

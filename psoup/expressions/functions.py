@@ -35,6 +35,8 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 `test_sql_spans.py`):
 
 - BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
+- A constant of more than 18 digits compares exactly with exact numbers, however long it is (DuckDB: up to 38 digits);
+  in arithmetic with a column it is a DOUBLE. A whole number compares exactly with a DOUBLE.
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
 - Sums have up to 38 digits, and stay exact with numbers of any scale: % of them too, where DuckDB takes DOUBLEs, and
   comparisons with a DOUBLE. A result of more digits is an error of its row, also below the end of a HUGEINT.
@@ -65,13 +67,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
-from psoup.expressions import rules, rules_texts, rules_times, supplied
+from psoup.expressions import long_numbers, rules, rules_texts, rules_times, supplied
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.mathematics import REAL
 from psoup.expressions.render import render
 from psoup.expressions.sugar import SUGAR, Sugar
-from psoup.expressions.tree import Expr
+from psoup.expressions.tree import Expr, LongNumber
 from psoup.model import BIGINT, TEXT
 
 __all__ = [
@@ -86,6 +88,9 @@ __all__ = [
     "render",
     "resolve",
 ]
+
+_EXACT = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "in", "nullif"})
+"""The functions that compare: a constant of many digits comes to them as it is written."""
 
 MANY = 65_536
 """No function takes more arguments than this."""
@@ -241,6 +246,12 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
     Raises InvalidInput: UNKNOWN_FUNCTION, WRONG_ARGUMENTS (their number), TYPE_MISMATCH, INVALID_VALUE (a constant
     that does not convert).
     """
+    if any(isinstance(arg, LongNumber) for arg in args):
+        exact = long_numbers.computed(name, args)
+        if exact is not None:
+            return exact
+        if name not in _EXACT:
+            args = long_numbers.plain(args)
     signature = supplied.known(name)  # before the others: a later release may have a function of that name
     if signature is not None:
         return rules.supplied_call(signature, args)

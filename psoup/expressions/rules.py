@@ -24,6 +24,7 @@ from psoup.expressions.conversion import (
     truth,
     unify,
 )
+from psoup.expressions.long_numbers import plain
 from psoup.expressions.supplied import Signature
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
@@ -58,7 +59,7 @@ def connective(name: str, args: Sequence[Expr]) -> Expr:
 
 def comparison(name: str, args: Sequence[Expr]) -> Expr:
     """The six comparisons."""
-    return Call(BOOLEAN, name, comparable(args[0], args[1]))
+    return Call(BOOLEAN, name, comparable(args[0], args[1], name))
 
 
 def membership(name: str, args: Sequence[Expr]) -> Expr:
@@ -274,7 +275,7 @@ def unified(name: str, args: Sequence[Expr]) -> Expr:
 
 def null_if(name: str, args: Sequence[Expr]) -> Expr:
     """nullif(x, y): x, or NULL where x = y; args are (x, left, right), the last two as they are compared."""
-    return Call(args[0].type, name, (args[0], *comparable(args[0], args[1])))
+    return Call(args[0].type, name, (*plain(args[:1]), *comparable(args[0], args[1])))
 
 
 def case(name: str, args: Sequence[Expr]) -> Expr:

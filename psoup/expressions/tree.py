@@ -38,6 +38,27 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class LongNumber(Literal):
+    """A constant that has more than 18 digits: `value` is the nearest DOUBLE, `digits / 10**places` the number itself.
+
+    Comparisons take the number itself (`psoup.expressions.long_numbers`); in everything else the constant is a DOUBLE.
+    """
+
+    digits: int
+    places: int
+
+    def __hash__(self) -> int:
+        return hash((self.digits, self.places))
+
+    @property
+    def text(self) -> str:
+        """All digits, with a point if there are decimal places."""
+        shown = str(abs(self.digits)).rjust(self.places + 1, "0")
+        whole, fraction = (shown[: -self.places], shown[-self.places :]) if self.places else (shown, "")
+        return f"{'-' if self.digits < 0 else ''}{whole}{'.' if fraction else ''}{fraction}"
+
+
+@dataclass(frozen=True, slots=True)
 class AttributeRef:
     """A column of a source by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP).
 

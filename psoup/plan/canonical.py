@@ -17,7 +17,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal, Now
+from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal, LongNumber, Now
 from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
 from psoup.plan.factors import Factor, Interval, Key, Term
 from psoup.wording import quoted, quoted_text
@@ -123,6 +123,8 @@ def literal_text(literal: Literal) -> str:
         return f"CAST(NULL AS {literal.type})"
     if kind is Kind.TEXT:
         return quoted_text(str(value))
+    if isinstance(literal, LongNumber):
+        return literal.text
     if kind is Kind.DOUBLE:
         return _double(float(value))
     if kind is Kind.BOOLEAN:

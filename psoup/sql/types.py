@@ -6,16 +6,19 @@
     12 BIGINT · 1.50 DECIMAL(3,2) · 1e3 DOUBLE · INTERVAL '1' DAY = (0 months, 86,400,000,000 microseconds)
 
 Narrow integers and floats are kept in the wide form, and a length of VARCHAR is not enforced, as in DuckDB; a new
-stream is refused for one (`vague`). DECIMAL is held to 18 digits: a longer constant is a DOUBLE.
+stream is refused for one (`vague`). DECIMAL is held to 18 digits: a constant that has more (without zeros at its end)
+is a `LongNumber`, which compares exactly and is a DOUBLE elsewhere.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 
 from sqlglot import exp
 
+from psoup.errors import SqlError
+from psoup.expressions.long_numbers import MOST_PLACES, exact_number
 from psoup.expressions.tree import Literal
 from psoup.model import (
     BIGINT,
@@ -33,6 +36,12 @@ from psoup.sql.source import Place, StatementText, nearest
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63
+_SHORT = MAX_DECIMAL_PRECISION + 1
+"""Characters of a number with a point whose type shows all decimal places that are written, zeros too."""
+_INTERVAL_DIGITS = 64
+_EXACT = Context(prec=_INTERVAL_DIGITS)
+_MOST_WHOLE = 309
+"""Digits before the point of the greatest DOUBLE."""
 
 
 def number(source: StatementText, text: str, at: Place) -> Literal:
@@ -46,11 +55,30 @@ def number(source: StatementText, text: str, at: Place) -> Literal:
         value = -int(whole) if negative else int(whole)
         if -_INT64 <= value < _INT64:
             return Literal(BIGINT, value)
+    if "." in digits:
+        whole, fraction = whole.lstrip("0") or whole[:1], fraction if len(digits) <= _SHORT else fraction.rstrip("0")
     precision = len(whole) + len(fraction)
     if "." not in digits or precision > MAX_DECIMAL_PRECISION:
-        return _double(source, digits, negative, at)
+        return _long(source, whole.lstrip("0"), fraction or "0" * ("." in digits), negative, at)
     scaled = int(whole + fraction)
     return Literal(decimal(precision, len(fraction)), -scaled if negative else scaled)
+
+
+def _long(source: StatementText, whole: str, fraction: str, negative: bool, at: Place) -> Literal:
+    """The literal of a number of many digits."""
+    if len(whole) > _MOST_WHOLE:
+        raise _too_large(source, whole, at)
+    if len(fraction) > MOST_PLACES:  # no number that it meets lies between this one and the shorter one
+        fraction = fraction[:MOST_PLACES] + "1"
+    digits = int(whole + fraction)
+    try:
+        return exact_number(-digits if negative else digits, len(fraction), min(len(fraction), 1))
+    except OverflowError:
+        raise _too_large(source, whole, at) from None
+
+
+def _too_large(source: StatementText, digits: str, at: Place) -> SqlError:
+    return source.error(f"{digits[:40]} is too large for a DOUBLE", at, hint="CAST('inf' AS DOUBLE) is infinity")
 
 
 def _double(source: StatementText, digits: str, negative: bool, at: Place) -> Literal:
@@ -59,7 +87,7 @@ def _double(source: StatementText, digits: str, negative: bool, at: Place) -> Li
     except ValueError:
         raise source.error(f"{digits[:40]!r} is not a number", at) from None
     if math.isinf(value):
-        raise source.error(f"{digits[:40]} is too large for a DOUBLE", at, hint="CAST('inf' AS DOUBLE) is infinity")
+        raise _too_large(source, digits, at)
     return Literal(DOUBLE, -value if negative else value)
 
 
@@ -81,6 +109,8 @@ def interval(source: StatementText, node: exp.Expr) -> tuple[int, int]:
         count = Decimal(str(amount.this).strip()) * sign
     except InvalidOperation:
         raise source.error(f"{str(amount.this)[:40]!r} is not a number", at) from None
+    if count.is_finite() and len(count.as_tuple().digits) <= _INTERVAL_DIGITS:
+        count = count.normalize(_EXACT)
     if not count.is_finite() or count.adjusted() > 18 or count.as_tuple().exponent < -18:  # type: ignore[operator]
         raise source.error(f"INTERVAL {str(amount.this)[:40]} is out of range", at)
     total = count * (_MONTHS[name] if name in _MONTHS else UNITS[name])

@@ -39,9 +39,11 @@ def parsed(text: str) -> StandingQuery:
 INTS = st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63), 2**53 + 1, 10**17])
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, 5e-324, math.inf, -math.inf, math.nan, 9007199254740993.0])
 DECIMALS = st.sampled_from([Decimal("1.50"), Decimal("-0.005"), Decimal("3"), Decimal("12345678901234567.8")])
+TOO_LONG = [Decimal("1.500000000000000000000"), Decimal("9223372036854775806.5"), Decimal("-1E-30"), Decimal("1E+30")]
+LONG = st.sampled_from([2**63, -(10**40), *TOO_LONG, "9223372036854775806.5", "-1e-19"])
 TIMES = st.datetimes(datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31))
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4)
-NUMBERS = INTS | FLOATS | DECIMALS | st.sampled_from(["7", "-1.5"])
+NUMBERS = INTS | FLOATS | DECIMALS | LONG | st.sampled_from(["7", "-1.5"])
 VALUES = {
     "sym": TEXTS,
     "qty": NUMBERS,
@@ -136,7 +138,10 @@ def test_types_come_from_where_a_parameter_stands() -> None:
         (("a", "b"), "parameter 2 of query 17 is 'b', a text, but BIGINT is expected"),
         (("a", True), "parameter 2 of query 17 is True, a BOOLEAN, but BIGINT is expected"),
         (("a", b"x"), "parameter 2 of query 17 is b'x', bytes, but BIGINT is expected"),
-        (("a", 2**63), "parameter 2 of query 17 is 9223372036854775808, which is out of the range"),
+        (("a", 10**309), "parameter 2 of query 17 is 1000"),
+        (("a", Decimal("1e-1101")), "parameter 2 of query 17 is 1E-1101, whose digits reach too far from the point"),
+        (("a", Decimal("1e999999999")), "parameter 2 of query 17 is 1E+999999999, whose digits reach too far"),
+        (("a", Decimal("inf")), "parameter 2 of query 17 is Infinity, which no DECIMAL is"),
         (("a",), "query 17: 1 parameter is given, but the statement takes 2"),
         (("a", 1, 2), "query 17: 3 parameters are given, but the statement takes 2"),
         ({"a": 1}, "query 17: the parameters are written ?, so they have no names"),

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, float_keys
-from psoup.expressions.conversion import cast
-from psoup.expressions.tree import Expr, Literal
+from psoup.expressions.conversion import NUMBERS, cast
+from psoup.expressions.long_numbers import moved
+from psoup.expressions.tree import Expr, Literal, LongNumber
 from psoup.kinds import ends
 from psoup.model import EXACT_DOUBLE, STREAMED, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
@@ -84,6 +85,8 @@ def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
     """The keys of an attribute of type `kind` for which the comparison is true. Raises Slow."""
     if literal.value is None:
         return ()
+    if isinstance(literal, LongNumber) and kind.kind in NUMBERS:
+        literal = moved(literal, kind, operator)
     return compared(operator, kind, _fitting(kind, literal))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
 from psoup.expressions.rules_texts import like
-from psoup.expressions.tree import Call, Expr, Literal
+from psoup.expressions.tree import Call, Expr, Literal, LongNumber
 from psoup.model import BOOLEAN, TEXT
 from psoup.plan.canonical import expr_text, factor_text, term_text
 from psoup.plan.factors import Factor, Interval, Term
@@ -67,6 +67,8 @@ class AttributeConditions:
         parts: list[object] = []
         for hole in self.holes:
             literal = literals[hole]
+            if type(literal) is LongNumber:
+                raise Slow
             kind = literal.type  # its parts, as to hash the whole is dear; the precision changes nothing
             parts += (kind.kind, kind.scale, literal.value)
         key = tuple(parts)

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import NUMBERS, TIMES, cast
+from psoup.expressions.long_numbers import exact_number
 from psoup.expressions.tree import Literal
 from psoup.model import (
     BIGINT,
@@ -40,6 +41,8 @@ from psoup.wording import counted, verb
 MAX_PARAMETERS = 1_000
 
 _INT64 = 2**63
+_MOST_PLACES, _MOST_WHOLE = 1_100, 309
+"""Digits behind and before the point of a number that a DOUBLE may have."""
 _BEFORE = frozenset(
     {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
 )
@@ -190,7 +193,7 @@ def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, st
     wanted = None if expected is None else expected.kind
     if kind is int and (wanted is None or wanted in NUMBERS):
         if not -_INT64 <= value < _INT64:  # type: ignore[operator]
-            raise Wrong(f"{value}, which is out of the range of BIGINT", reason="PARAMETER_TYPE")
+            return _exact(Decimal(value), point=False)  # type: ignore[arg-type]
         return Literal(BIGINT, value), str(value)  # type: ignore[arg-type]
     if value is None:
         return Literal(BIGINT, None), "NULL"
@@ -246,17 +249,48 @@ def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
     return Literal(DOUBLE, value), text if "e" in text else text + "e0"
 
 
-def _exact(value: Decimal) -> tuple[Literal, str]:
-    text = f"{value:f}"
-    whole, _, fraction = text.lstrip("-").partition(".")
-    if not value.is_finite() or len(whole) + len(fraction) > MAX_DECIMAL_PRECISION:
+def _exact(value: Decimal, point: bool = True) -> tuple[Literal, str]:
+    """The constant of a decimal number, and its text; of more than 18 digits without zeros at the end of the fraction.
+
+    `point`: a whole number has a point in its text, as it is a DECIMAL.
+    """
+    if not value.is_finite():
+        raise Wrong(f"{value}, which no DECIMAL is; give a float", reason="PARAMETER_TYPE")
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if max(len(digits) + exponent, 1) - min(exponent, 0) > MAX_DECIMAL_PRECISION:
+        digits, exponent = _without_zeros(digits, exponent)
+    if exponent < -_MOST_PLACES or exponent + len(digits) > _MOST_WHOLE:
         raise Wrong(
-            f"{str(value)[:40]}, which has more than {MAX_DECIMAL_PRECISION} digits; give a float",
+            f"{_shortened(str(value))}, whose digits reach too far from the point: at most {_MOST_WHOLE} stand before"
+            f" it, and {_MOST_PLACES:,} behind it",
             reason="PARAMETER_TYPE",
         )
-    scaled = int(whole + fraction)
-    literal = Literal(decimal(len(whole) + len(fraction), len(fraction)), -scaled if text[0] == "-" else scaled)
-    return literal, text if fraction else text + "."
+    text = f"{Decimal((sign, digits, exponent)):f}"
+    whole, _, fraction = text.lstrip("-").partition(".")
+    scaled = int(whole + fraction) * (-1 if sign else 1)
+    if len(whole) + len(fraction) > MAX_DECIMAL_PRECISION:
+        try:
+            if point and not fraction:
+                return exact_number(10 * scaled, 1, 1), f"{text}.0"
+            return exact_number(scaled, len(fraction), min(len(fraction), 1)), text
+        except OverflowError:
+            raise Wrong(f"{_shortened(text)}, which is too large for a DOUBLE", reason="PARAMETER_TYPE") from None
+    return Literal(decimal(len(whole) + len(fraction), len(fraction)), scaled), text if fraction else text + "."
+
+
+def _without_zeros(digits: tuple[int, ...], exponent: int) -> tuple[tuple[int, ...], int]:
+    """The digits and the exponent of the same number without zeros at the end behind the point."""
+    if not any(digits):
+        return (0,), 0
+    end = len(digits)
+    while not digits[end - 1] and exponent < 0:
+        end, exponent = end - 1, exponent + 1
+    return digits[:end], exponent
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 
 
 def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
