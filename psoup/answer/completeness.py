@@ -21,9 +21,10 @@ from psoup.published.snapshot import StreamView
 class Part(NamedTuple):
     """Completeness of one source. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
 
-    `final`: no later tuple can change it. `late`, `ahead`: tuples of the stream refused so far; `late_inside`,
-    `ahead_inside`: those whose times lie in the window, None if that is not known any more. `pending`: accepted, not
-    yet released; `pending_inside`: those in the window. `truncated`: older tuples of the window are gone.
+    `final`: no later tuple can change it, as the watermark has passed the end, and NOW has reached it.
+    `late`, `ahead`: tuples of the stream refused so far; `late_inside`, `ahead_inside`: those whose times lie in the
+    window, None if that is not known any more. `pending`: accepted, not yet released; `pending_inside`: those in the
+    window. `truncated`: older tuples of the window are gone.
     """
 
     watermark: int | None
@@ -66,15 +67,16 @@ def part_of(reach: Reach) -> Part:
     inside: tuple[int | None, int | None, int] = (0, 0, 0)
     if late.count or ahead.count or pending:
         begin = _begin(reach)
-        end = _end(view, reach.window, extent)
-        waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
-        inside = (late.within(begin, end), ahead.within(begin, end), waiting)
-    final = extent.end is not None and watermark is not None and extent.end < watermark and not reach.idle
+        last = _end(view, reach.window, extent)
+        waiting = 0 if last is None else sum(_between(run, begin, last) for run in view.waiting)
+        inside = (late.within(begin, last), ahead.within(begin, last), waiting)
+    end, now = extent.end, reach.now
+    final = end is not None and now is not None and watermark is not None and end <= now and end < watermark
     return Part(
         watermark,
         extent.begin,
-        extent.end,
-        final,
+        end,
+        final and not reach.idle,
         late.count,
         ahead.count,
         pending,

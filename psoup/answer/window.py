@@ -1,6 +1,7 @@
 """The window of a query on each of its sources: NOW, as_of and the window's bounds become one range of tuple IDs.
 
     clocks, watermarks ─> NOW ─ as_of ─> instant ─ window, retention ─> [low, high) of each source
+         │                                  └─ no tuple later than it is in the range, wherever the window ends
          └─ a stream that is idle is left out, while another is not
 
 No other place decides it; `psoup.data.windows` tells what a window means at an instant.
@@ -80,7 +81,10 @@ def reach(
     as_of: int | None = None,
     idle: bool = False,
 ) -> Reach:
-    """Apply `window` of a source at the query's instant `now`. A window that ends after `as_of` is cut there."""
+    """Apply `window` of a source at the query's instant `now`, after which no tuple is in the range.
+
+    A window that ends after `as_of` is given that end: no later tuple changes such an answer.
+    """
     cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
     extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
     if extent is None:
@@ -157,22 +161,28 @@ def _again(part: Reach, low: int, high: int) -> Reach:
 def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
     """Whether a query with its own windows at the clock's time is certainly answered without reading from disk."""
     if record.sqc_id != NO_CLAUSE:
-        return in_memory(snapshot.by_id[record.stream_id], record.query.window, clock)
+        view = snapshot.by_id[record.stream_id]
+        return in_memory(view, record.query.window, view.now(clock))
     sides = snapshot.sides_of(record)
-    return all(in_memory(snapshot.by_id[side.stream_id], side.query.window, clock) for side in sides)
+    views = [snapshot.by_id[side.stream_id] for side in sides]
+    if not any(view.archived for view in views):
+        return True
+    times, event_time = [view.now(clock) for view in views], views[0].spec.event_time
+    now = joint_now(event_time, times, left_out(views, clock))
+    return all(in_memory(view, side.query.window, now) for view, side in zip(views, sides, strict=True))
 
 
-def in_memory(view: StreamView, window: WindowClause, clock: int) -> bool:
-    """Whether `window` of a stream at the clock's time certainly needs no reading from disk. O(1)."""
-    now = view.now(clock)
+def in_memory(view: StreamView, window: WindowClause, now: int | None) -> bool:
+    """Whether `window` of a stream at the query's instant `now` certainly needs no reading from disk. O(1)."""
     if not view.archived or now is None:
         return True
     if window.begin.anchor is Anchor.START:
         return False
     if window.by_rows:
-        return view.next_id - (window.begin.rows or 0) >= view.hot_id
+        ahead = view.last_time is not None and view.last_time > now
+        return not ahead and view.next_id - (window.begin.rows or 0) >= view.hot_id
     edge = view.chunks[view.archived - 1].data.last_time
-    return all(
-        (bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset) > edge
-        for bound in (window.begin, window.end)
+    bounds = (window.begin, window.end)
+    return now >= edge and all(
+        (bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset) > edge for bound in bounds
     )

@@ -3,6 +3,10 @@
     tuples       0 1 2 3 | 4 5 6 7 8 9        |: the retention edge
     times        1 2 2 3 | 5 5 6 8 8 9
     BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
+    BEGIN 5 END 99, NOW = 7              ->   [5, 7]   ->   IDs [4, 7)
+
+No tuple later than NOW is in a window. NOW of one stream is never before its last tuple; NOW of a join is before the
+last tuples of the streams that are ahead.
 
 Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
 kept here: the window clause is part of the query's record. Whether a stream's retention is long enough for a window
@@ -49,16 +53,17 @@ class WindowRange(NamedTuple):
     high: int
     begin: int | None
     end: int | None
+    """The end as it is written: the IDs end at NOW, if that is earlier."""
     truncated: bool
 
 
 def apply_window(
     window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int | None
 ) -> WindowRange:
-    """The tuple IDs of `window` with NOW := `now`; retention counts from `current`. O(log n).
+    """The tuple IDs of `window` with NOW := `now`, after which no tuple is in it. O(log n).
 
-    `now` is None while a stream has no time yet: then nothing is in the window. Chunks are read (see
-    `psoup.data.archived`) only if the window reaches into the archive.
+    Retention counts from `current`. `now` is None while a stream has no time yet: then nothing is in the window. Chunks
+    are read (see `psoup.data.archived`) only if the window reaches into the archive.
     """
     if now is None:
         edge = retention_edge(timeline, retention, current)
@@ -76,8 +81,8 @@ def apply_window(
         low, lost = timeline.before(begin), False
         if not _clear(low, timeline, retention, current):
             edge = retention_edge(timeline, retention, current)
-            low, lost = max(edge, low), begin <= end and _lost_after(timeline, edge, begin)
-    return WindowRange(low, max(low, timeline.through(end)), begin, end, lost)
+            low, lost = max(edge, low), begin <= min(end, now) and _lost_after(timeline, edge, begin)
+    return WindowRange(low, max(low, timeline.through(min(end, now))), begin, end, lost)
 
 
 def last_rows(
@@ -98,9 +103,10 @@ def last_rows(
 
 
 def as_of_window(window: WindowClause, time: int) -> WindowClause:
-    """The window for an answer as of `time`: a window that ends later is cut there, as no later tuple was known then.
+    """The window for an answer as of `time`: an end that is later becomes that time.
 
-    Without an `as_of` nothing has to be cut: NOW is never before the last tuple.
+    So the answer can be final: nothing that comes later changes it. Without an `as_of` a window keeps its end, and more
+    tuples get into it as NOW goes on. `apply_window` leaves out tuples later than NOW in both cases.
     """
     later = window.end.anchor is Anchor.ABSOLUTE and window.end.at > time
     return replace(window, end=NOW) if later else window

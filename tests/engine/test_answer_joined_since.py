@@ -31,7 +31,9 @@ from psoup_testing.join_statements import JoinQuery
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 HISTORIES = Budget("joins since: histories", round(10 / min(SCALE, 1)))
+BASE = 1_700_000_000
 WINDOWS = ["20 SECONDS", "30 SECONDS] END [NOW - 10 SECONDS", "50 ROWS", "60 ROWS] END [NOW - 20 ROWS", "", "START"]
+WINDOWS += ["END"]
 FROMS = [
     ("r, s", "r.k = s.k"),
     ("r, s", "r.k = s.k AND r.v < s.w"),
@@ -48,7 +50,7 @@ class History:
 
     def __init__(self, seed: int, met: Counter[str]) -> None:
         self.random, self.met = random.Random(seed), met
-        self.clock = VirtualClock(1_700_000_000 * SECOND)
+        self.clock = VirtualClock(BASE * SECOND)
         self.soup = LocalPSoup(CONFIG, self.clock)
         self.event = self.random.random() < 0.5
         kept = self.random.choice(["", " RETENTION 40 SECONDS", " RETENTION 100 ROWS", ""])
@@ -157,6 +159,8 @@ def test_a_copy_outlives_restarts_disk_and_attached_history(tmp_path: Path, kind
 def window(draw: random.Random) -> str:
     """A window of a source, in brackets."""
     begin = draw.choice(WINDOWS)
+    if begin == "END":
+        return f"[BEGIN (START) END ({BASE + draw.randint(10, 90)})]"
     return "" if not begin else "[BEGIN (START)]" if begin == "START" else bracketed(begin)
 
 
@@ -173,6 +177,7 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
 
 
 WANTED = ["complete", "a part", "rows", "rows leave", "a page goes on", "it ends in another step", "new below"]
+WANTED += ["tuples later than NOW"]
 
 
 def test_a_client_holds_the_answer_after_any_history(monkeypatch: pytest.MonkeyPatch) -> None:

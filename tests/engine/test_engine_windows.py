@@ -56,6 +56,11 @@ def rows(count: int) -> Bound:
         (WindowClause(at(12), NOW), 25, 4, 10),
         # an end in the future is legal
         (WindowClause(at(21), at(99)), 25, 9, 10),
+        # no tuple later than NOW, which is that of a slower stream
+        (WindowClause(at(12), at(99)), 19, 4, 7),
+        (WindowClause(START, at(25)), 20, 3, 9),
+        (WindowClause(at(20), at(99)), 13, 7, 7),
+        (WindowClause(at(20), at(25)), 11, 7, 7),
         # nothing there
         (WindowClause(at(14), at(19)), 25, 7, 7),
         # END before BEGIN is empty, not negative
@@ -150,6 +155,13 @@ def test_a_window_after_as_of_has_lost_nothing() -> None:
     window = as_of_window(WindowClause(at(20), at(25)), 11)
     assert not apply_window(window, timeline(), Retention(rows=1), 25, 11).truncated
     assert apply_window(WindowClause(at(20), at(25)), timeline(), Retention(rows=1), 25, 25).truncated
+    assert not apply_window(WindowClause(at(20), at(25)), timeline(), Retention(rows=1), 25, 11).truncated
+    assert apply_window(WindowClause(at(20), at(25)), timeline(), Retention(rows=1), 25, 20).truncated
+
+
+def test_a_window_keeps_its_end_though_no_tuple_after_now_is_in_it() -> None:
+    found = apply_window(WindowClause(at(12), at(99)), timeline(), Retention(), 25, 13)
+    assert (found.low, found.high, found.end) == (4, 7, 99)
 
 
 def test_the_last_rows_are_found_as_other_windows_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,18 @@ def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> No
     assert grouped > budget.cases // 25, f"only {grouped} answers had several groups"
 
 
-@pytest.mark.parametrize("what", ["idle", "jobs"])
-def test_what_random_histories_seldom_have(tmp_path: Path, what: str) -> None:
-    """Streams that are idle and wake; history that is attached, and sides that jobs cover."""
-    met = [0, 0, 0]
+@pytest.mark.parametrize("kind", ["idle", "jobs", "ends"])
+def test_what_random_histories_seldom_have(tmp_path: Path, kind: str) -> None:
+    """Streams that are idle and wake; history that is attached, and sides that jobs cover; ends after NOW."""
+    met = Counter[str]()
     for seed in range(5):
-        duel = JoinDuel(seed, tmp_path / str(seed), idle=what == "idle", jobs=what == "jobs")
+        duel = JoinDuel(seed, tmp_path / str(seed), **{kind: True})
         try:
             duel.run(events=8)
             duel.work()
             duel.wake()
         finally:
             duel.close()
-        met = [count + more for count, more in zip(met, (duel.idled, duel.attached, duel.covered), strict=True)]
-    idled, attached, covered = met
-    assert idled > 3 if what == "idle" else min(attached, covered) > 3, f"{met}"
+        met.update(idle=duel.idled, attached=duel.attached, covered=duel.covered, ends=duel.cut)
+    wanted = ["attached", "covered"] if kind == "jobs" else [kind]
+    assert all(met[what] > 3 for what in wanted), met

@@ -46,6 +46,11 @@ class Client:
                 held = found.held_after(piece, taken)
                 break
         self._count(held, met)
+        told = found.completeness
+        met["tuples later than NOW"] += any(
+            part.end is not None and told.now is not None and part.end > told.now and high < view.next_id
+            for part, (_, high), (view, _) in zip(told.sources, found.all_held.target, found._sides, strict=True)
+        )
         held.check()
         self.held = from_bytes(to_bytes(held))
         assert self.held == held, "a box has other bytes"

@@ -1,7 +1,8 @@
 """Random histories of one to four streams with joins over them: every answer against DuckDB and the naive model.
 
 push, heartbeat, time goes on, register, unregister, ALTER, maintain, restart ──> invoke all: rows, NOW, windows
-                                                                            └──> ask the same: the same answer
+                                                                            ├──> ask the same: the same answer
+                                                                            └──> as of NOW: the same rows
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from psoup_testing.model import Declaration, ModelStream, Range
 from psoup_testing.oracle import difference
 from psoup_testing.restarting import Made, RestartingPSoup
 from psoup_testing.values import arrow_array
-from psoup_testing.windows import WINDOW_KINDS, Window, draw_window
+from psoup_testing.windows import WINDOW_KINDS, Window, at, draw_window
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
@@ -38,8 +39,12 @@ AHEAD = 300 * SECOND
 class JoinDuel:
     """One engine, a model of each stream, and DuckDB with a table of each."""
 
-    def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False) -> None:
-        """`idle`: all streams are idle when nothing comes for eight seconds; `jobs`: history can be attached to all."""
+    def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False, ends: bool = False) -> None:
+        """Choose what the history has seldom otherwise.
+
+        `idle`: all streams are idle when nothing comes for eight seconds; `jobs`: history can be attached to all;
+        `ends`: most windows end at a fixed time that the streams have not reached.
+        """
         self.make = make = Chance(seed)
         self.clock = VirtualClock(BASE)
         config = EngineConfig(chunk_rows=64, ahead=AHEAD)
@@ -49,7 +54,8 @@ class JoinDuel:
         else:
             self.soup = LocalPSoup(config, self.clock)
         self.path, self.jobs = path, 0
-        self.timed = make.likely(65) or idle or jobs
+        self.timed = make.likely(65) or idle or jobs or ends
+        self.ends = ends
         self.idle_after = (8,) if idle else (None, 8)
         self.kept = 0 if jobs else 40
         self.models: list[ModelStream] = []
@@ -59,7 +65,7 @@ class JoinDuel:
         self.history: list[int] = []
         """Tuples of each stream that were attached: they have the IDs below zero."""
         self.standing: dict[int, JoinQuery] = {}
-        self.compared = self.nonempty = self.grouped = self.idled = self.attached = self.covered = 0
+        self.compared = self.nonempty = self.grouped = self.idled = self.attached = self.covered = self.cut = 0
         self.duck = empty_database()
         for number in range(make.pick((1, 2, 2, 3, 4))):
             self._create(number)
@@ -152,6 +158,8 @@ class JoinDuel:
 
     def _register(self) -> None:
         query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
+        if self.ends:
+            query = self._ending_later(query)
         if self.make.likely(30):
             query = draw_groups(self.make, query)
         try:
@@ -162,6 +170,18 @@ class JoinDuel:
             return
         self.standing[query_id] = query
         self._compare(query_id, query)
+
+    def _ending_later(self, query: JoinQuery) -> JoinQuery:
+        """The query with fixed ends at most half a minute after the clock; those of some windows stay."""
+        make, reached = self.make, self.clock.now() // SECOND * SECOND
+        later = list[Window]()
+        for window in query.windows:
+            begin, end = window.lower, at(make, reached, 30)  # type: ignore[arg-type]
+            later.append(Window(begin if begin.anchor == "at" and begin.amount <= end.amount else None, end))
+        if not query.bracketed:
+            return replace(query, windows=(later[0],) * len(later))
+        some = [new if make.likely(70) else old for new, old in zip(later, query.windows, strict=True)]
+        return replace(query, windows=tuple(some))
 
     def _go_on(self) -> None:
         self.clock.set(self.clock.now() + self.make.pick((1, 3, 9)) * SECOND)
@@ -256,20 +276,25 @@ class JoinDuel:
         said = _said(lambda: self.soup.invoke(query_id, as_of, asked or None, accept))
         told = _said(lambda: self.soup.ask(query.sql(), as_of, asked or None, accept))
         about = f"{query.sql()}\nas_of={as_of} windows={asked} clock={self.clock.now()}"
+        instant = now if as_of is None else as_of
+        then = _said(lambda: self.soup.invoke(query_id, instant, asked or None, accept))
         ranges = self._ranges(query, windows, now, as_of, accept)
         if ranges is None:
-            assert said == told == "OutOfRange", f"{said}, {told}\n{about}"
+            assert said == told == then == "OutOfRange", f"{said}, {told}, {then}\n{about}"
             return
         assert isinstance(said, Answer) and isinstance(told, Answer), f"{said}, {told}\n{about}"
+        assert isinstance(then, Answer), f"as of {instant}: {then}\n{about}"
         spans = [(found.first, found.stop) for found in ranges]
         expected = self._duck(query.duck_sql(spans))
-        for answer in (said, said.lean(), told):
+        for answer in (said, said.lean(), told, then):
             problem = difference(expected, rows_of(answer))
             assert problem is None, f"{problem}\n{about}\n{spans}"
         self._check_told(said, ranges, query, about)
         self.compared += 1
         self.nonempty += bool(expected)
         self.grouped += isinstance(query, GroupedJoin) and len(expected) > 1
+        sources = zip(query.streams, ranges, strict=True)
+        self.cut += any(self.models[stream].goes_on(found) for stream, found in sources)
 
     def _check_told(self, answer: Answer, ranges: list[Range], query: JoinQuery, about: str) -> None:
         """The completeness of an answer."""
@@ -281,6 +306,8 @@ class JoinDuel:
                 f"{part}\n{about}"
             )
             assert told.now == found.now, f"{told}\n{about}"
+            later = found.end is not None and found.now is not None and found.end > found.now
+            assert not (part.final and later), f"{part}\n{about}"
         assert not (told.final and any(out)), about
         self.idled += any(out)
 

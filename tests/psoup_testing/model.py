@@ -191,10 +191,17 @@ class ModelStream:
         begin, end = _instant(window.lower, now), _instant(window.upper, now)
         assert end is not None
         end = end if as_of is None else min(end, as_of)  # what came after that was not known then
-        inside = [p for p, t in enumerate(times) if (begin is None or t >= begin) and t <= end and p >= first]
+        last = min(end, now)
+        inside = [p for p, t in enumerate(times) if (begin is None or t >= begin) and t <= last and p >= first]
         low, stop = (inside[0], inside[-1] + 1) if inside else (first, first)
-        lost = begin is not None and begin <= end and any(time >= begin for time in times[:first])
+        lost = begin is not None and begin <= last and any(time >= begin for time in times[:first])
         return Range(low, stop, begin, end, now, lost)
+
+    def goes_on(self, found: Range) -> bool:
+        """Whether a window has released tuples later than its NOW, which are not in it yet."""
+        if found.now is None or found.end is None:
+            return False
+        return any(found.now < entry[0] <= found.end for entry in self.released())
 
     def inside(self, window: Window, found: Range, clock: int) -> tuple[int | None, int | None, int]:
         """The numbers of late, far and waiting tuples in a window: between its times, or those of its rows."""
