@@ -140,10 +140,14 @@ def clause_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | No
 
 
 def slides_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> bool:
-    """Whether an answer may change though nothing comes: the clock goes on, and the answer depends on it."""
+    """Whether an answer may change though nothing comes: the clock goes on, and the answer depends on it.
+
+    In event time NOW follows the clock only where a stream of a join is left out of it once it is idle. Then tuples of
+    the other streams enter any window that ends at NOW or after it.
+    """
     specs = [snapshot.by_id[stream_id].spec for stream_id in snapshot.streams_of(record)]
-    if all(spec.event_time and spec.idle_after is None for spec in specs):
-        return False
+    if specs[0].event_time:
+        return len(specs) > 1 and any(spec.idle_after is not None for spec in specs)
     if travel_of(record.query.plan) is Travel.ALWAYS or any(spec.retention.duration is not None for spec in specs):
         return True
     bounds = [bound for own in windows_of(record.query, window) for bound in (own.begin, own.end)]

@@ -174,3 +174,23 @@ def test_a_stream_in_event_time_stands_still() -> None:
     soup.execute("CREATE STREAM e (a BIGINT, t TIMESTAMP) TIMESTAMP BY t")
     query, snapshot = soup.register("SELECT a FROM e BEGIN (NOW - 1 HOUR)"), soup.engine.snapshot()
     assert not slides_of(snapshot, snapshot.query(query, soup.tenant), None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "slides"),
+    [
+        ("SELECT x.a FROM idle AS x, e AS y WHERE x.a = y.a", True),
+        ("SELECT x.a FROM e AS x, idle AS y WHERE x.a = y.a BEGIN (0) END (60)", True),
+        ("SELECT count(*) FROM e [ROWS 5] AS x, idle [ROWS 5] AS y WHERE x.a = y.a", True),
+        ("SELECT x.a FROM e AS x, e AS y WHERE x.a = y.a", False),
+        ("SELECT x.a FROM idle AS x, idle AS y WHERE x.a = y.a", False),
+        ("SELECT a FROM idle BEGIN (NOW - 1 HOUR)", False),
+    ],
+)
+def test_a_join_changes_when_one_of_its_streams_becomes_idle(statement: str, slides: bool) -> None:
+    """No event says so: NOW of the join goes on with the clock alone. NOW of one stream does not."""
+    soup = LocalPSoup()
+    for name, option in (("e", ""), ("idle", " IDLE AFTER 1 MINUTE")):
+        soup.execute(f"CREATE STREAM {name} (a BIGINT, t TIMESTAMP) TIMESTAMP BY t{option}")
+    query, snapshot = soup.register(statement), soup.engine.snapshot()
+    assert slides_of(snapshot, snapshot.query(query, soup.tenant), None) == slides
