@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from psoup.plan.nodes import Node, walk
+from psoup.plan.nodes import Join, Node, Source, walk
 from psoup.plan.patterns import Pattern
 
 _SHOWN = 160
@@ -52,18 +52,21 @@ class PlanNode:
 def plan_nodes(plan: Node, known: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
     """The nodes of a plan, each before its inputs; `known` says of a node what is known of it."""
     walked = list(walk(plan))
-    return tuple(_made(number, walked, known(node)) for number, (_, node) in enumerate(walked))
+    steps_back = any(isinstance(node, Join) and node.steps_back for _, node in walked)
+    return tuple(_made(number, walked, known(node), steps_back) for number, (_, node) in enumerate(walked))
 
 
-def _made(number: int, walked: Sequence[tuple[int, Node]], found: Findings) -> PlanNode:
+def _made(number: int, walked: Sequence[tuple[int, Node]], found: Findings, steps_back: bool) -> PlanNode:
+    """A node. `steps_back`: NOW of the plan may step back, and with it the end of every source's window."""
     depth, node = walked[number]
+    pattern = Pattern.STRICT if steps_back and isinstance(node, Source) else node.pattern
     below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
     return PlanNode(
         id=number,
         operator=type(node).__name__.lower(),
         inputs=tuple(place for place in below if walked[place][0] == depth + 1),
         text=node.label,
-        pattern=node.pattern.name.lower(),
+        pattern=pattern.name.lower(),
         figures=found.figures,
         facts=found.facts,
         depth=depth,

@@ -161,9 +161,17 @@ class Join:
         return False
 
     @property
+    def steps_back(self) -> bool:
+        """Whether NOW may step back: one of several streams is left out of it while idle, and then goes on."""
+        specs = [source.spec for source in self.sources]
+        several = len({spec.name.lower() for spec in specs}) > 1
+        return several and any(spec.event_time and spec.idle_after is not None for spec in specs)
+
+    @property
     def pattern(self) -> Pattern:
         """The update pattern: how its rows come and leave."""
-        return RULES[Operator.WEAK]([node.pattern for node in self.inputs])
+        operator = Operator.STRICT if self.steps_back else Operator.WEAK
+        return RULES[operator]([node.pattern for node in self.inputs])
 
     @property
     def label(self) -> str:

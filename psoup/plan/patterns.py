@@ -7,6 +7,9 @@
 The paper labels the leaves (windows) as weakest; a window that only grows is monotonic here. It calls a pattern weak if
 the time at which a row leaves is known when it comes. For a window of the last n rows that is not known, but its rows
 leave in the order in which they came; so a row is weak here if it leaves with the tuples it is made of, whenever.
+
+NOW of a join may step back, which the paper does not know: a stream that was left out of it as idle (IDLE AFTER) goes
+on, behind the others. Rows leave then though their tuples stay, and come again. So such a join is strict.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _MEANINGS = {
     Pattern.MONOTONIC: "rows only come; none ever leaves",
     Pattern.WEAKEST: "rows leave in the order in which they came",
     Pattern.WEAK: "a row leaves with the tuples that it is made of, not always in the order in which rows came",
-    Pattern.STRICT: "a row may leave or change at any time, as others push it out or NOW goes on",
+    Pattern.STRICT: "a row may leave or change at any time, as others push it out or NOW moves",
 }
 
 
@@ -49,7 +52,7 @@ class Operator(enum.Enum):
     BINARY_WEAKEST = "merge-union"
     WEAK = "join, duplicate elimination, intersection"
     GROUP_BY = "aggregates by group"
-    STRICT = "negation, join with a relation, the first rows of another order than that of arrival"
+    STRICT = "negation, join with a relation or an idle stream, the first rows of another order than that of arrival"
 
 
 Rule = Callable[[Sequence[Pattern]], Pattern]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from psoup.clock import VirtualClock
 from psoup.expressions.tree import AttributeRef, Call
 from psoup.local import LocalPSoup
-from psoup.model import BIGINT, BOOLEAN, StreamSpec, WindowClause
+from psoup.model import BIGINT, BOOLEAN, SECOND, StreamSpec, WindowClause
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
 from psoup.plan.patterns import RULES, Operator, Pattern
@@ -21,13 +21,17 @@ from psoup.sql import create_stream, prepare, standing_query
 
 KEPT = create_stream("CREATE STREAM kept (a BIGINT, b DOUBLE, s TEXT)")
 FORGOTTEN = create_stream("CREATE STREAM forgotten (a BIGINT, b DOUBLE, s TEXT) RETENTION 1 DAY")
+TIMED = create_stream("CREATE STREAM timed (a BIGINT, t TIMESTAMP) TIMESTAMP BY t")
+SILENT = create_stream("CREATE STREAM silent (a BIGINT, t TIMESTAMP) TIMESTAMP BY t IDLE AFTER 1 MINUTE")
 STREAMS = {spec.name: spec for spec in (KEPT, FORGOTTEN)}
+JOINED = STREAMS | {spec.name: spec for spec in (TIMED, SILENT)}
 MONOTONIC, WEAKEST, WEAK, STRICT = Pattern
 SLIDING = "BEGIN (NOW - 10)"
+MICROS = pa.timestamp("us")
 
 
 def lookup(name: str) -> StreamSpec | None:
-    return STREAMS.get(name.lower())
+    return JOINED.get(name.lower())
 
 
 def bind(text: str) -> StandingQuery:
@@ -159,6 +163,15 @@ def test_nothing_leaves_where_nothing_leaves_the_inputs() -> None:
         (f"SELECT DISTINCT a FROM kept LIMIT 3 {SLIDING}", WEAK),
         ("SELECT extract(year FROM NOW) AS y FROM kept", STRICT),
         ("SELECT a FROM kept ORDER BY extract(year FROM NOW)", MONOTONIC),
+        ("SELECT a FROM silent", MONOTONIC),
+        ("SELECT x.a FROM kept x, kept y WHERE x.a = y.a", MONOTONIC),
+        (f"SELECT x.a FROM kept x, kept y WHERE x.a = y.a {SLIDING}", WEAK),
+        ("SELECT x.a FROM timed x, timed y WHERE x.a = y.a END (60)", MONOTONIC),
+        ("SELECT x.a FROM silent x, silent y WHERE x.a = y.a", MONOTONIC),
+        ("SELECT x.a FROM timed x, silent y WHERE x.a = y.a", STRICT),
+        ("SELECT x.a FROM silent x, timed y WHERE x.a = y.a BEGIN (0) END (60)", STRICT),
+        ("SELECT DISTINCT x.a FROM silent x, timed y, timed z WHERE x.a = y.a AND y.a = z.a", STRICT),
+        ("SELECT x.a, count(*) FROM timed x, silent y WHERE x.a = y.a GROUP BY x.a", WEAK),
     ],
 )
 def test_patterns_of_queries(text: str, pattern: Pattern) -> None:
@@ -206,6 +219,33 @@ def test_rows_come_and_leave_as_their_pattern_says(
         before = rows
 
 
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 7), st.integers(0, 5)), min_size=4, max_size=16),
+    st.booleans(),
+    st.sampled_from(["", "BEGIN (START) END (60)", "BEGIN (NOW - 8)"]),
+)
+def test_rows_of_joins_come_and_leave_as_their_pattern_says(
+    steps: list[tuple[bool, int, int]], idle: bool, window: str
+) -> None:
+    """NOW steps back when a stream that was idle goes on: a row leaves, and both of its tuples are there."""
+    clock = VirtualClock(10 * SECOND)
+    soup = LocalPSoup(clock=clock)
+    for name in "xy":
+        soup.execute(f"CREATE STREAM {name} (a BIGINT, t TIMESTAMP) TIMESTAMP BY t{' IDLE AFTER 5 SECONDS' * idle}")
+    query = soup.register(f"SELECT x._id AS i, y._id AS j FROM x, y WHERE x.a = y.a {window}")
+    pattern = soup.engine.snapshot().query(query, soup.tenant).query.plan.pattern
+    assert pattern is (STRICT if idle else WEAK if "NOW" in window else MONOTONIC)
+    before: list[dict[str, int]] = []
+    for first, seconds, behind in steps:
+        clock.advance(seconds=seconds)
+        time = pa.array([clock.now() - behind * SECOND], MICROS)
+        soup.push("x" if first else "y", pa.table({"a": [1], "t": time}))
+        rows = soup.invoke(query).to_table().to_pylist()
+        if pattern is MONOTONIC:
+            assert not [row for row in before if row not in rows]
+        before = rows
+
+
 def test_explain_tells_the_plan_and_what_its_pattern_means() -> None:
     soup = LocalPSoup()
     soup.execute("CREATE STREAM kept (a BIGINT)")
@@ -217,6 +257,30 @@ def test_explain_tells_the_plan_and_what_its_pattern_means() -> None:
         "             Sort a [weakest]",
         "               Project a [weakest]",
         "                 Source kept BEGIN (NOW - 10 SECONDS) END (NOW) [weakest]",
-        "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW goes on",
+        "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
     ]
     assert isinstance(soup.engine.snapshot().query(query, soup.tenant).query.plan.inputs[0].inputs[0], Project)
+
+
+def test_a_join_says_that_rows_leave_when_an_idle_stream_goes_on() -> None:
+    """Two of three rows leave, and one comes: NOW is 3 again. They are back when NOW is 901."""
+    soup = LocalPSoup(clock=VirtualClock(1_000 * SECOND))
+    for name, option in (("timed", ""), ("silent", " IDLE AFTER 30 SECONDS")):
+        soup.execute(f"CREATE STREAM {name} (a BIGINT, t TIMESTAMP NOT NULL) TIMESTAMP BY t{option}")
+    query = soup.register("SELECT x._id FROM timed x, silent y WHERE x.a = y.a BEGIN (START)")
+
+    def rows(stream: str, *seconds: int) -> int:
+        soup.push(stream, pa.table({"a": [1] * len(seconds), "t": pa.array([s * SECOND for s in seconds], MICROS)}))
+        return soup.invoke(query).to_table().num_rows
+
+    assert (rows("silent", 1), rows("timed", 2, 900)) == (0, 0)
+    soup.clock.set(1_031 * SECOND)  # type: ignore[attr-defined]
+    assert [rows("timed", 901), rows("silent", 3), rows("silent", 902)] == [3, 2, 6]
+    lines = [line for line in soup.explain(query).lines() if line.endswith("]") or "updates" in line]
+    assert lines == [
+        "  plan     Project x._id AS _id [strict]",
+        "             Join x.a = y.a [strict]",
+        "               Source timed AS x BEGIN (START) END (NOW) [strict]",
+        "               Source silent AS y BEGIN (START) END (NOW) [strict]",
+        "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
+    ]
