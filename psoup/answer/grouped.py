@@ -12,6 +12,7 @@ answer shows of them (`group_rows`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -172,13 +173,14 @@ class GroupRows:
             columns = {place: column.take(rows) for place, column in self._table.items()}
         if not count:
             return
-        try:
+        computed: list[Column] | None = None
+        with suppress(TooMuchText):
             computed = shown(outputs, columns, count, reading.now, reading.texts, reading.budget)
-        except TooMuchText:
-            for half in _halves(rows):
-                yield from self._computed(outputs, half)
-        else:
+        if computed is not None:
             yield computed
+            return
+        for half in _halves(rows):  # not in a handler, which would hold the whole
+            yield from self._computed(outputs, half)
 
 
 def _halves(rows: slice | Array) -> Sequence[slice | Array]:

@@ -9,6 +9,7 @@ For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -212,15 +213,16 @@ class JoinRows:
     def _computed(self, flat: _Flat, piece: Piece) -> Iterator[list[Column]]:
         """Compute expressions over some rows, in one part or several, in order."""
         reading, rows = self.reading, len(piece[0])
-        try:
-            columns = flat.gathered(self._sides, piece)
-            whole = shown(flat.exprs, columns, rows, reading.now, reading.texts, reading.budget)
-        except TooMuchText:
-            middle = rows // 2
-            for half in (slice(0, middle), slice(middle, rows)):
-                yield from self._computed(flat, [positions[half] for positions in piece])
-        else:
+        whole: list[Column] | None = None
+        with suppress(TooMuchText):
+            gathered = partial(flat.gathered, self._sides, piece)
+            whole = shown(flat.exprs, gathered(), rows, reading.now, reading.texts, reading.budget)
+        if whole is not None:
             yield whole
+            return
+        middle = rows // 2
+        for half in (slice(0, middle), slice(middle, rows)):  # not in a handler, which would hold the whole
+            yield from self._computed(flat, [positions[half] for positions in piece])
 
 
 class _Flat:

@@ -10,6 +10,7 @@ order or Arrow.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 import numpy as np
@@ -58,13 +59,14 @@ def computed(
     Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together, and
     what `budget` raises.
     """
-    try:
+    columns: list[Column] | None = None
+    with suppress(TooMuchText):
         columns = computed_at_once(outputs, group, now, texts, budget, run)
-    except TooMuchText:
-        for half in _halves(group):
-            yield from computed(outputs, half, now, texts, budget, run)
-    else:
+    if columns is not None:
         yield columns
+        return
+    for half in _halves(group):  # not in a handler: its exception would hold what was made of the whole
+        yield from computed(outputs, half, now, texts, budget, run)
 
 
 def _halves(group: Group) -> tuple[Group, Group]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,9 +82,10 @@ def by_ids(
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
         chunk = chunks[int(place[start])]
         group.append((chunk, ascending[start:stop] - chunk.first_id))
-    try:
+    columns: list[Column] | None = None
+    with suppress(TooMuchText):
         columns = computed_at_once(outputs, group, now, texts, budget)
-    except TooMuchText:
+    if columns is None:  # not in a handler: its exception would hold what was made of the whole
         middle = len(ids) // 2
         yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)
         yield from by_ids(outputs, chunks, ids[middle:], now, texts, budget)

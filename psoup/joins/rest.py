@@ -62,15 +62,15 @@ class Rest:
 
     def kept(self, places: list[Array]) -> list[Array]:
         """The tuples (int64[n] rows of each source) that satisfy all conditions. O(n)."""
+        middle = len(places[0]) // 2
         try:
             return self._kept(places)
         except TooMuchText:
-            middle = len(places[0]) // 2
             if not middle:
                 raise
-            first, second = ([own[part] for own in places] for part in (slice(middle), slice(middle, None)))
-            halves = zip(self.kept(first), self.kept(second), strict=True)
-            return [np.concatenate(both) for both in halves]
+        first, second = ([own[part] for own in places] for part in (slice(middle), slice(middle, None)))
+        halves = zip(self.kept(first), self.kept(second), strict=True)  # not in the handler, which holds the whole
+        return [np.concatenate(both) for both in halves]
 
     def _kept(self, places: list[Array]) -> list[Array]:
         columns = []

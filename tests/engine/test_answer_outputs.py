@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pyarrow as pa
 import pytest
 
@@ -78,3 +80,20 @@ def test_a_read_whose_time_is_up_ends_and_is_no_error_of_a_row(soup: RecordingPS
     found = answer(soup, "SELECT abs(a) AS b FROM s", ReadBudget(ask))
     with raising({"abs": lambda _: True}), pytest.raises(ResourceExhausted, match="enough"):
         found.to_table()
+
+
+@pytest.mark.parametrize("made", ["max(repeat(t, 4096) || a)", "repeat(t, 4096) || a"])
+def test_texts_that_are_made_in_halves_take_the_memory_of_a_part(made: str) -> None:
+    """An attempt that made too much is given back before its halves are tried: they are within one another."""
+    soup = RecordingPSoup(EngineConfig(evaluation_bytes=1 << 19), VirtualClock())
+    soup.execute("CREATE STREAM s (a BIGINT, t TEXT)")
+    soup.push("s", pa.table({"a": range(4_096), "t": ["x"] * 4_096}))
+    found = answer(soup, f"SELECT {made} AS m FROM s")
+    tracemalloc.start()
+    try:
+        rows = sum(batch.num_rows for batch in found.batches())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows in (1, 4_096)
+    assert peak < 2 << 20, f"{peak:,}"
