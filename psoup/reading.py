@@ -90,6 +90,8 @@ class ReadBudget:
         """Bytes held now for joins."""
         self.grouped = 0
         """Bytes held now for groups."""
+        self.wanted = 0
+        """The most bytes that were held or asked for at a time, refused ones among them."""
         self.window = 0
         """Tuples in the window, as soon as that is known."""
         self.found = 0
@@ -120,6 +122,7 @@ class ReadBudget:
 
     def hold(self, size: int) -> None:
         """Take `size` bytes for a sort. Raises ResourceExhausted: SORT_BUDGET is its own, SORTS_BUDGET that of all."""
+        self._want(size)
         if self.held + size > self.sort_bytes:
             raise ResourceExhausted(
                 f"ORDER BY or DISTINCT would hold {self.held + size:,} bytes, and one read may hold"
@@ -138,6 +141,7 @@ class ReadBudget:
 
     def hold_joined(self, size: int, what: str = "a join") -> None:
         """Take `size` bytes for a join, or what has bounds of its own. Raises ResourceExhausted (SORTS_BUDGET)."""
+        self._want(size)
         self._take(size, what)
         self.joined += size
 
@@ -151,6 +155,7 @@ class ReadBudget:
         """Take `size` bytes for groups. Raises as `check`, and ResourceExhausted: GROUP_BUDGET is its own, SORTS_BUDGET
         that of all."""
         self.check()
+        self._want(size)
         if self.grouped + size > self.sort_bytes:
             raise ResourceExhausted(
                 f"the groups of this answer would hold {self.grouped + size:,} bytes, and one read may hold"
@@ -172,6 +177,10 @@ class ReadBudget:
         self.give_back(self.held)
         self.give_back_joined(self.joined)
         self.give_back_grouped(self.grouped)
+
+    def _want(self, size: int) -> None:
+        """Note the bytes that would be held with `size` more."""
+        self.wanted = max(self.wanted, self.held + self.joined + self.grouped + size)
 
     def _take(self, size: int, what: str) -> None:
         """Take `size` bytes of those that all reads share."""

@@ -23,6 +23,7 @@ import numpy as np
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
+from psoup.aggregates.refusals import Refusals
 from psoup.columns import Array
 
 _INNER = 4
@@ -34,6 +35,8 @@ _BURIED = 16
 """Clauses that are gone from which on it is looked for their folds."""
 _SHARE = 4
 """The share of the room that the fold of one window may take: a fourth."""
+LEAST_WORK = 1 << 20
+"""Bytes that one fold may always hold while it is made ahead, however little room there is."""
 
 Span = tuple[int, int]
 """A level and a number: chunks number * fan ** level and so many on."""
@@ -200,6 +203,8 @@ class FoldRoom:
         self.kept_bytes = kept or KeptBytes()
         self.kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
+        self.refusals = Refusals()
+        """Folds that could not be made ahead, by the clause's SQC ID and the recipe."""
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}
         self._tables = KeyTables()
@@ -215,6 +220,10 @@ class FoldRoom:
     def held_by(self, tenant: str) -> int:
         """Those of one tenant. O(1)."""
         return self._of_tenant.get(tenant, 0)
+
+    def work_bytes(self, tenant: str) -> int:
+        """The most bytes that one fold of a tenant may hold while it is made ahead: what is kept of it is less."""
+        return max(min(self.limit, self.kept_bytes.limit(tenant) or self.limit), LEAST_WORK)
 
     @property
     def spans(self) -> int:

@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.aggregates.folds import Span
+from psoup.aggregates.folds import LEAST_WORK, Span
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
 from psoup.aggregates.recipes import Fold, Recipe
+from psoup.aggregates.refusals import Refusals
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
 from psoup.columns import Array, Column
@@ -290,6 +291,12 @@ class PackRoom:
         self._kept_bytes = kept or KeptBytes()
         self._kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
+        self.refusals = Refusals()
+        """Packs that could not be made ahead, by the stream's ID and the names of the states."""
+
+    def work_bytes(self, tenant: str) -> int:
+        """The most bytes that one pack of a tenant may hold while it is made ahead."""
+        return max(min(self.limit, self._kept_bytes.limit(tenant) or self.limit), LEAST_WORK)
 
     @property
     def held(self) -> int:

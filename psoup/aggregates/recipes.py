@@ -38,7 +38,7 @@ _SPAN_BYTES = 400
 """Bytes of the objects of a fold, beside arrays: about."""
 
 
-def _not_held(size: int) -> None:
+def not_held(size: int) -> None:
     """Do not count bytes that are taken."""
 
 
@@ -62,7 +62,7 @@ class Recipe:
     commutes: bool = False
     """Whether states do not depend on the order of rows: 0.0 may be added before -0.0."""
 
-    def joined(self, folds: Iterable[Fold], most: int = _MOST, hold: Hold = _not_held) -> Fold:
+    def joined(self, folds: Iterable[Fold], most: int = _MOST, hold: Hold = not_held) -> Fold:
         """The fold of neighbouring spans together, given in the order of the stream. O(folds, and their groups).
 
         Raises as `over_keys` if there are more than `most` groups; `hold` is told of bytes as `Keys` tells it.

@@ -6,28 +6,29 @@
 So an aggregate over years needs no tuple, though nobody has asked for it while its chunks were in memory. It is work of
 no urgency, done in steps beside readers; what it does not do, the reader does who asks. Only for streams with an
 archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead, and all of them as
-packs (`psoup.answer.packs_ahead`) if they were asked for as a table.
+packs (`psoup.answer.packs_ahead`) if they were asked for as a table. Each fold has a budget of bytes and time; a
+refused one is remembered (`psoup.answer.attempts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds
-from psoup.aggregates.recipes import Recipe, recipe_of
+from psoup.aggregates.recipes import Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import shelf_of
 from psoup.answer.asked import plan_of
-from psoup.answer.matches import known_matches
+from psoup.answer.attempts import Attempts, Spare, Work
+from psoup.answer.matches import ChunkMatches, known_matches
 from psoup.answer.one_row import aggregate_of
 from psoup.answer.packs_ahead import PacksAhead
 from psoup.answer.reused import fold_of, named_folds
-from psoup.errors import PSoupError
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.reading import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
 
 _MOST = 1_024
@@ -37,8 +38,9 @@ _STEP = 256
 
 
 class Standing(NamedTuple):
-    """An aggregate of a clause."""
+    """An aggregate of a clause, and the first query that has it."""
 
+    query_id: int
     sqc_id: int
     node: Aggregate
     recipe: Recipe
@@ -50,12 +52,14 @@ Wanted = tuple[ClauseRecord, Standing]
 class FoldingAhead:
     """What has been folded ahead. One thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: Spare, *, shelves: bool = True) -> None:
+        """`spare`: the host's means. `shelves`: folds of chunks on disk go to the disk; False: nothing is written."""
+        self._attempts, self._shelves = Attempts(spare), shelves
         self._looked: dict[int, tuple[int, int]] = {}
         """The numbers [first, stop) of chunks that were looked at, by stream."""
         self._queries: object = None
         self._standing: dict[int, list[Standing]] = {}
-        self._packs = PacksAhead()
+        self._packs = PacksAhead(self._attempts, shelves)
 
     def step(self, snapshot: Snapshot) -> int:
         """Fold some of what stands over some chunks; returns how many folds were made, 0 if there is nothing to do."""
@@ -74,6 +78,7 @@ class FoldingAhead:
         base, made = view.chunks[0].data.number, 0
         first, stop = self._looked.get(view.stream_id, (base, base + view.archived))
         wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
+        stop = self._again_from(view, wanted, stop)
         touched = list[Folds]()
         for number in range(first - 1, base - 1, -1):  # history that came since
             if made >= most:
@@ -86,25 +91,36 @@ class FoldingAhead:
                 break
             made += self._of_chunk(snapshot, view, entry, wanted, touched)
             stop = number + 1
-        self._looked[view.stream_id] = max(first, base), max(stop, base)
-        shelf = shelf_of(view.stream_id, view.chunks, view.archived)
+        self._looked[view.stream_id] = max(min(first, stop), base), max(stop, base)
+        shelf = shelf_of(view.stream_id, view.chunks, view.archived) if self._shelves else None
         if shelf is not None and touched:
             shelf.shelve(dict.fromkeys(touched), view.folds.fan)
         return made
+
+    def _again_from(self, view: StreamView, wanted: list[Wanted], stop: int) -> int:
+        """The number of the next chunk: an earlier one than `stop` if a refusal is over that began there."""
+        refusals, most = view.folds.refusals, view.folds.work_bytes(view.tenant)
+        for clause, asked in wanted if len(refusals) else ():
+            refusal = refusals.of((clause.sqc_id, asked.recipe))
+            if refusal is not None and self._attempts.is_open(_work(view, asked, refusal.since), refusals, most):
+                stop = min(stop, refusal.since)
+        return stop
 
     def _of_chunk(
         self, snapshot: Snapshot, view: StreamView, entry: ChunkEntry, wanted: list[Wanted], touched: list[Folds]
     ) -> int:
         """Fold what stands over a chunk, where the matches are known."""
-        made, budget, number = 0, ReadBudget(), entry.data.number
-        for clause, (_, node, recipe) in wanted:
-            folds = named_folds(view, clause, recipe, snapshot.config)
+        made, number, most = 0, entry.data.number, view.folds.work_bytes(view.tenant)
+        for clause, asked in wanted:
+            folds = named_folds(view, clause, asked.recipe, snapshot.config)
             if folds.name is None or any((level, number // view.folds.fan**level) in folds.spans for level in range(8)):
                 continue
             match = known_matches(entry, clause, 0, len(entry.data))
             if match is not None:
-                with suppress(PSoupError):  # a reader who asks is told
-                    fold = fold_of(node, [match] if match.count or match.errors else [], snapshot, budget)
+                matches = [match] if match.count or match.errors else []
+                make = partial(_folded, asked.node, matches, snapshot)
+                fold = self._attempts.make(_work(view, asked, number), view.folds.refusals, most, make)
+                if fold is not None:
                     view.folds.put(folds, (0, number), fold)
                     touched.append(folds)
                     made += 1
@@ -114,15 +130,28 @@ class FoldingAhead:
         """The aggregates that stand, by stream. O(queries that are in no block), once these have changed."""
         if snapshot.queries is not self._queries:
             found: dict[int, dict[tuple[int, Recipe], Standing]] = {}
-            for stream_id, sqc_id, plan in _plans(snapshot):
+            for stream_id, query_id, sqc_id, plan in _plans(snapshot):
                 node = aggregate_of(plan)
                 recipe = None if node is None or sqc_id >= ALL else recipe_of(node.measures, node.keys)
                 own = found.setdefault(stream_id, {})
                 if node is not None and recipe is not None and len(own) < _MOST:
-                    own.setdefault((sqc_id, recipe), Standing(sqc_id, node, recipe))
+                    own.setdefault((sqc_id, recipe), Standing(query_id, sqc_id, node, recipe))
             self._standing = {stream_id: list(own.values()) for stream_id, own in found.items()}
             self._queries = snapshot.queries
+            keys = {key for own in found.values() for key in own}
+            for view in snapshot.by_id.values():
+                view.folds.refusals.keep(keys)
         return self._standing
+
+
+def _folded(node: Aggregate, matches: Sequence[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
+    """The fold of matches of a chunk; its budget has room for the groups that are folded, and for the fold."""
+    return fold_of(node, matches, snapshot, budget, keep=GroupBytes(budget).hold)
+
+
+def _work(view: StreamView, asked: Standing, number: int) -> Work:
+    """The fold of an aggregate over a chunk."""
+    return Work(view, (asked.sqc_id, asked.recipe), asked.query_id, number)
 
 
 def _known(snapshot: Snapshot, view: StreamView, standing: list[Standing]) -> Iterator[Wanted]:
@@ -141,11 +170,11 @@ def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
     return results.open is None
 
 
-def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Node]]:
-    """The stream, the clause and the plan of each query; of a block of equal plans only the first ones."""
+def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, int, Node]]:
+    """The stream, the ID, the clause and the plan of each query; of a block of equal plans only the first ones."""
     for record in snapshot.queries.single():
-        yield record.stream_id, record.sqc_id, record.query.plan
+        yield record.stream_id, record.query_id, record.sqc_id, record.query.plan
     for block in snapshot.queries.blocks:
         if isinstance(block, QueryBlock) and aggregate_of(plan := plan_of(block)) is not None:
             for at in block.standing()[:_MOST].tolist():
-                yield block.stream_id, int(block.sqc_ids[at]), plan
+                yield block.stream_id, int(block.ids[at]), int(block.sqc_ids[at]), plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds, Span, cover, lacking
+from psoup.aggregates.measures import states_for
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.answer.matches import Side
@@ -51,6 +52,15 @@ def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
     kept = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
     tails = None if middle is None or kept is None else middle.low - low + high - middle.high
     return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, whole, tails)
+
+
+def refused_ahead(side: Side, recipe: Recipe) -> str:
+    """The reason why the aggregates of a clause are not folded ahead; empty if they are. O(1)."""
+    view, clause, *_ = side
+    refusal = view.folds.refusals.of((clause.sqc_id, recipe))
+    if refusal is None:
+        refusal = view.packs.refusals.of((view.stream_id, tuple(states_for(recipe.measures))))
+    return "" if refusal is None else refusal.why
 
 
 def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.state import size_of
-from psoup.answer.explain_folds import reuse_of
+from psoup.answer.explain_folds import refused_ahead, reuse_of
 from psoup.answer.folder import Folder, states_of
 from psoup.answer.grouped import parts_of
 from psoup.answer.matches import Side, matches_in
@@ -44,7 +44,7 @@ def explain_groups(
     figures["state_bytes"] = _state_bytes(node)
     if side is None:
         return Findings(figures, {}, [kept])
-    reused = _reused(node, side, figures, snapshot.config)
+    reused = [*_reused(node, side, figures, snapshot.config), *_refused(node, side)]
     if not node.keys or side[3] - side[2] > _MOST or not known:
         return Findings(figures, {}, [kept, *reused])
     config, held = snapshot.config, GroupBytes(budget)
@@ -58,7 +58,11 @@ def explain_groups(
             folder.add(*part)
         figures["key_bytes"] = held.held
     except ResourceExhausted as problem:
-        return Findings(figures, {"problem": problem.message}, [f"an invocation is refused: {problem.message}", kept])
+        return Findings(
+            figures,
+            {"problem": problem.message},
+            [f"an invocation is refused: {problem.message}", kept, *_refused(node, side)],
+        )
     finally:
         held.give_back()
     figures |= {"groups": folder.groups, "rows": rows.count}
@@ -70,6 +74,13 @@ def _state_bytes(node: Aggregate) -> float:
     """Bytes that each further group takes for its states; lists of values (a median, DISTINCT) grow with rows too."""
     kept = states_of(node).values()
     return float(sum(size_of(each.folding.empty(2)) - size_of(each.folding.empty(1)) for each in kept))
+
+
+def _refused(node: Aggregate, side: Side) -> list[str]:
+    """Tell why the aggregates are not folded ahead, if they are not."""
+    recipe = recipe_of(node.measures, node.keys)
+    why = "" if recipe is None else refused_ahead(side, recipe)
+    return [f"not folded ahead: {why}"] if why else []
 
 
 def _reused(node: Aggregate, side: Side, figures: dict[str, float], config: EngineConfig) -> list[str]:

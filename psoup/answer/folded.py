@@ -10,13 +10,16 @@ whose results do not depend on how rows are cut into parts are computed here, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from psoup.aggregates.measures import Name, counts_rows, folding_of, read_by, rows_for, state_of, states_for
+from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import FoldPack, pack_of, taken
+from psoup.aggregates.recipes import not_held
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.outputs import shown
 from psoup.answer.shaped import Shown, count_errors
@@ -31,6 +34,9 @@ from psoup.results.runs import order_of
 
 _FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
 """Functions whose states have a fixed size for each group, and are exact."""
+
+_GROUP_BYTES = 16
+"""Bytes of a group beside its states: of its count of rows, and of errors."""
 
 _ROWS = 65_536
 """Rows of the table of clauses that are computed at once."""
@@ -50,6 +56,13 @@ def can_be_folded(measure: Measure) -> bool:
     return measure.function in _FOLDED and not measure.distinct
 
 
+def states_bytes(measures: Sequence[Measure], groups: int) -> int:
+    """The bytes of the states of so many groups, without texts. O(measures)."""
+    foldings = [folding_of(measure) for measure in states_for(measures).values()]
+    each = sum(size_of(folding.empty(2)) - size_of(folding.empty(1)) for folding in foldings)
+    return groups * (each + _GROUP_BYTES)
+
+
 def folds_of(plan: Node) -> Folds | None:
     """The aggregates of a plan, if it has no more than these, HAVING and a SELECT list; None otherwise."""
     if not isinstance(plan, Project):
@@ -67,8 +80,11 @@ def folds_of(plan: Node) -> Folds | None:
 class Folded:
     """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have."""
 
-    def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
+    def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int, hold: Hold = not_held) -> None:
+        """`hold`: told of bytes of states before they are made; of texts after each part of a chunk."""
         self._measures, self._reading, self._clauses = measures, reading, clauses
+        self._hold, self._charged = hold, states_bytes(measures, clauses)
+        hold(self._charged)
         self.errors: Array = np.zeros(clauses, np.int64)
         self.rows: Array = np.zeros(clauses, np.int64)
         self._states: dict[Name, tuple[Measure, Folding, State]] = {}
@@ -115,6 +131,13 @@ class Folded:
             condition = None if measure.condition is None else columns[self._places[measure.condition]]
             state = folding.add(state, rows_for(measure, args, condition, codes, len(codes)))
             self._states[name] = measure, folding, state
+        self._charge()
+
+    def _charge(self) -> None:
+        """Charge what the states have grown by: texts."""
+        if self._hold is not not_held and (more := self.nbytes - self._charged) > 0:
+            self._hold(more)
+            self._charged += more
 
     def join(self, pack: FoldPack, rows: Array | None, places: Array) -> None:
         """Add a pack of later rows: the clauses at `rows` among its own (None: all), whose places are `places`."""
@@ -125,6 +148,7 @@ class Folded:
         for which, (name, (measure, folding, state)) in enumerate(self._states.items()):
             state = folding.combine(state, pack.state(which, folding, lines), places)
             self._states[name] = measure, folding, state
+        self._charge()
 
     def packed(self, ids: Array) -> FoldPack:
         """The states as a pack of the clauses with some IDs: those at the same places here."""
@@ -181,8 +205,11 @@ def _computed(
     reading.budget.check()
     some = {place: column.slice(start, min(start + rows, len(column))) for place, column in table.items()}
     size = len(next(iter(some.values())))
-    try:
-        yield shown(outputs, some, size, reading.now, reading.texts, reading.budget)
-    except TooMuchText:
-        yield from _computed(outputs, some, 0, size // 2, reading)
-        yield from _computed(outputs, some, size // 2, size, reading)
+    columns: list[Column] | None = None
+    with suppress(TooMuchText):
+        columns = shown(outputs, some, size, reading.now, reading.texts, reading.budget)
+    if columns is not None:
+        yield columns
+        return
+    yield from _computed(outputs, some, 0, size // 2, reading)  # not in a handler, which would hold the whole
+    yield from _computed(outputs, some, size // 2, size, reading)

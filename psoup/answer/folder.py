@@ -79,6 +79,12 @@ class Folder:
         """How many groups there are."""
         return 1 if self._keys is None else self._keys.count
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys, of the tables of their numbers, and of the states, with room to grow."""
+        keys = 0 if self._keys is None else self._keys.nbytes
+        return keys + sum(kept.size or size_of(kept.state) for kept in self._states.values())
+
     def add(self, count: int, columns: Sequence[Column | Coded]) -> None:
         """Add `count` rows, of which `columns` are the values of `wanted`."""
         self._added = True

@@ -17,8 +17,10 @@ import numpy as np
 
 from psoup.aggregates.folds import Span, cover
 from psoup.aggregates.leaves import leaf_of
+from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs, Uses, uses_of
-from psoup.answer.folded import Folded
+from psoup.aggregates.recipes import not_held
+from psoup.answer.folded import Folded, states_bytes
 from psoup.answer.packs_on_disk import PackShelf, one_of, pack_shelf
 from psoup.answer.reused import Inner, inner_of
 from psoup.answer.source_rows import Reading
@@ -29,7 +31,7 @@ from psoup.errors import ResourceExhausted
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.reading import UNBOUNDED
 from psoup.results.sets import all_evaluated, evaluated
 
 _SHELVED = 64
@@ -61,7 +63,7 @@ def folded(measures: Sequence[Measure], together: Together, low: int, high: int,
     spans = Spans(measures, packs, together, reading, most)
     left, right = list(parts_of(view, low, inner.low)), list(parts_of(view, inner.high, high))
     inside = first, first + inner.stop - inner.first
-    shelf = pack_shelf(together.snapshot, view, packs) if inner.first < view.archived else None
+    shelf = pack_shelf(together.snapshot, view, packs, reading.budget) if inner.first < view.archived else None
     if shelf is not None:
         spans.fetch(shelf, inside)
     beyond = [*left, *spans.missing(inside), *right]
@@ -95,6 +97,8 @@ class Spans:
     reading: Reading
     most: int
     told: Told = None
+    hold: Hold = not_held
+    """Told of the bytes of states before they are made."""
     _known: dict[tuple[int, ...], Uses] = field(default_factory=dict)
     _rosters: list[Array] = field(default_factory=list)
     """Keeps the arrays whose addresses are names in `_known`."""
@@ -157,7 +161,7 @@ class Spans:
             into.join(packs[use.pack], use.rows, use.places)
         if len(lacking):
             part = self._part(lacking)
-            fresh = Folded(self.measures, self.reading, len(lacking))
+            fresh = Folded(self.measures, self.reading, len(lacking), self.hold)
             for span in spans:
                 part.add(fresh, span)
             pack = fresh.packed(part.ids)
@@ -198,12 +202,13 @@ class Spans:
         entry, _, _ = self._chunk(number)
         if not isinstance(entry.data, ChunkView) or not all_evaluated(entry.results, ids):
             return None
+        self.hold(states_bytes(self.measures, len(ids)))
         return leaf_of(entry.results, entry.data.columns, self.together.wanted, ids, self.measures)
 
     def _folded(self, span: Span, ids: Array) -> FoldPack:
         """The pack of a span from what is narrower: of a chunk from its matches."""
         (level, number), fan = span, self.together.view.packs.fan
-        fresh = Folded(self.measures, self.reading, len(ids))
+        fresh = Folded(self.measures, self.reading, len(ids), self.hold)
         if level:
             for child in range(number * fan, (number + 1) * fan):
                 self.add(fresh, (level - 1, child))
@@ -243,7 +248,7 @@ class Spans:
         if part is None:
             whole = self.together
             some = Together(whole.snapshot, whole.view, whole.ids[lacking], whole.budget)
-            part = Spans(self.measures, self.packs, some, self.reading, self.most, self.told)
+            part = Spans(self.measures, self.packs, some, self.reading, self.most, self.told, self.hold)
             self._parts[lacking.tobytes()] = part
         return part
 
@@ -281,7 +286,7 @@ def _check_pack(
         return
     rows = np.array([row for row, sqc_id in enumerate(pack.ids.tolist()) if snapshot.clauses.get(sqc_id)], np.int64)
     if len(rows):
-        reading = Reading([], None, snapshot.config.texts, ReadBudget(), 0)
+        reading = Reading([], None, snapshot.config.texts, UNBOUNDED, 0)  # a check, on demand
         together = Together(snapshot, view, pack.ids[rows], reading.budget)
         kept, anew = (Folded(measures, reading, len(rows)) for _ in range(2))
         kept.join(pack, rows, np.arange(len(rows)))

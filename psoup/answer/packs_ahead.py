@@ -4,13 +4,15 @@
     chunks   on disk ─┬─ sealed, in memory ──┬─ open              each is folded once, for all clauses of such queries
     16, 256 of them are combined once they are there; what is of chunks on disk goes to the disk
 
-After a start it is known from the disk what was asked for: the newest chunks there have packs of it.
+After a start it is known from the disk what was asked for: the newest chunks there have packs of it. Each pack has a
+budget of bytes and time; a refused one is remembered (`psoup.answer.attempts`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,18 +21,18 @@ from psoup.aggregates.folds import Span
 from psoup.aggregates.measures import Name, states_for
 from psoup.aggregates.packs import Packs
 from psoup.answer.asked import plan_of
+from psoup.answer.attempts import Attempts, Work
 from psoup.answer.folded import folds_of
 from psoup.answer.packed import Spans
 from psoup.answer.packs_on_disk import PackShelf, pack_shelf
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Together
 from psoup.columns import Array
-from psoup.errors import PSoupError
 from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.reading import NO_LIMIT, UNBOUNDED, GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.sets import all_evaluated
 
@@ -44,16 +46,22 @@ Key = tuple[int, tuple[Name, ...]]
 
 
 class Asking(NamedTuple):
-    """Clauses (SQC IDs, int64[k], ascending) of standing queries with some states, and a measure for each state."""
+    """Clauses (SQC IDs, int64[k], ascending) of standing queries with some states, and a measure for each state.
+
+    `query_id`: the first of the queries.
+    """
 
     ids: Array
     measures: Sequence[Measure]
+    query_id: int
 
 
 class PacksAhead:
     """What has been packed ahead. One thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: Attempts, shelves: bool) -> None:
+        """`shelves`: packs of chunks on disk go to the disk; False: nothing is written."""
+        self._attempts, self._shelves = attempts, shelves
         self._queries: object = None
         self._asking: dict[Key, Asking] = {}
         self._found: set[int] = set()
@@ -67,33 +75,41 @@ class PacksAhead:
         made = 0
         for stream_id, packs in view.packs.kept():
             if stream_id == view.stream_id and made < _STEP:
-                wanted = self._wanted(snapshot).get((stream_id, tuple(states_for(packs.measures))))
-                made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted)
+                key = stream_id, tuple(states_for(packs.measures))
+                wanted = self._wanted(snapshot).get(key)
+                made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted, key)
         return made
 
-    def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking) -> int:
-        base, made = view.chunks[0].data.number, 0
+    def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking, key: Key) -> int:
+        base = view.chunks[0].data.number
         packs.forget(base, view.packs.fan)
-        wanted = Asking(np.setdiff1d(wanted.ids, view.outside.ids, assume_unique=True), wanted.measures)
-        spans, shelf = _spans(snapshot, view, packs, wanted), pack_shelf(snapshot, view, packs)
-        number = max(packs.ahead, base + view.archived)
-        while made < _STEP and number < base + len(view.chunks) - 1:
-            entry = view.chunks[number - base]
-            if not entry.data.in_memory or entry.results.evicted:
-                number += 1
-                continue
-            if entry.results.open is not None or not all_evaluated(entry.results, wanted.ids):
-                break
-            made += _made(spans, shelf, number, base)
-            number += 1
-        packs.ahead = number
-        return made if shelf is None else made + shelf.shelve(_STEP)
+        ids = np.setdiff1d(wanted.ids, view.outside.ids, assume_unique=True)
+        numbers, made = _ready(view, packs, ids), 0
+        work = Work(view, key, wanted.query_id, numbers[0] if numbers else base)
+        if numbers:
+            made = self._attempt(work, partial(_made, snapshot, view, packs, ids, numbers)) or 0
+        return made + self._shelve(snapshot, view, packs, work)
+
+    def _shelve(self, snapshot: Snapshot, view: StreamView, packs: Packs, work: Work) -> int:
+        """Put packs of chunks on disk on the disk; returns of how many spans."""
+        if not self._shelves or not packs.fresh or not view.archived:
+            return 0
+
+        def put(budget: ReadBudget) -> int:
+            shelf = pack_shelf(snapshot, view, packs, budget)
+            return 0 if shelf is None else shelf.shelve(_STEP)
+
+        return self._attempt(work, put) or 0
+
+    def _attempt(self, work: Work, make: Callable[[ReadBudget], int]) -> int | None:
+        room = work.view.packs
+        return self._attempts.make(work, room.refusals, room.work_bytes(work.view.tenant), make)
 
     def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, Asking]) -> None:
         """Note what was asked for before the start, as the disk has it."""
         for (stream_id, _), wanted in asking.items():
             if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
-                shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)))
+                shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # it only looks
                 if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
                     view.packs.known(stream_id, wanted.measures, view.tenant)
 
@@ -101,40 +117,64 @@ class PacksAhead:
         """The aggregates that stand, by stream and states. O(queries), once these have changed."""
         if snapshot.queries is not self._queries:
             clauses, measures = defaultdict[Key, list[Array]](list), dict[Key, Sequence[Measure]]()
-            for stream_id, sqc_ids, plan in _plans(snapshot):
+            first = dict[Key, int]()
+            for stream_id, query_id, sqc_ids, plan in _plans(snapshot):
                 folds = folds_of(plan)
                 names = {} if folds is None else states_for(folds.node.measures)
                 if folds is not None:
                     clauses[stream_id, tuple(names)].append(sqc_ids)
                     measures[stream_id, tuple(names)] = tuple(names.values())
+                    first.setdefault((stream_id, tuple(names)), query_id)
             every = ((key, np.unique(np.concatenate(parts))) for key, parts in clauses.items())
-            self._asking = {key: Asking(ids[ids < ALL], measures[key]) for key, ids in every}
+            self._asking = {key: Asking(ids[ids < ALL], measures[key], first[key]) for key, ids in every}
             self._queries = snapshot.queries
+            for view in snapshot.by_id.values():
+                view.packs.refusals.keep(self._asking)
         return self._asking
 
 
-def _made(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> int:
-    """Fold a chunk, and the spans that end with it and whose other chunks need not be read; returns how many."""
+def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
+    """The numbers of some chunks to be folded next: in memory, sealed, and evaluated for all clauses."""
+    numbers, base = list[int](), view.chunks[0].data.number
+    packs.ahead = number = max(packs.ahead, base + view.archived)
+    for entry in view.chunks[number - base : -1]:
+        if entry.data.in_memory and not entry.results.evicted:
+            if len(numbers) == _STEP or entry.results.open is not None or not all_evaluated(entry.results, ids):
+                break
+            numbers.append(entry.data.number)
+        elif not numbers:
+            packs.ahead = entry.data.number + 1
+    return numbers
+
+
+def _made(
+    snapshot: Snapshot, view: StreamView, packs: Packs, ids: Array, numbers: list[int], budget: ReadBudget
+) -> int:
+    """Fold chunks, and the spans that end with them and whose other chunks need not be read; returns how many."""
+    made, held = 0, GroupBytes(budget)
+    reading = Reading([], None, snapshot.config.texts, budget, 0)
+    spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT, hold=held.hold)
+    shelf = pack_shelf(snapshot, view, packs, budget)
+    for number in numbers:
+        made += _made_of(spans, shelf, number, view.chunks[0].data.number)
+        held.give_back()
+        packs.ahead = number + 1
+    return made
+
+
+def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> int:
+    """Fold a chunk, and the spans that end with it; returns how many."""
     made, fan = 0, spans.together.view.packs.fan
     level, size = 0, 1
     while (number + 1) % size == 0 and number + 1 - size >= base:
         span = level, number // size
         if level and shelf is not None:
             spans.fetch(shelf, (number + 1 - size, number + 1))
-        try:
-            if spans.lacks(span) and (not level or not spans.lacks_chunks(span)):
-                spans.complete(span)
-                made += 1
-        except PSoupError:  # a reader who asks is told
-            break
+        if spans.lacks(span) and (not level or not spans.lacks_chunks(span)):
+            spans.complete(span)
+            made += 1
         level, size = level + 1, size * fan
     return made
-
-
-def _spans(snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking) -> Spans:
-    budget = ReadBudget()
-    reading = Reading([], None, snapshot.config.texts, budget, 0)
-    return Spans(packs.measures, packs, Together(snapshot, view, wanted.ids, budget), reading, NO_LIMIT)
 
 
 def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
@@ -145,17 +185,17 @@ def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
             yield level, shelf.disk.stop // size - 1
 
 
-def _plans(snapshot: Snapshot) -> Iterator[tuple[int, Array, Node]]:
-    """The stream, the clauses and the plan of queries, those of a block together."""
+def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
+    """The stream, the first ID, the clauses and the plan of queries, those of a block together."""
     alike = defaultdict[int, list[int]](list)
-    plans = dict[int, tuple[int, Node]]()
+    plans = dict[int, tuple[int, int, Node]]()
     for record in snapshot.queries.single():
         if record.query_id < FIRST_SIDE and record.sqc_id != NO_CLAUSE and record.query.factors:
             plan = record.query.plan
             alike[id(plan)].append(record.sqc_id)
-            plans[id(plan)] = record.stream_id, plan
-    for key, (stream_id, plan) in plans.items():
-        yield stream_id, np.array(alike[key], np.int64), plan
+            plans.setdefault(id(plan), (record.stream_id, record.query_id, plan))
+    for key, (stream_id, query_id, plan) in plans.items():
+        yield stream_id, query_id, np.array(alike[key], np.int64), plan
     for block in snapshot.queries.blocks:
         if isinstance(block, QueryBlock) and block.first < FIRST_SIDE:
-            yield block.stream_id, picked(block.sqc_ids, block.standing()), plan_of(block)
+            yield block.stream_id, block.first, picked(block.sqc_ids, block.standing()), plan_of(block)

@@ -33,11 +33,12 @@ from psoup.reading import ReadBudget
 _UNKNOWN = -1
 
 
-def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs) -> PackShelf | None:
-    """The packs beside the chunks of a stream that are on disk; None if nothing is kept there."""
+def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadBudget) -> PackShelf | None:
+    """The packs beside the chunks of a stream that are on disk; None if nothing is kept there. `budget`: of the read,
+    or of the work in the background, that wants them."""
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)
     name = None if shelf is None else name_of_packs(view.stream_id, packs.measures, snapshot.config.texts.value)
-    return None if shelf is None or name is None else PackShelf(snapshot, view, packs, shelf.disk, name)
+    return None if shelf is None or name is None else PackShelf(snapshot, view, packs, shelf.disk, name, budget)
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class PackShelf:
     packs: Packs
     disk: OnDisk
     name: bytes
+    budget: ReadBudget
     _clauses: dict[bytes, Array] = field(default_factory=dict)
     _rosters: dict[int, tuple[Array, Roster]] = field(default_factory=dict)
     """By the address of SQC IDs, which are held."""
@@ -92,7 +94,7 @@ class PackShelf:
         return one_of(self.packs.measures, self._reading(), packs, ids)
 
     def _reading(self) -> Reading:
-        return Reading([], None, self.snapshot.config.texts, ReadBudget(), 0)
+        return Reading([], None, self.snapshot.config.texts, self.budget, 0)
 
     def _put(self, place: ChunkSpan, pack: FoldPack) -> None:
         roster = self._roster(pack.ids)

@@ -19,6 +19,7 @@ import numpy as np
 
 from psoup.aggregates.folds import Folds, cover
 from psoup.aggregates.measures import counts_rows
+from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
@@ -36,7 +37,7 @@ from psoup.plan.nodes import Aggregate, Node
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import GroupBytes, ReadBudget
+from psoup.reading import UNBOUNDED, GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
 
 
@@ -258,8 +259,13 @@ def fold_of(
     snapshot: Snapshot,
     budget: ReadBudget,
     groups: GroupLimits | None = None,
+    *,
+    keep: Hold | None = None,
 ) -> Fold:
-    """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else."""
+    """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else.
+
+    `keep`: told of the bytes of the fold before it is made, as it is a copy of the groups that were folded.
+    """
     config, held = snapshot.config, GroupBytes(budget)
     groups = groups or config.groups
     reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=groups)
@@ -267,6 +273,8 @@ def fold_of(
     try:
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
+        if keep is not None:
+            keep(folder.nbytes)
         return folder.folded(rows.count, sum(match.errors for match in matches))
     finally:
         held.give_back()
@@ -294,7 +302,7 @@ def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggre
 
 
 def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, folds: Folds, fan: int) -> None:
-    view, budget = snapshot.by_id[clause.stream_id], ReadBudget()
+    view, budget = snapshot.by_id[clause.stream_id], UNBOUNDED  # a check, on demand
     base, leaves = view.chunks[0].data.number, dict[int, Fold]()
     spans = [(number * fan**level, (number + 1) * fan**level, fold) for (level, number), fold in folds.spans.items()]
     for ids, kept in folds.middles.items():
@@ -320,7 +328,7 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
 
 def _check_equal(node: Aggregate, folds: Folds, both: Sequence[Fold], span: object, snapshot: Snapshot) -> None:
     """Check that a fold that is kept, and the same one made anew, are equal."""
-    kept, anew = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, ReadBudget())) for f in both]
+    kept, anew = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, UNBOUNDED)) for f in both]
     ensure(kept == anew, folds, "a fold is not that of its chunks", span=span, kept=kept)
 
 

@@ -1,6 +1,7 @@
 """Folding ahead in a service: a look at what has come every few seconds, on the threads of jobs, beside readers.
 
 every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.answer.ahead
+             each fold within a budget, noted on disk beforehand                    psoup_service.host.background
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import logging
 
 from psoup.answer.ahead import FoldingAhead
+from psoup.answer.attempts import Spare
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
@@ -23,9 +25,9 @@ _log = logging.getLogger(__name__)
 class Folding:
     """Folds ahead what aggregates need of chunks that leave the memory, or came to the disk."""
 
-    def __init__(self, host: Host[Snapshot], threads: Threads) -> None:
+    def __init__(self, host: Host[Snapshot], threads: Threads, spare: Spare) -> None:
         self._host, self._threads = host, threads
-        self._ahead = FoldingAhead()
+        self._ahead = FoldingAhead(spare)
 
     async def run(self) -> None:
         """Look every few seconds, until cancelled."""

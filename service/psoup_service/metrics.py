@@ -24,9 +24,11 @@ from psoup_service.tenant_figures import TenantFigures, Usage
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 FIGURES = {
+    "ahead_refused": "Folds ahead of readers that a budget has refused since the start",
     "applied": "Sequence of the last event that readers see",
     "archive_bytes": "Memory of archived chunks, whose tuples are on disk",
     "archived_tuples": "Tuples that are on disk only",
+    "background_errors": "Errors that have ended a background task since the start; each is started again",
     "clauses": "Different FROM-WHERE parts of standing queries",
     "clauses_left_index": "Clauses that left the index since the start, as they could not be evaluated",
     "dear_clauses_left_index": "Clauses that left the index since the start, as a query took too much time of arrival",

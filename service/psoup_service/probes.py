@@ -4,7 +4,8 @@
     GET /healthz    200 while the process does its work, 503 once it has failed: start it anew
     GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
 
-The same as gRPC's health service says, for those that ask over HTTP. A body is the state as a word, and why it failed.
+The same as gRPC's health service says, for those that ask over HTTP. A body is the state as a word, and why it failed;
+or, while the service serves, the background tasks that keep failing: calls are answered beside them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST = 64
 """Connections at once: each has a thread, for as long as its client takes to ask."""
 
 State = Callable[[], tuple[str, str]]
-"""The state of the host, and why it failed; asked on a thread of the server's."""
+"""The state of the host, and why it failed or which background task does; asked on a thread of the server's."""
 
 
 class Probes:

@@ -1,6 +1,6 @@
 """The rehearsal of a start with a data directory, in a process of its own with limited memory; it changes nothing.
 
-    psoup doctor --replay ──> child: limit on memory, replay, cover ──lines──> expressions to evaluate, and places
+    psoup doctor --replay ──> child: limit on memory, replay, cover, fold ──lines──> expressions to evaluate, places
                          <── findings: where it ended, or which expressions failed, and which queries compute them
 
 The limit is on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from psoup.answer.ahead import FoldingAhead
+from psoup.answer.attempts import Lent, Work
 from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions, shape_of
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
@@ -44,6 +46,7 @@ from psoup_storage.durable.tools.findings import Finding, Severity
 
 _NAMED = 8
 _SHORT = "it needs more memory than it was given (--memory), before anything is evaluated"
+_TWICE = "a service that has ended twice with it leaves it out by itself"
 _MIB = 1024 * 1024
 
 
@@ -58,7 +61,7 @@ def rehearse(
     """
     command = [sys.executable, "-m", child, str(path), str(memory_mib), *functions]
     last: dict[str, Any] = {}
-    findings = []
+    findings = list[Finding]()
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
@@ -70,6 +73,8 @@ def rehearse(
                 raise InvalidInput(facts["error"])
             if "left" in facts:
                 findings.append(_left(facts["left"], memory_mib))
+            elif "refused" in facts:
+                findings.append(_not_folded(facts["refused"]))
             elif "done" in facts:
                 return findings
             else:
@@ -102,6 +107,11 @@ def _left(facts: dict[str, Any], memory_mib: int) -> Finding:
 
 def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
     """The finding for a child that did not come to the end."""
+    if "folded" in last:
+        what = f"the replay ended ({why}, with {memory_mib:,} MiB) while it folded {last['folded']} ahead"
+        return Finding(
+            Severity.REPLAY, f"stream {last['stream']}", what, repair=f"unregister {last['folded']}; {_TWICE}"
+        )
     if not last.get("expression"):
         events = f" at events {last['events'][0]} to {last['events'][1]}" if last else ""
         return Finding(Severity.REPLAY, "replay", f"ended{events}, with {memory_mib:,} MiB: {why}", repair=_SHORT)
@@ -111,6 +121,11 @@ def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
         f" to {first + last['rows'] - 1}, in events {events[0]} to {events[1]}"
     )
     return Finding(Severity.REPLAY, f"stream {last['stream']}", what, repair=_way_out(last["queries"]))
+
+
+def _not_folded(facts: dict[str, str]) -> Finding:
+    what = f"query {facts['query']} is not folded ahead: {facts['why']}"
+    return Finding(Severity.NOTE, f"stream {facts['stream']}", what, repair="nothing: it is folded when it is invoked")
 
 
 def _way_out(queries: Sequence[str]) -> str:
@@ -149,6 +164,9 @@ class _Rehearsal:
                     self._say(expr)
             engine.install(task.compute())
             self._tell(engine.news())
+        ahead = FoldingAhead(_FoldsTold(self.ids), shelves=False)
+        while ahead.step(engine.snapshot()):
+            pass
 
     def _watch(self, place: EvaluationPlace) -> bool:
         self.place = place
@@ -196,6 +214,24 @@ class _Rehearsal:
             readers = self.readers.setdefault(expr, [])
             if not isinstance(expr, AttributeRef) and len(readers) < _NAMED:
                 readers.append(query_id)
+
+
+class _FoldsTold(Lent):
+    """The means of folds in the child, those of a service. Each fold is announced, and refusals are reported."""
+
+    def __init__(self, ids: Ids) -> None:
+        settings = Settings()
+        super().__init__(min(settings.sort_mib, settings.sorts_mib // 2) * _MIB)
+        self._ids = ids
+
+    def begin(self, work: Work) -> bool:
+        """Announce a fold: the child may be killed by it."""
+        _line(stream=work.view.spec.name, folded=self._ids.query(work.query_id))
+        return True
+
+    def refused(self, work: Work, why: str) -> None:
+        """Report a refusal."""
+        _line(refused={"stream": work.view.spec.name, "query": self._ids.query(work.query_id), "why": why})
 
 
 def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:

@@ -40,10 +40,7 @@ from psoup_proto.v1 import (
     streams_pb2_grpc,
     sync_pb2_grpc,
 )
-from psoup_service.arrival_watch import ArrivalWatch
 from psoup_service.clock import SystemClock
-from psoup_service.expiry import Expiry
-from psoup_service.folding import Folding
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.call_turns import CallTurns
@@ -63,6 +60,7 @@ from psoup_service.late_kernels import watched
 from psoup_service.listening import listen_on
 from psoup_service.metrics import Metrics
 from psoup_service.probes import Probes
+from psoup_service.regular import RegularWork
 from psoup_service.servicers.admin import AdminServicer
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
@@ -152,9 +150,7 @@ class Service:
         self._serving: dict[str, Any] = {}
         self.gateway: Gateway | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.expiry, self.folding = Expiry(self.host, self._store), Folding(self.host, self._threads)
-        self.shares = ArrivalWatch(self.host, self._store, settings.warn_share, settings.quarantine_share)
-        self._regular: list[asyncio.Task[None]] = []
+        self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance)
         self._stopped = False
 
     def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
@@ -165,7 +161,7 @@ class Service:
         engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time)
         admission.share_published(engine.snapshot)
         self._weights = Weights(lambda: engine.snapshot().tenants)
-        self._judge = admission.judge
+        self._judge, self._allowance = admission.judge, settings.allowance(self._weights)
         return Host(
             engine,
             admission,
@@ -175,7 +171,7 @@ class Service:
             readers=settings.readers,
             pending=settings.pending,
             helpers=self._helpers,
-            allowance=settings.allowance(self._weights),
+            allowance=self._allowance,
             quarantine=quarantine,
             weights=self._weights,
         )
@@ -238,7 +234,7 @@ class Service:
             await self._server.start()
             await on(self._threads.life, self.host.start)
             self._check_somebody_may_come()
-            await on(self._threads.life, self.expiry.take_over)
+            await on(self._threads.life, self.regular.expiry.take_over)
             await self._open_gateway()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
@@ -247,10 +243,7 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        regular = (self.expiry, self.folding, self.gate, self.shares)
-        self._regular = [asyncio.create_task(part.run()) for part in regular]
-        if self.certificates is not None:
-            self._regular.append(asyncio.create_task(self.certificates.run(self._threads)))
+        self.regular.start(self.gate, self.certificates)
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""
@@ -268,7 +261,7 @@ class Service:
             _log.warning("calls are cut off", extra={"calls": self._calls.under_way.open})
         await self._server.stop(0)
         if finished:
-            await on(self._threads.life, self.expiry.leave)
+            await on(self._threads.life, self.regular.expiry.leave)
         await self._release()
         return finished
 
@@ -325,7 +318,7 @@ class Service:
             return
         host = self.settings.host.strip("[]") if is_loopback(self.settings.host) else "127.0.0.1"
         try:
-            state = lambda: (self.host.state, self.host.failure)  # noqa: E731
+            state = lambda: (self.host.state, self.host.failure or self.regular.supervisor.failing)  # noqa: E731
             self._probes = Probes(self._metrics, state, host, self.settings.metrics_port)
         except OSError as problem:
             raise InvalidInput(
@@ -349,7 +342,7 @@ class Service:
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
-        frame |= {"watch_rounds": self._sync.rounds, **self.shares.figures()}
+        frame |= {"watch_rounds": self._sync.rounds, **self.regular.figures()}
         return {**structures, **self.host.counters(), **frame}
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
@@ -369,9 +362,9 @@ class Service:
         self.watchdog.stop()
         if self.gateway is not None:
             self.gateway.close()
-        for task in (self._watch, *self._regular):
-            if task is not None:
-                task.cancel()
+        self.regular.stop()
+        if self._watch is not None:
+            self._watch.cancel()
         if self._probes is not None:
             await on(self._threads.life, self._probes.close)
         await on(self._threads.life, self.host.close)

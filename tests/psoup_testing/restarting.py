@@ -14,6 +14,7 @@ from pathlib import Path
 
 from psoup.admission import Admission
 from psoup.answer.ahead import FoldingAhead
+from psoup.answer.attempts import Lent
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
@@ -43,7 +44,7 @@ class RestartingPSoup(RecordingPSoup):
         self.config, self.path, self.every = config, path, every
         self.hot_bytes, self.cache_bytes = hot_bytes, cache_bytes
         self.restarts = 0
-        self.ahead = FoldingAhead()
+        self.ahead = FoldingAhead(Lent(1 << 30))
         self.store = self._open()
         self._replay()
 
@@ -68,7 +69,7 @@ class RestartingPSoup(RecordingPSoup):
         """Read what is in the directory; the store is closed."""
         self.store = self._open()
         self._replay()
-        self.ahead = FoldingAhead()
+        self.ahead = FoldingAhead(Lent(1 << 30))
         self.restarts += 1
 
     def restart(self) -> None:

@@ -63,7 +63,7 @@ class Serving:
 
     def expire(self) -> int:
         """Unregister what has expired, as the service does every hour; returns how many queries."""
-        return asyncio.run_coroutine_threadsafe(self.service.expiry.once(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self.service.regular.expiry.once(), self._loop).result()
 
     @contextmanager
     def held(self) -> Iterator[None]:

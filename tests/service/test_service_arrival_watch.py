@@ -20,7 +20,7 @@ BATCH = pa.table({"a": range(10)})
 
 async def looked(wire: Wire) -> list[int]:
     """The queries that the third look finds: the first two find where counters stand."""
-    watch = wire.service.shares
+    watch = wire.service.regular.shares
     watch._now = lambda: watch._looked
     found = list[int]()
     for _ in range(3):
@@ -45,10 +45,10 @@ def test_a_dear_query_is_warned_of_once_and_stays(caplog: pytest.LogCaptureFixtu
             assert len(await looked(wire)) == 1
             pushed = await wire.push("s", BATCH)
             await wire.service.host.wait_for(pushed.sequence, 30)
-            await wire.service.shares.once()
+            await wire.service.regular.shares.once()
         (told,) = [record for record in caplog.records if "takes much of the time" in record.message]
         assert told.__dict__["query"] == query
-        assert wire.service.shares.figures() == {"dear_queries": 1, "dear_clauses_left_index": 0}
+        assert wire.service.regular.shares.figures() == {"dear_queries": 1, "dear_clauses_left_index": 0}
         assert await outside(wire, query) == []
         explained = await wire.queries.Explain(queries.ExplainRequest(query_id=query))
         assert "of the time in which tuples arrive" in str(explained)
@@ -79,6 +79,6 @@ def test_a_query_beyond_the_second_share_leaves_the_index_and_answers_as_before(
 
 def test_nobody_looks_where_both_shares_are_off() -> None:
     async def body(wire: Wire) -> None:
-        await wire.service.shares.run()
+        await wire.service.regular.shares.run()
 
     run(body, Settings(port=0, warn_share=0))

@@ -12,6 +12,7 @@ import pytest
 
 from psoup.answer import ahead
 from psoup.answer.ahead import FoldingAhead
+from psoup.answer.attempts import Lent
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
@@ -83,7 +84,9 @@ def test_chunks_are_folded_once_and_only_some_of_very_many_aggregates(
     push(soup, 0, 1_000)
     folds = soup.engine.snapshot().by_id[1].folds
     assert len(folds.kept()) == 2
-    assert FoldingAhead().step(soup.engine.snapshot()) == 0, "what is in memory is folded, or on disk alone"
+    assert FoldingAhead(Lent(1 << 30)).step(soup.engine.snapshot()) == 0, (
+        "what is in memory is folded, or on disk alone"
+    )
     assert [answer(soup, query) for query in queries[:2]] == expected(0, 1_000)[:2]
     with pytest.raises(ResourceExhausted, match="were never evaluated"):
         soup.invoke(queries[2])
@@ -140,7 +143,7 @@ def test_a_service_folds_ahead_on_its_threads(soup: RestartingPSoup) -> None:
     query = soup.register(COUNT)
     soup.ahead = SimpleNamespace(step=lambda snapshot: 0)  # type: ignore[assignment]
     threads = Threads()
-    folding = Folding(SimpleNamespace(snapshot=soup.engine.snapshot), threads)  # type: ignore[arg-type]
+    folding = Folding(SimpleNamespace(snapshot=soup.engine.snapshot), threads, Lent(1 << 30))  # type: ignore[arg-type]
     assert asyncio.run(folding.once()) == 0
     for start in range(0, 1_000, 50):
         push(soup, start, start + 50)

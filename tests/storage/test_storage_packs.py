@@ -17,6 +17,7 @@ from psoup.answer.packs_on_disk import PackShelf, pack_shelf
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.model import SECOND
+from psoup.reading import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER
 from psoup_testing.past import rows
 from psoup_testing.restarting import RestartingPSoup
@@ -112,7 +113,7 @@ def test_an_id_that_was_given_again_does_not_find_the_states_of_the_one_before(s
     push(soup, 200, 600)
     snapshot = soup.engine.snapshot()
     ((_, packs),) = snapshot.by_id[1].packs.kept()
-    shelf = pack_shelf(snapshot, snapshot.by_id[1], packs)
+    shelf = pack_shelf(snapshot, snapshot.by_id[1], packs, UNBOUNDED)
     assert shelf is not None and len(packs.spans)
     pack = next(iter(packs.spans.values()))[0]
     known = shelf._roster(pack.ids)

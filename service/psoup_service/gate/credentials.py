@@ -159,14 +159,14 @@ class Gate:
 
     async def run(self) -> None:
         """Look every second, until cancelled."""
-        fetching = asyncio.create_task(self._openid.run()) if self._openid is not None else None
-        try:
-            while True:
-                await asyncio.sleep(EVERY_S)
-                self.look()
-        finally:
-            if fetching is not None:
-                fetching.cancel()
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.look()
+
+    async def fetch(self) -> None:
+        """Have the provider's keys at hand, until cancelled; return at once without a provider."""
+        if self._openid is not None:
+            await self._openid.run()
 
     def _principal(self, caller: Caller, tokens: Mapping[str, AccessToken]) -> Principal:
         authorization = caller.authorization()

@@ -61,6 +61,13 @@ class SharedBytes:
             there = self._there(tenant)
             self._change(tenant, there, -size, _beyond(there, -size))
 
+    def free(self, tenant: str) -> int:
+        """The bytes that a tenant could take now."""
+        with self._lock:
+            there = self._there(tenant)
+            beyond = max(self.limit - self._own - self._beyond, 0)
+            return max(min(self.limit - self.used, max(there.own - there.bytes, 0) + beyond), 0)
+
     def most(self, tenant: str) -> int:
         """The most that a tenant may hold: its own part, and all that is nobody's."""
         return self.limit - self._own + self._part(tenant)

@@ -11,6 +11,7 @@
       audit.jsonl          who changed what and who was refused, once there are access tokens; the service writes it
       cache/               compiled kernels, where there is no other place for them
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
+      note-folding         {"query": 7, …}: the fold under way, of another thread, so it has a note of its own
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds. Notes outlive the process
 and mostly need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut

@@ -1,0 +1,65 @@
+"""Refusals of folds that are made ahead, each remembered until another attempt is worth its time.
+
+    clause 12, count(*) BY k    wanted 64 MB, 16 MB were free    ─> EXPLAIN shows the refusal
+    next attempt                after a start, for an altered stream, or with 128 MB free
+
+Folds and packs have such a memory each. A refused fold changes no answer: the reader makes it, within a budget of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import NamedTuple
+
+from psoup.reading import NO_LIMIT
+
+_ROOM = 2
+"""The next attempt needs so many times the bytes that the refused one has asked for."""
+
+
+class Refusal(NamedTuple):
+    """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at that time.
+
+    `wanted`: the bytes that were asked for; NO_LIMIT if more memory would not help. `since`: the chunk's number.
+    """
+
+    why: str
+    wanted: int
+    spec: object
+    since: int
+
+    def is_over(self, spec: object, room: int) -> bool:
+        """Whether another attempt is worth its time. `room`: the bytes that it may hold."""
+        return self.spec != spec or (self.wanted < NO_LIMIT and room >= _ROOM * self.wanted)
+
+
+class Refusals:
+    """The refusals in force, by clause and recipe, or by what else is folded. Any thread may look; one thread notes."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Refusal] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, key: Hashable) -> Refusal | None:
+        """The refusal of a fold, None without one. O(1)."""
+        return self._known.get(key)
+
+    def note(self, key: Hashable, refusal: Refusal) -> None:
+        """Remember a refusal. A later one asks for no fewer bytes, and begins with the earlier chunk. O(1)."""
+        before = self._known.get(key)
+        if before is not None and before.spec == refusal.spec:
+            wanted, since = max(before.wanted, refusal.wanted), min(before.since, refusal.since)
+            refusal = refusal._replace(wanted=wanted, since=since)
+        self._known[key] = refusal
+
+    def forget(self, key: Hashable) -> None:
+        """Forget a refusal: the fold was made. O(1)."""
+        self._known.pop(key, None)
+
+    def keep(self, keys: Collection[Hashable]) -> None:
+        """Forget all refusals but those of `keys`. O(refusals)."""
+        for key in [key for key in self._known if key not in keys]:
+            del self._known[key]

@@ -1,0 +1,107 @@
+"""The means of work in the background: bytes and time of the tenant it is for, and turns after those of calls.
+
+    free     half of the bytes that the tenant's reads could have now: readers find room beside it
+    budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
+    notes    what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
+
+The port `psoup.answer.attempts.Spare` of a service. Work ends at its next question once the service is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from psoup.answer.attempts import Work
+from psoup.budgets import READ_CPU
+from psoup.errors import ResourceExhausted
+from psoup.reading import ReadBudget, ReadEnded
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.fold_notes import FoldNotes
+from psoup_service.host.giving_way import GivingWay, Rests
+from psoup_service.turns import ShortTurns
+
+MOST_CPU_S = 10.0
+"""Seconds of processor time of one piece of work, if a read may use as much."""
+
+_NO_TENANT = ""
+"""Work in the background gives way to the calls of all tenants, its own among them."""
+_log = logging.getLogger(__name__)
+
+Charge = Callable[[str, float], None]
+"""Charges processor time, in seconds, to a tenant."""
+
+
+class Background:
+    """The means of one service. One thread at a time; `close` from any. `timer`: the thread's time in seconds."""
+
+    def __init__(
+        self,
+        allowance: Allowance,
+        way: GivingWay,
+        charge: Charge,
+        notes: FoldNotes,
+        timer: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._allowance, self._way, self._charge, self._timer = allowance, way, charge, timer
+        self._notes = notes
+        self._cpu_s = min(allowance.cpu_s, MOST_CPU_S)
+        self._closed = False
+        self.refusals = 0
+        """Pieces of work that were refused since the start."""
+
+    def free(self, tenant: str) -> int:
+        """The bytes that work for a tenant may hold now."""
+        return min(self._allowance.sort_bytes, self._allowance.sorts.free(tenant) // 2)
+
+    @contextmanager
+    def budget(self, tenant: str, most: int) -> Iterator[ReadBudget]:
+        """A budget of at most `most` bytes. The processor time is charged to the tenant at the end."""
+        began, rests = self._timer(), Rests(self._way)
+
+        def ask() -> None:
+            if self._closed:
+                raise ReadEnded
+            rests.rest()
+            if (used := self._timer() - began) > self._cpu_s:
+                raise _used_up(used, self._cpu_s)
+
+        budget = self._allowance.budget(tenant)
+        budget.ask, budget.sort_bytes = ask, min(budget.sort_bytes, most)
+        rests.begin(_NO_TENANT)
+        try:
+            with ShortTurns():
+                yield budget
+        finally:
+            budget.close()
+            self._charge(tenant, self._timer() - began)
+
+    def begin(self, work: Work) -> bool:
+        """Note what is made next; False if it has ended two processes."""
+        return self._notes.begin(work)
+
+    def end(self) -> None:
+        """Take the note back."""
+        self._notes.end()
+
+    def refused(self, work: Work, why: str) -> None:
+        """Log a refusal, which names the query."""
+        self.refusals += 1
+        _log.warning(
+            "an aggregate is not folded ahead: readers fold it when they ask",
+            extra={"stream": work.view.spec.name, "query": self._notes.name_of(work), "why": why},
+        )
+
+    def close(self) -> None:
+        """End the work under way at its next question."""
+        self._closed = True
+
+
+def _used_up(used: float, limit: float) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"it has used {used:.1f} s of processor time, and work in the background may use {limit:g} s",
+        reason="READ_CPU",
+        **READ_CPU.over(f"{used:.1f}", f"{limit:g}"),
+    )

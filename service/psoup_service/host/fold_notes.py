@@ -1,0 +1,86 @@
+"""Notes of one process for the next on folds that are made ahead: one on the fold under way, one on those left out.
+
+    run 1     the fold of query 12 begins: noted      killed, out of memory: nothing was raised
+    start 1   the same query, for the second time     killed
+    start 2   the same query: not folded ahead; noted for later starts, and logged
+
+Covering old tuples has a note of its own (`precautions`): both are done at the same time. A query that is left out is
+tried again once its budgets were changed. No answer depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from psoup.answer.attempts import Work
+from psoup_service.ids import Ids
+from psoup_storage.contract import Store
+
+FOLDING, LEFT_OUT = "folding", "not-folded"
+"""The names of the notes."""
+_MOST_ENDS = 2
+"""Processes that may end during the fold of a query before it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldMark:
+    """A query that is folded ahead, and the number of processes that have begun it, this one included."""
+
+    query_id: int
+    times: int
+
+    def to_text(self) -> str:
+        """The mark as one line of JSON."""
+        return json.dumps({"query": self.query_id, "times": self.times}, separators=(",", ":"))
+
+
+class FoldNotes:
+    """The notes of one service. One thread at a time. `budgets`: what the operator has set, in MiB, as a text."""
+
+    def __init__(self, store: Store, budgets: str) -> None:
+        self._store, self._ids, self._budgets = store, Ids(store.incarnation), budgets
+        self._before = read_fold_mark(store.noted(FOLDING))
+        self._left_out = _read_left_out(store.noted(LEFT_OUT), budgets)
+
+    def name_of(self, work: Work) -> str:
+        """The query of a fold, as clients name it."""
+        return self._ids.query(work.query_id)
+
+    def begin(self, work: Work) -> bool:
+        """Note the fold that is made next; False if two processes have ended with it."""
+        query, before = work.query_id, self._before
+        if query in self._left_out:
+            return False
+        times = before.times + 1 if before is not None and before.query_id == query else 1
+        if times > _MOST_ENDS:
+            self._before = None
+            self._left_out.add(query)
+            facts = {"budgets": self._budgets, "queries": sorted(self._left_out)}
+            self._store.note(LEFT_OUT, json.dumps(facts, separators=(",", ":")))
+            self._store.note(FOLDING, "")
+            return False
+        self._store.note(FOLDING, FoldMark(query, times).to_text())
+        return True
+
+    def end(self) -> None:
+        """Remove the note: the fold has not ended the process."""
+        self._store.note(FOLDING, "")
+
+
+def read_fold_mark(text: str) -> FoldMark | None:
+    """The fold that an earlier process was making when it ended; None if it ended otherwise."""
+    try:
+        facts = json.loads(text)
+        return FoldMark(int(facts["query"]), int(facts["times"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _read_left_out(text: str, budgets: str) -> set[int]:
+    """The queries that are left out; none if the note is of other budgets."""
+    try:
+        facts = json.loads(text)
+        return {int(query) for query in facts["queries"]} if facts["budgets"] == budgets else set()
+    except (ValueError, KeyError, TypeError):
+        return set()

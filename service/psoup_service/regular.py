@@ -1,0 +1,67 @@
+"""The regular work of a service, beside its calls: each part a task of the supervisor.
+
+expiry         every hour          queries that have expired are unregistered
+folding        every 2 s           aggregates are folded ahead
+arrival watch  every half minute   queries that take much of the writer's time are reported
+gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
+certificates   every few seconds   new files are taken into use
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from psoup.published.snapshot import Snapshot
+from psoup_service import arrival_watch, expiry, folding
+from psoup_service.arrival_watch import ArrivalWatch
+from psoup_service.expiry import Expiry
+from psoup_service.folding import Folding
+from psoup_service.gate import certificates, credentials
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.background import Background
+from psoup_service.host.fold_notes import FoldNotes
+from psoup_service.host.host import Host
+from psoup_service.host.threads import Threads
+from psoup_service.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from psoup_service.gate.certificates import Certificates
+    from psoup_service.gate.credentials import Gate
+    from psoup_service.settings import Settings
+    from psoup_storage.contract import Store
+
+
+class RegularWork:
+    """The parts of one service, on its event loop."""
+
+    def __init__(
+        self, host: Host[Snapshot], store: Store, threads: Threads, settings: Settings, allowance: Allowance
+    ) -> None:
+        budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
+        self._threads = threads
+        self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
+        self.expiry, self.folding = Expiry(host, store), Folding(host, threads, self.background)
+        self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
+        self.supervisor = Supervisor()
+
+    def start(self, gate: Gate, certificate: Certificates | None) -> None:
+        """Begin all work; once all events are replayed."""
+        start = self.supervisor.start
+        start("expiry", self.expiry.run, expiry.EVERY_S)
+        start("folding", self.folding.run, folding.EVERY_S)
+        start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
+        start("gate", gate.run, credentials.EVERY_S)
+        start("provider keys", gate.fetch, credentials.EVERY_S)
+        if certificate is not None:
+            start("certificates", partial(certificate.run, self._threads), certificates.EVERY_S)
+
+    def figures(self) -> dict[str, int]:
+        """Figures for the operator."""
+        ended = {"background_errors": self.supervisor.failures, "ahead_refused": self.background.refusals}
+        return {**self.shares.figures(), **ended}
+
+    def stop(self) -> None:
+        """End all work."""
+        self.supervisor.stop()
+        self.background.close()
