@@ -31,6 +31,7 @@ STALL_S = 0.05
 
 _LOOK_S = 0.025
 _FRAMES = 6
+_PAUSE_S = 60.0
 _THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)\b")
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.+)')
 _log = logging.getLogger(__name__)
@@ -70,13 +71,19 @@ class Watchdog:
             self._thread.join()
 
     def _tick(self) -> None:
+        try:
+            self._measure()
+        except Exception:
+            _log.exception("the lag of the event loop could not be measured")
+        self._timer = self._loop.call_later(TICK_S, self._tick)
+
+    def _measure(self) -> None:
         now, worked = time.monotonic(), time.thread_time()
         lag, used = max(0.0, now - self._due), worked - self._worked
         self._metrics.loop_lag(lag)
         if used >= STALL_S and lag >= STALL_S - TICK_S:
             self._stalled(lag, used)
         self._due, self._worked, self._seen = now + TICK_S, worked, ""
-        self._timer = self._loop.call_later(TICK_S, self._tick)
 
     def _stalled(self, lag: float, used: float) -> None:
         self.stalls += 1
@@ -87,6 +94,14 @@ class Watchdog:
 
     def _look(self, loop_thread: int) -> None:
         """Record the stack of the loop's thread once for each overdue tick. Runs in a thread of its own."""
+        while not self._ended.is_set():
+            try:
+                self._look_until_ended(loop_thread)
+            except Exception:  # no memory, or no file: a minute later
+                _log.exception("the stack of the event loop could not be recorded")
+                self._ended.wait(_PAUSE_S)
+
+    def _look_until_ended(self, loop_thread: int) -> None:
         with tempfile.TemporaryFile(buffering=0) as told:
             while not self._ended.wait(_LOOK_S):
                 if time.monotonic() - self._due >= STALL_S - TICK_S and not self._seen:

@@ -221,7 +221,12 @@ class _Line:
                 if page is None:
                     _give_back(watcher, taken)
                     continue
-                self._rounds.apply(watcher, taken, page)
+                try:
+                    self._rounds.apply(watcher, taken, page)
+                except Exception as problem:  # of one watcher: the others of the line are served on
+                    _log.exception("a page could not be applied")
+                    await self._failed([(watcher, taken)], problem)
+                    continue
                 future = self._waiting.pop(watcher, None)
                 if future is not None and not future.done():
                     future.set_result(page)
