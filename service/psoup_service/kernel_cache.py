@@ -30,6 +30,8 @@ def choose(data_dir: str) -> None:
         return
     place = Path(data_dir).absolute()
     try:
+        if place.exists() and place.stat().st_uid != os.geteuid():
+            return  # another user's: the store refuses it
         if place.exists() and any(place.iterdir()) and not any((place / name).exists() for name in _OURS):
             return  # not a data directory: nothing is made in it, and the store says so
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

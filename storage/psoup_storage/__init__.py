@@ -10,6 +10,7 @@ Knows events, and neither the engine's state nor the network.
 from psoup.config import REMEMBERED, Remembered
 from psoup_storage.contract import Store
 from psoup_storage.durable import DurableStore
+from psoup_storage.durable.directory import refuse_other_owner
 from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
 
@@ -27,10 +28,12 @@ def open_store(
 ) -> Store:
     """The store in the directory `place`, or one in memory for `:memory:`; arguments and errors are `DurableStore`'s.
 
-    Loader threads begin at once to decode the stored chunks that `read` will hand out.
+    Raises InvalidInput, reason DATA_DIR, for a directory that belongs to another user. Loader threads begin at once to
+    decode the stored chunks that `read` will hand out.
     """
     if place == IN_MEMORY:
         return MemoryStore()
+    refuse_other_owner(place)
     store = DurableStore(
         place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes, remembered=remembered
     )

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import grpc
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,8 @@ from psoup_cli.app import app
 from psoup_client import Client, InvalidData
 from psoup_proto.file_names import backup_path
 from psoup_proto.v1 import backup_pb2, backup_pb2_grpc
+from psoup_storage import DurableStore
+from psoup_storage.durable.sqlite.seals import register
 
 CHUNK = "chunks/1-0.parquet"
 FORMS = [
@@ -191,6 +194,23 @@ def test_a_backup_has_these_names_and_its_owner_alone_may_read_them(
     assert all((tmp_path / "monday" / name).read_bytes() == b"abcd" for name in names)
     modes = {name: (tmp_path / "monday" / name).stat().st_mode & 0o777 for name in ["", "chunks", *names]}
     assert set(modes.values()) == {0o700, 0o600}
+
+
+def test_a_copy_of_a_newer_service_is_there_and_could_not_be_examined(
+    impostor: tuple[Impostor, str], tmp_path: Path
+) -> None:
+    service, address = impostor
+    DurableStore(tmp_path / "data").close()
+    database = apsw.Connection(str(tmp_path / "data" / "psoup.db"))
+    register(database)
+    database.execute("UPDATE meta SET value = '99' WHERE name = 'format'")
+    database.pragma("wal_checkpoint(truncate)")
+    database.close()
+    raw = (tmp_path / "data" / "psoup.db").read_bytes()
+    service.messages = [plan(1, len(raw)), file("psoup.db", len(raw)), content(raw)]
+    said = CliRunner().invoke(app, ["backup", str(tmp_path / "monday"), "--address", address])
+    assert (said.exit_code, "a newer version of PSoup wrote it" in said.stderr) == (2, True), said.output
+    assert (tmp_path / "monday" / "psoup.db").read_bytes() == raw
 
 
 def test_no_name_that_is_taken_leaves_the_folder() -> None:

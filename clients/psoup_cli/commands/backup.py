@@ -40,10 +40,15 @@ def backup(
 
 
 def _examine(path: Path) -> None:
+    from psoup.errors import PSoupError
     from psoup_storage.durable.tools.doctor import examine
 
-    with byte_bar("examined") as progress:
-        report = examine(path, progress=progress)
+    try:
+        with byte_bar("examined") as progress:
+            report = examine(path, progress=progress)
+    except PSoupError as problem:
+        message(f"psoup: the copy was made, and could not be examined: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
     if not report.well:
         message(f"psoup: the copy is damaged; see psoup doctor {path}, and the service's own directory")
         raise typer.Exit(1)

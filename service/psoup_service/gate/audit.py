@@ -24,8 +24,9 @@ from typing import Any
 
 from psoup.model import time_text
 from psoup_service.gate.principal import EVERYBODY, Principal
+from psoup_storage.durable.directory import AUDIT
 
-NAME = "audit.jsonl"
+NAME = AUDIT
 """The file in the data directory."""
 
 FIRST = "0" * 64

@@ -14,6 +14,7 @@ from pathlib import Path
 from psoup.errors import InvalidInput
 from psoup_storage.contract import Store
 from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
+from psoup_storage.durable.sqlite.structure import refuse_if_open
 
 Keys = dict[int, bytes]
 """Keys by their numbers, of one byte: the present one first."""
@@ -43,6 +44,7 @@ def rotate(path: Path | str) -> bool:
     if not (path / DATABASE).is_file():
         raise InvalidInput(f"{path} is not a data directory: there is no {DATABASE} in it", reason="DATA_DIR")
     with closing(DataDirectory(path, to_look=True)), closing(Notes(path)) as notes:
+        refuse_if_open(path / DATABASE)
         known = _read(notes.read(_NOTE))
         number = (next(iter(known)) + 1) % _NUMBERS if known else secrets.randbelow(_NUMBERS)
         keys = {number: secrets.token_bytes(_BYTES), **dict([*known.items()][: _VALID - 1])}

@@ -23,6 +23,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import pwd
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -66,6 +67,7 @@ class Notes:
                     return
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 file = self._files[name] = os.open(self._path / f"{PREFIX}{name}", flags, 0o600)
+                _give_to_owner(file, self._path)
             if text:
                 os.pwrite(file, f"{text}\n".encode(), 0)
             else:
@@ -90,10 +92,15 @@ class Notes:
 
 DATABASE = file_names.DATABASE
 LOCK = "lock"
+AUDIT = "audit.jsonl"
+"""The audit log, which the service's gate writes."""
 CHUNKS = file_names.CHUNKS
 INCOMING = "incoming"
 CACHE = "cache"
 """The folder of compiled kernels, where neither the install nor HOME can keep them."""
+LOOK_AT_A_COPY = "look at a copy: psoup backup makes one while it runs"
+_OF_OTHERS = {INCOMING, "lost+found"}
+"""Names of a data directory that may belong to other users: jobs write as they are."""
 _NEW = {LOCK, CHUNKS, "lost+found", CACHE}
 """Names that a directory may hold before its database: of a first start that was cut off, of a file system's root."""
 
@@ -113,7 +120,9 @@ class DataDirectory:
         try:
             self._refuse_foreign()
             _make_private(self.path)
-            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._lock = os.open(self.path / LOCK, flags, 0o600)
+            _give_to_owner(self._lock, self.path)
             self._take_lock()
         except OSError as problem:
             self.close()
@@ -186,9 +195,7 @@ class DataDirectory:
         except OSError as problem:
             holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
             self.close()
-            way = (
-                "look at a copy: psoup backup makes one while it runs" if self._to_look else "choose another --data-dir"
-            )
+            way = LOOK_AT_A_COPY if self._to_look else "choose another --data-dir"
             raise InvalidInput(
                 f"the data directory {self.path} is in use by another service (process {holder});"
                 f" stop that one, or {way}",
@@ -200,6 +207,61 @@ class DataDirectory:
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
 
+def refuse_other_owner(path: Path | str) -> None:
+    """Raise InvalidInput, reason DATA_DIR, if a directory that a service is to run on belongs to another user.
+
+    Its owner could replace each file below the service, also below one of root. O(entries). A directory that is not
+    there yet will belong to the user who makes it. Files of root are not refused: root can write to all.
+    """
+    path, me = Path(path), os.geteuid()
+    if not path.is_dir():
+        return
+    if (owner := path.stat().st_uid) != me:
+        raise _belongs_to(path, path, owner, me)
+    for entry in os.scandir(path):
+        if entry.name not in _OF_OTHERS and (owner := entry.stat(follow_symlinks=False).st_uid) not in (0, me):
+            raise _belongs_to(path, Path(entry), owner, me)
+
+
+def _belongs_to(directory: Path, entry: Path, owner: int, me: int) -> InvalidInput:
+    what = (
+        f"the data directory {directory}" if entry == directory else f"{entry.name} in the data directory {directory}"
+    )
+    return InvalidInput(
+        f"{what} belongs to {_user(owner)}, and this process runs as {_user(me)}: start it as the owner, make the"
+        f" directory its own (chown -R {me} {directory}), or name one that is not there yet, such as"
+        f" {directory / 'psoup-data'}",
+        reason="DATA_DIR",
+        data_dir=str(directory),
+        owner=owner,
+    )
+
+
+def _user(number: int) -> str:
+    """Name a user by what the system knows of it."""
+    try:
+        return f"user {pwd.getpwuid(number).pw_name} ({number})"
+    except KeyError:
+        return f"user {number}"
+
+
+def _give_to_owner(file: int, directory: Path) -> None:
+    """Give a file that root may have made to the owner of its directory, whose service is to write to it."""
+    owner = directory.stat()
+    if os.geteuid() == 0 != owner.st_uid and os.fstat(file).st_uid == 0:
+        os.fchown(file, owner.st_uid, owner.st_gid)
+
+
+def in_use(path: Path, way: str = "choose another --data-dir") -> InvalidInput:
+    """The error for a directory whose database another process has open, although its lock is free."""
+    return InvalidInput(
+        f"the data directory {path} is in use: another process has its database open (a running service whose file"
+        f" {LOCK!r} was removed, or a tool of SQLite); stop that process, or {way}",
+        reason="DATA_DIR_IN_USE",
+        data_dir=str(path),
+    )
+
+
 def stored_in(path: Path) -> str:
     """A chunk that is in a data directory, by its place there; empty if there is none."""
     return min((f"{CHUNKS}/{file.name}" for file in (path / CHUNKS).glob("*.parquet*")), default="")
@@ -207,7 +269,7 @@ def stored_in(path: Path) -> str:
 
 def used(path: Path) -> str:
     """A file of a data directory that no first start made which was cut off before its first commit; empty if none."""
-    own = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == "audit.jsonl"]
+    own = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == AUDIT]
     return stored_in(path) or min((entry.name for entry in own if entry.stat().st_size), default="")
 
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import apsw
 
-from psoup.errors import Internal, InvalidInput, PSoupError
+from psoup.errors import Internal, PSoupError
 from psoup_storage.contract import new_incarnation
-from psoup_storage.durable.directory import DataDirectory, used
+from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.moving import VFS, Mover
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, register
 from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
@@ -72,8 +72,8 @@ _APPLICATION = 0x50536F75  # "PSou"
 class Database:
     """An open, checked database. Transactions may come from any thread; they take turns. Reading is for the start.
 
-    Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version; Internal, reason DATA_DAMAGED or
-    STORAGE_FAILED, for a database that cannot be read.
+    Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version, DATA_DIR_IN_USE for one that another
+    process has open; Internal, reason DATA_DAMAGED or STORAGE_FAILED, for a database that cannot be read.
     """
 
     def __init__(self, directory: DataDirectory, vfs: str | None = None) -> None:
@@ -104,6 +104,8 @@ class Database:
             self._prepare()
         except BaseException as problem:
             self._abandon()
+            if isinstance(problem, apsw.BusyError):
+                raise in_use(directory.path) from problem
             if isinstance(problem, apsw.Error | UnicodeDecodeError):
                 raise self._cannot("opened", problem) from problem
             raise
@@ -274,13 +276,7 @@ class Database:
             raise self._damaged(damage)
         version = self._upgrade(self.meta("format"))
         if version != str(FORMAT):
-            raise InvalidInput(
-                f"the data directory {self._directory.path} has format {version}, and this version of PSoup knows"
-                f" {FORMAT}; use the version that wrote it, or a newer one, or another --data-dir",
-                reason="UNKNOWN_FORMAT",
-                found=version,
-                known=FORMAT,
-            )
+            raise unknown_format(self._directory.path, version)
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
             raise self._damaged(damage)
         for damage in (*broken_seals(connection), *orphans(connection), *emptied(connection, self._directory.path)):

@@ -9,6 +9,9 @@ stored facts of a stream whose events the log has forgotten
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from psoup.errors import InvalidInput
 from psoup_storage.durable.sqlite.seals import seals
 
 FORMAT = 15
@@ -93,3 +96,15 @@ tokens, the thirteenth tenants, the fourteenth pushes whose tuples came before t
 that were passed."""
 SCHEMA = (_SCHEMA, *UPGRADES.values())
 """The statements that create a database of this format."""
+
+
+def unknown_format(directory: Path, found: str) -> InvalidInput:
+    """The error for a directory of a format that this version does not know; a greater one is of a newer version."""
+    newer = ": a newer version of PSoup wrote it" if found.isdecimal() and int(found) > FORMAT else ""
+    return InvalidInput(
+        f"the data directory {directory} has format {found}, and this version of PSoup knows {FORMAT}{newer}; use the"
+        " version that wrote it, or a newer one, or another directory",
+        reason="UNKNOWN_FORMAT",
+        found=found,
+        known=FORMAT,
+    )

@@ -50,6 +50,15 @@ def seals(*tables: str) -> str:
     return "\n".join(statement for table in tables for statement in _statements(table))
 
 
+def is_sealed(connection: apsw.Connection, name: str) -> bool:
+    """Whether a row of meta is as it was written, or of a form that has no such checksum. O(1)."""
+    try:
+        row = connection.execute("SELECT checksum IS row_crc(name, value) FROM meta WHERE name = ?", (name,)).get
+    except apsw.SQLError:
+        return True
+    return bool(row)
+
+
 def broken_seals(connection: apsw.Connection) -> Iterator[str]:
     """Damaged rows, in words. O(rows)."""
     for table, (key, others) in _SEALED.items():

@@ -11,11 +11,12 @@ The content of rows is not looked at: each has a checksum of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
-from psoup_storage.durable.directory import stored_in
+from psoup_storage.durable.directory import LOOK_AT_A_COPY, in_use, stored_in
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.wal import damaged_frame, lost_frame
 
@@ -70,13 +71,29 @@ def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:
 
 
 def open_to_look(database: Path) -> apsw.Connection:
-    """A connection that changes nothing on the disk, not even when it is closed. Raises apsw.Error if there is none."""
+    """A connection that changes nothing on the disk, not even when it is closed. Raises apsw.Error if there is none.
+
+    Raises InvalidInput, reason DATA_DIR_IN_USE, if another process has the database open: then nothing is known of it.
+    """
     if database.exists() and not database.stat().st_size:  # SQLite would remove the write-ahead log
         raise apsw.NotADBError("it is empty")
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
-        connection.pragma(name, value)
-    register(connection)
-    connection.pragma("user_version")
+    try:
+        for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
+            connection.pragma(name, value)
+        register(connection)
+        connection.pragma("user_version")
+    except apsw.BusyError as problem:
+        connection.close()
+        raise in_use(database.parent, LOOK_AT_A_COPY) from problem
     return connection
+
+
+def refuse_if_open(database: Path) -> None:
+    """Raise InvalidInput, reason DATA_DIR_IN_USE, if another process has the database open. Nothing is changed."""
+    with suppress(apsw.Error):  # damage, which the next start or the doctor tells
+        open_to_look(database).close()
+    wal = database.with_name(f"{database.name}-wal")
+    if wal.exists() and not wal.stat().st_size:
+        wal.unlink()  # SQLite makes one to look into it

@@ -18,10 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import apsw
-import numpy as np
 import pyarrow as pa
 
 from psoup.admission.query_streams import Owners
@@ -35,15 +33,15 @@ from psoup_storage.durable.chunks.covering import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
 from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
-from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
+from psoup_storage.durable.directory import AUDIT, CACHE, DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.numbers import Numbers
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tuples import Edge
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA
-from psoup_storage.durable.sqlite.seals import broken_seals
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
+from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed
 from psoup_storage.durable.sqlite.structure import (
     damaged_log,
     damaged_pages,
@@ -53,12 +51,13 @@ from psoup_storage.durable.sqlite.structure import (
     orphans,
 )
 from psoup_storage.durable.sqlite.whole_copy import MARK
+from psoup_storage.durable.tools.chunk_order import out_of_line, wrong_rows
 from psoup_storage.durable.tools.findings import Finding, Report, Severity
 from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
 from psoup_storage.formats.chunk_file import changed, decode_chunk
 from psoup_storage.formats.matches import SUFFIX
 
-_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, FOLDS, CACHE, "lost+found"}
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, AUDIT, FOLDER, INCOMING, COVERS, FOLDS, CACHE, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 _OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
@@ -77,7 +76,8 @@ def examine(
     """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
 
     `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
-    Raises InvalidInput if it is not a data directory, or a service runs on it (reason DATA_DIR_IN_USE).
+    Raises InvalidInput if it is not a data directory, a service runs on it (reason DATA_DIR_IN_USE), or a newer version
+    of PSoup wrote it (reason UNKNOWN_FORMAT).
     """
     path = Path(path)
     if not (path / DATABASE).is_file():
@@ -207,6 +207,8 @@ class Examination:
         elif str(version).isdecimal() and 0 < int(version) < FORMAT:
             what = f"has format {version}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
+        elif str(version).isdecimal() and int(version) > FORMAT and is_sealed(connection, "format"):
+            raise unknown_format(self._path, str(version))
         else:
             what = f"has format {version}, and this version of PSoup knows {FORMAT}"
             yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
@@ -288,7 +290,7 @@ class Examination:
         before: ChunkRow | None = None
         for row in rows:
             place = f"{FOLDER}/{row.file}" if row.file else f"{DATABASE}, stream {stream}"
-            wrong = [*_out_of_line(row, before), *(() if row.passed else self._wrong_with(spec, row, before))]
+            wrong = [*out_of_line(row, before), *(() if row.passed else self._wrong_with(spec, row, before))]
             if wrong:
                 self._damaged_chunks.append(row)
                 since = "the beginning" if before is None else time_text(before.last_time)
@@ -318,7 +320,7 @@ class Examination:
         except (pa.ArrowException, PSoupError, OSError, KeyError) as problem:
             yield f"it cannot be read: {str(problem).splitlines()[0]}"
             return
-        yield from _wrong_rows(batch.times, row, before)
+        yield from wrong_rows(batch.times, row, before)
 
     def _look_for_orphans(self) -> Iterator[Finding]:
         """Find files that are not needed. Only a sound database tells: without a row a chunk looks like a leftover."""
@@ -368,37 +370,6 @@ class Examination:
     def _advance(self, what: str, size: int) -> None:
         self._done += size
         self._progress(what, min(self._done, self._total), self._total)
-
-
-def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """The facts of a manifest row that do not follow from the row before, in words."""
-    if before is None:
-        return
-    if row.number != before.number + 1:
-        yield f"it is chunk {row.number} after chunk {before.number}"
-    if row.first_id != before.first_id + before.rows:
-        yield f"it begins with tuple {row.first_id}, and the one before ends with {before.first_id + before.rows - 1}"
-    if row.last_time < before.last_time:
-        yield "it goes back in time"
-
-
-def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """The differences between the tuples of a chunk and its manifest row, in words."""
-    if len(times) != row.rows:
-        yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
-    if not len(times):
-        return
-    if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
-        yield "its tuples are out of the order of time"
-    if times[-1] != row.last_time:
-        yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
-    if row.attached:
-        return
-    own = int((times == row.last_time).sum())
-    earlier = before.ties if before is not None and before.last_time == row.last_time else 0
-    gone = before is None and row.number > 0 and own == len(times)  # expired chunks may have ended at this time, too
-    if row.ties < own + earlier or (row.ties > own + earlier and not gone):
-        yield f"the manifest counts {counted(row.ties, 'tuple')} of its last time, wrongly"
 
 
 def _damage(place: str, what: str, lost: str = "", repair: str = _RESTORE) -> Finding:

@@ -1,0 +1,43 @@
+"""The order of chunks: a row of the manifest follows from the row before, and the tuples of a chunk from its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from psoup.model import time_text
+from psoup.wording import counted
+from psoup_storage.durable.chunks.folder import ChunkRow
+
+
+def out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """The facts of a manifest row that do not follow from the row before, in words."""
+    if before is None:
+        return
+    if row.number != before.number + 1:
+        yield f"it is chunk {row.number} after chunk {before.number}"
+    if row.first_id != before.first_id + before.rows:
+        yield f"it begins with tuple {row.first_id}, and the one before ends with {before.first_id + before.rows - 1}"
+    if row.last_time < before.last_time:
+        yield "it goes back in time"
+
+
+def wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """The differences between the tuples of a chunk and its manifest row, in words."""
+    if len(times) != row.rows:
+        yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
+    if not len(times):
+        return
+    if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
+        yield "its tuples are out of the order of time"
+    if times[-1] != row.last_time:
+        yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
+    if row.attached:
+        return
+    own = int((times == row.last_time).sum())
+    earlier = before.ties if before is not None and before.last_time == row.last_time else 0
+    gone = before is None and row.number > 0 and own == len(times)  # expired chunks may have ended at this time, too
+    if row.ties < own + earlier or (row.ties > own + earlier and not gone):
+        yield f"the manifest counts {counted(row.ties, 'tuple')} of its last time, wrongly"
