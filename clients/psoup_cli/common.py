@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.legible import legible_lines
 from psoup_cli.main import INTERRUPTED, discard_output
-from psoup_cli.settings import client_settings
+from psoup_cli.settings import address_notice, client_settings
 from psoup_client import (
     AlreadyExists,
     Client,
@@ -139,6 +139,8 @@ def connect(address: str | None, timeout: float | None = None) -> Iterator[Clien
     It ends when every call sees what the command did: the next command is another client, which waits for nothing.
     """
     settings = client_settings(address, timeout)
+    if notice := address_notice(settings):
+        message(f"psoup: {notice}")
     with Client(settings.address, timeout=settings.timeout_seconds) as client:
         yield client
         if client.last_sequence:

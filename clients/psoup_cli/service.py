@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from psoup_cli.common import message
+
 if TYPE_CHECKING:
     from psoup_service.settings_sources import Loaded
 
 
 def load_settings(flags: Mapping[str, Any], config: str | None) -> Loaded:
-    """The service's settings; a refused one is a usage error, exit code 2."""
+    """The service's settings, after their notices; a refused one is a usage error, exit code 2."""
     from psoup.errors import InvalidInput
     from psoup_service.settings_sources import load
 
     try:
-        return load(flags, config=Path(config) if config else None)
+        loaded = load(flags, config=Path(config) if config else None)
     except InvalidInput as problem:
         raise typer.BadParameter(problem.message) from None
+    for notice in loaded.notices:
+        message(f"psoup: {notice}")
+    return loaded

@@ -19,8 +19,9 @@ from typing import Any
 
 import typer
 
+from psoup_client.addresses import completed, target
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
-from psoup_client.connection import completed, target
+from psoup_client.token import TOKEN_ADDRESS, in_environment
 from psoup_service.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"
@@ -42,6 +43,9 @@ class ClientSettings:
     origins: dict[str, str]
     """For each of the fields above: the flag, the variable, the file, or "default"."""
 
+    found_file: str = ""
+    """The settings file that the address is from, if it was found in the current directory and not named; else ""."""
+
 
 def client_settings(
     address: str | None = None, timeout: float | None = None, config: str | None = None
@@ -60,11 +64,30 @@ def client_settings(
     chosen_timeout = _first(
         ("--timeout", timeout), _variable("PSOUP_TIMEOUT"), (path, client.get("timeout_seconds"))
     ) or ("default", DEFAULT_TIMEOUT)
+    was_found = chosen_address[0] == path and not _named(config)
     return ClientSettings(
         _checked_address(*chosen_address),
         _checked_timeout(*chosen_timeout),
         {"address": chosen_address[0], "timeout_seconds": chosen_timeout[0]},
+        str(Path(path).absolute()) if was_found else "",
     )
+
+
+def address_notice(settings: ClientSettings) -> str:
+    """Say that a file of the current directory chose the address; "" if none did.
+
+    Raises typer.BadParameter if a token of the environment would go there: the directory may have come from elsewhere,
+    and nobody has said that the token is for its service. PSOUP_TOKEN_ADDRESS says so, and the client looks at it.
+    """
+    if not settings.found_file:
+        return ""
+    where = f"the address {settings.address} is from {settings.found_file}, found in the current directory"
+    if in_environment() and not os.environ.get(TOKEN_ADDRESS):
+        raise typer.BadParameter(
+            f"{where}, and the access token of the environment is not sent to an address that only such a file names:"
+            f" say --address {settings.address}, or set {TOKEN_ADDRESS}={settings.address} beside the token"
+        )
+    return where
 
 
 def _first(*candidates: tuple[str, Any]) -> tuple[str, Any] | None:
@@ -90,12 +113,18 @@ def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
     if host is None and port is None:
         return None
     default_host, _, default_port = DEFAULT_ADDRESS.rpartition(":")
-    origin = (port or host or ("", ""))[0]
+    origins = [part[0] for part in (port, host) if part is not None]
+    origin = path if path in origins else origins[0]  # a part of a file makes the whole one of the file
     return origin, f"{host[1] if host else default_host}:{port[1] if port else default_port}"
 
 
+def _named(config: str | None) -> str:
+    """The settings file that a flag or the environment names; "" if none does."""
+    return config or os.environ.get(FILE_VARIABLE) or ""
+
+
 def _file(config: str | None) -> tuple[str, dict[str, Any]]:
-    named = config or os.environ.get(FILE_VARIABLE)
+    named = _named(config)
     path = Path(named or FILE)
     try:
         why = None if named else writable_by_others(path)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 
+from psoup_client.addresses import PORT
 from psoup_client.calls.answers import AnswerCalls
 from psoup_client.calls.attach import AttachCalls
 from psoup_client.calls.backup import BackupCalls
@@ -33,7 +34,7 @@ from psoup_client.calls.streams import StreamCalls
 from psoup_client.calls.sync import SyncCalls
 from psoup_client.calls.tenants import TenantCalls
 from psoup_client.calls.tokens import TokenCalls
-from psoup_client.connection import PORT, Connection
+from psoup_client.connection import Connection
 from psoup_client.options import ClientOptions
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"

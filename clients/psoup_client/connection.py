@@ -14,15 +14,13 @@ overloaded service, so gRPC repeats none. The caller repeats calls whose second 
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
-from urllib.parse import quote
 
 import grpc
 
+from psoup_client.addresses import TLS, completed, target
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
 from psoup_client.options import ClientOptions, seconds
 from psoup_client.patience import Attempts, Throttle
@@ -56,20 +54,6 @@ _ENVELOPE = 4_096
 
 _LONGEST_NAME = 1_024
 
-PORT = 7433
-"""The port of a service that is told no other."""
-
-_RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
-"""How an address begins whose form is gRPC's own."""
-
-TLS = "https://"
-"""How an address begins that is reached over TLS."""
-
-_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
-
-_LONGEST_PATH = 107
-"""Bytes of a Unix socket's path: what Linux allows."""
-
 
 def naming(payload: int, stream: str | None = None) -> Names:
     """Make metadata that name how long a request with such a payload may be, and the stream it is pushed to.
@@ -84,40 +68,6 @@ def naming_stream(stream: str) -> Names:
     """Make metadata that name the stream alone."""
     raw = stream.encode("utf-8", "replace")
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
-
-
-def completed(address: str) -> str:
-    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for others."""
-    if not isinstance(address, str):
-        raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
-    if _RESOLVED.match(address):
-        return address
-    scheme, name = (TLS, address.removeprefix(TLS)) if address.startswith(TLS) else ("", address)
-    match = _HOST.fullmatch(name)
-    if match is None or match["host"].isdecimal() or not 0 < int(match["port"] or PORT) < 1 << 16:
-        way = "; leave http:// out" if "://" in address else "; a port is 1 to 65535" if match and match["port"] else ""
-        raise ValueError(
-            f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', https://HOST:PORT, or"
-            f" unix:PATH{way}"
-        )
-    return f"{scheme}{name}" if match["port"] else f"{scheme}{name}:{PORT}"
-
-
-def target(address: str) -> str:
-    """Write an address as gRPC does: "host:port", also of TLS, and "unix:" with the path of a socket.
-
-    Raises as `completed`, and ValueError for a path that no socket can have.
-    """
-    address = completed(address)
-    kind, _, path = address.partition(":")
-    if kind != "unix":
-        return address.removeprefix(TLS)
-    path = "/" + path.lstrip("/") if path.startswith("/") else path
-    if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
-        raise ValueError(
-            f"{address!r} is not the address of a Unix socket: write unix:PATH, with 1 to {_LONGEST_PATH} bytes of PATH"
-        )
-    return f"unix:{quote(path)}"
 
 
 def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:

@@ -4,7 +4,8 @@
                                 └─ read again when it has changed
 
 It is no part of an address and no flag of a command, as others see those. It goes with every call as metadata, to a
-service on this machine, at a Unix socket, or over TLS: in plain text it is shown to no other machine.
+service on this machine, at a Unix socket, or over TLS: in plain text it is shown to no other machine. A token of the
+environment goes only to the addresses that PSOUP_TOKEN_ADDRESS names, where that is set.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from psoup_client.addresses import completed
 from psoup_client.errors import InvalidRequest
 
-TOKEN, TOKEN_FILE = "PSOUP_TOKEN", "PSOUP_TOKEN_FILE"
+TOKEN, TOKEN_FILE, TOKEN_ADDRESS = "PSOUP_TOKEN", "PSOUP_TOKEN_FILE", "PSOUP_TOKEN_ADDRESS"
 """The variables of the environment."""
 
 _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
@@ -54,11 +56,13 @@ def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metad
     """Make the metadata of every call; empty without a token. `token`: None for that of the environment, "" for none.
 
     Raises InvalidRequest for a file that cannot be read or is empty, for what cannot be a token, and if it would go to
-    another machine in plain text.
+    another machine in plain text, or to another address than the environment says.
     """
     origin = "the access token"
     if token is None:
         token, origin = _of_environment()
+        if token:
+            _check_address(origin, address)
     if not token:
         return ()
     if not _SENT.fullmatch(token):
@@ -78,6 +82,25 @@ def _state(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def in_environment() -> bool:
+    """Whether the environment has a token, or names its file."""
+    return bool(os.environ.get(TOKEN_FILE) or os.environ.get(TOKEN))
+
+
+def _check_address(origin: str, address: str) -> None:
+    """Raise InvalidRequest if the environment says that its token is for other addresses than this one."""
+    named = [name for text in os.environ.get(TOKEN_ADDRESS, "").split(",") if (name := text.strip())]
+    try:
+        addresses = [completed(name) for name in named]
+    except ValueError as problem:
+        raise InvalidRequest(f"{TOKEN_ADDRESS}: {problem}") from None
+    if addresses and address not in addresses:
+        raise InvalidRequest(
+            f"{origin} is for {', '.join(addresses)}, and would go to {address}: add that to {TOKEN_ADDRESS}, with"
+            f" commas between, or leave the token out"
+        )
 
 
 def _of_environment() -> tuple[str, str]:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from psoup_client import PSoupError
 from psoup_client.tls import VARIABLES
-from psoup_client.token import TOKEN_FILE
+from psoup_client.token import TOKEN_ADDRESS, TOKEN_FILE
 from psoup_spark.nanoseconds import SETTING
 
 JAVA = 17
@@ -60,7 +60,7 @@ def defaults(master: str) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.streaming.stopTimeout": "60s",
     }
-    for variable in (*VARIABLES, TOKEN_FILE):  # paths, the same on every machine; no secret is in them
+    for variable in (*VARIABLES, TOKEN_FILE, TOKEN_ADDRESS):  # the same on every machine; no secret is in them
         if path := os.environ.get(variable):
             settings[f"spark.executorEnv.{variable}"] = path
     if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed

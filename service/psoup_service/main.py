@@ -145,6 +145,8 @@ def main() -> int:
     except PSoupError as problem:
         print(f"error: {problem.message}", file=sys.stderr)
         return EXIT_USAGE
+    for notice in loaded.notices:
+        print(f"warning: {notice}", file=sys.stderr)
     return serve(loaded.settings, file=loaded.file)
 
 

@@ -3,7 +3,9 @@
     flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
 
 An unknown key is an error that names the nearest known key: a limit that is misspelt and silently not in force is worse
-than a service that does not start. The composition root reads the settings once.
+than a service that does not start. An unknown variable is a notice, as the operator's own scripts may have variables of
+such names. Notices also tell what a file of the current directory sets, which nobody named. The composition root reads
+the settings once, and prints the notices before it uses them.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ _NOT_OURS = frozenset(
         "PSOUP_KEY",
         "PSOUP_TOKEN",
         "PSOUP_TOKEN_FILE",
+        "PSOUP_TOKEN_ADDRESS",
+        "PSOUP_STORE",
     }
 )
+_NEAR = 0.75
+"""The least share of letters in common, of both names, by which one is taken for a misspelling of the other."""
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 
@@ -62,6 +68,8 @@ class Loaded:
     origins: Mapping[str, str]
     file: str | None = None
     """The absolute path of the settings file that was read."""
+    notices: tuple[str, ...] = ()
+    """Sentences for the operator, to be printed before the settings are used."""
 
     def show(self) -> list[Setting]:
         """All settings in their order, with their origins."""
@@ -84,9 +92,15 @@ def load(
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     path = _settings_file(config, environ)
+    of_file = {} if path is None else _from_file(path)
+    origin_of_variable, of_environment = _from_environment(environ)
+    unknown = [name for name in of_environment if name not in Settings.model_fields]
+    notices = [_unknown_variable(origin_of_variable(name), name) for name in unknown]
+    if path is not None and of_file and not _named(config, environ):
+        notices.append(_found(path, of_file))
     for origin_of, source in (
-        (lambda name: str(path), {} if path is None else _from_file(path)),
-        _from_environment(environ),
+        (lambda name: str(path), of_file),
+        (origin_of_variable, {name: value for name, value in of_environment.items() if name not in unknown}),
         (lambda name: "flag", {name: value for name, value in (flags or {}).items() if value is not None}),
     ):
         for name, value in source.items():
@@ -95,7 +109,7 @@ def load(
             values[name] = value
             origins[name] = origin_of(name)
     try:
-        return Loaded(Settings(**values), origins, None if path is None else str(path.absolute()))
+        return Loaded(Settings(**values), origins, None if path is None else str(path.absolute()), tuple(notices))
     except ValidationError as problem:
         first = problem.errors()[0]
         name = str(first["loc"][0] if first["loc"] else first["ctx"]["field"])
@@ -117,9 +131,14 @@ def _shown(value: Any) -> str:
     return repr(", ".join(map(str, value)) if isinstance(value, list | tuple) else value)
 
 
+def _named(config: Path | None, environ: Mapping[str, str]) -> Path | str:
+    """The settings file that a flag or the environment names; "" if none does."""
+    return config or environ.get(CONFIG_VARIABLE) or ""
+
+
 def _settings_file(config: Path | None, environ: Mapping[str, str]) -> Path | None:
     """The file that was named, or the file in the current directory, unless another user may write it."""
-    named = config or environ.get(CONFIG_VARIABLE)
+    named = _named(config, environ)
     if named:
         return Path(named)
     path = Path(CONFIG_FILE)
@@ -167,6 +186,26 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
 
 
 def _unknown(origin: str, name: str) -> InvalidInput:
-    near = get_close_matches(name, Settings.model_fields, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(Settings.model_fields)}"
+    near = _nearest(name)
+    hint = f"did you mean {near!r}?" if near else "psoup config show lists all settings"
     return InvalidInput(f"there is no setting {name!r} (from {origin}); {hint}", reason="UNKNOWN_SETTING", field=name)
+
+
+def _unknown_variable(variable: str, name: str) -> str:
+    near = _nearest(name)
+    hint = f"; did you mean {PREFIX}{near.upper()}?" if near else ""
+    return f"the variable {variable} is not a setting of the service, and is ignored{hint}"
+
+
+def _nearest(name: str) -> str:
+    """The setting that `name` is a misspelling of, by its letters; "" if none is near."""
+    return next(iter(get_close_matches(name, Settings.model_fields, 1, _NEAR)), "")
+
+
+def _found(path: Path, values: Mapping[str, Any]) -> str:
+    """Say what a file sets that nobody named."""
+    settings = ", ".join(
+        f"{name} = {_shown(value)}{' (code that the service runs)' if name == 'functions' else ''}"
+        for name, value in values.items()
+    )
+    return f"settings are from {path.absolute()}, found in the current directory: {settings}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,7 @@ class Restarted:
 
         def sleep(seconds: float) -> None:
             self.start()
-            time.sleep(seconds)
+            threading.Event().wait(seconds)  # the channel connects again by the clock of the machine
 
         def following(own: Patience, problem: Any) -> float:
             self.start()

@@ -36,8 +36,8 @@ def test_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("flags", "environ", "toml", "said"),
     [
-        ({}, {"PSOUP_PROT": "1"}, "", "did you mean 'port'"),
-        ({"nope": 1}, {}, "", "the settings are"),
+        ({"prot": 1}, {}, "", "did you mean 'port'"),
+        ({"nope": 1}, {}, "", "psoup config show lists all settings"),
         ({}, {}, "[service]\nmemory_mb = 1", "'memory_mib'"),
         ({}, {}, "port = 1", r"\[service\]"),
         ({}, {}, "service = 1", "must be a table"),

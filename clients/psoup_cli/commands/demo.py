@@ -20,7 +20,8 @@ from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.past import PastStory
 from psoup_cli.flights.show import make_console, say
 from psoup_cli.flights.story import Story
-from psoup_cli.settings import client_settings
+from psoup_cli.service import load_settings
+from psoup_cli.settings import address_notice, client_settings
 
 IN_MEMORY = ":memory:"
 """The demo's year can be had again, so it leaves nothing behind unless it is told where."""
@@ -70,7 +71,12 @@ def demo(
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")
     if not serve and (once or port is not None or data_dir is not None):
         raise typer.BadParameter("--once, --port and --data-dir go with --serve")
-    target = client_settings(address).address
+    settings = client_settings(address)
+    if serve:
+        load_settings({}, None)  # the child's notices would go to its log, and it may load code
+    elif notice := address_notice(settings):
+        message(f"psoup: {notice}")
+    target = settings.address
     console = make_console()
     with ExitStack() as stack:
         ctrl_c = stack.enter_context(CtrlC())

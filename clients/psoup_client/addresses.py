@@ -1,0 +1,60 @@
+"""Addresses of services, as they are written and as gRPC takes them.
+
+localhost                   localhost:7433, in plain text
+https://psoup.example.org   psoup.example.org:7433, over TLS
+unix:/run/psoup.sock        a Unix socket
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+PORT = 7433
+"""The port of a service that is told no other."""
+
+_RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
+"""How an address begins whose form is gRPC's own."""
+
+TLS = "https://"
+"""How an address begins that is reached over TLS."""
+
+_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
+
+_LONGEST_PATH = 107
+"""Bytes of a Unix socket's path: what Linux allows."""
+
+
+def completed(address: str) -> str:
+    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for others."""
+    if not isinstance(address, str):
+        raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
+    if _RESOLVED.match(address):
+        return address
+    scheme, name = (TLS, address.removeprefix(TLS)) if address.startswith(TLS) else ("", address)
+    match = _HOST.fullmatch(name)
+    if match is None or match["host"].isdecimal() or not 0 < int(match["port"] or PORT) < 1 << 16:
+        way = "; leave http:// out" if "://" in address else "; a port is 1 to 65535" if match and match["port"] else ""
+        raise ValueError(
+            f"{address!r} is not an address: write HOST:PORT, such as '127.0.0.1:{PORT}', https://HOST:PORT, or"
+            f" unix:PATH{way}"
+        )
+    return f"{scheme}{name}" if match["port"] else f"{scheme}{name}:{PORT}"
+
+
+def target(address: str) -> str:
+    """Write an address as gRPC does: "host:port", also of TLS, and "unix:" with the path of a socket.
+
+    Raises as `completed`, and ValueError for a path that no socket can have.
+    """
+    address = completed(address)
+    kind, _, path = address.partition(":")
+    if kind != "unix":
+        return address.removeprefix(TLS)
+    path = "/" + path.lstrip("/") if path.startswith("/") else path
+    if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
+        raise ValueError(
+            f"{address!r} is not the address of a Unix socket: write unix:PATH, with 1 to {_LONGEST_PATH} bytes of PATH"
+        )
+    return f"unix:{quote(path)}"
