@@ -16,6 +16,7 @@ from psoup_cli.commands import (
     audit,
     backup,
     check,
+    clock,
     config,
     demo,
     doctor,
@@ -112,6 +113,7 @@ app.command("matches", short_help="Say which queries a tuple matched.", context_
 app.command("results", short_help="Draw which tuples satisfy which queries.")(results.results)
 app.command("why", short_help="Say why a tuple is in an answer, or not.", context_settings=_negative)(why.why)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
+app.add_typer(clock.app, name="clock", short_help="Show the service's clock, or accept a new time.")
 app.command("dump", short_help="Write a stream as Parquet files.")(dump.dump)
 app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)

@@ -48,6 +48,7 @@ from psoup_client.query import Query
 from psoup_client.refused import RefusedRows
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
+from psoup_client.service_clock import ServiceClock
 from psoup_client.stage import Stage
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 from psoup_client.watching import Watching
@@ -113,6 +114,7 @@ __all__ = [
     "AccessDenied",
     "AccessToken",
     "IssuedToken",
+    "ServiceClock",
     "Quotas",
     "Tenant",
     "TenantUsage",

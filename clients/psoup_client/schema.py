@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import html
+from psoup_client.service_clock import ServiceClock
 from psoup_client.times import from_proto
 from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
@@ -297,6 +298,8 @@ class ServerInfo(html.Facts):
     watchers: int = 0
     calls: int = 0
     web_address: str = ""
+    clock: ServiceClock | None = None
+    """The service's clock; None if it does not say."""
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
@@ -327,6 +330,7 @@ class ServerInfo(html.Facts):
             watchers=message.watchers,
             calls=message.calls,
             web_address=message.web_address,
+            clock=ServiceClock.of(message.clock) if message.HasField("clock") else None,
         )
 
 

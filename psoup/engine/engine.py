@@ -84,16 +84,17 @@ class Engine:
         others: Callable[[], int] = int,
         verify: Verify = "cheap",
         timer: Callable[[], float] = float,
+        edge: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`others`: bytes of the memory budget charged for other things than tuples, asked on the writer's thread.
         `timer`: the thread's time in seconds, by which the work of a run is told by tenant (`Effects.spent`).
-
         `verify`: how much the engine checks by itself (`psoup.engine.verification`).
+        `edge`: the latest time at which tuples of streams in system time may expire now, None for any; as `others`.
         """
         self.config = config
         self._others = others
         self._run = run
-        self._spent = Spent(timer)
+        self._spent, self._edge = Spent(timer), edge
         self._keep = keep
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
@@ -230,7 +231,7 @@ class Engine:
         if state is None:
             return 0
         self._board.look_after(result.stream_id)
-        installed, freed = result.install(state), state.expire()
+        installed, freed = result.install(state), state.expire(edge=self._edge())
         self._verification.touch(result.stream_id)
         if installed or freed or self._board.changed:
             self._rooms.keep(self.config, [*self._streams.values()], self._taken())
@@ -247,7 +248,8 @@ class Engine:
         stream in system time would never see that its tuples are old. Stored chunks of streams with an archive leave
         the memory too. No answer changes. O(streams).
         """
-        freed = sum(state.expire(clock) for state in self._streams.values())
+        edge = self._edge()
+        freed = sum(state.expire(clock, edge) for state in self._streams.values())
         freed += self._relieve(self.config.memory_bytes // 2)
         if self._board.changed:
             self._snapshot = self._publish()
@@ -283,7 +285,7 @@ class Engine:
             released[stream_id] = released.get(stream_id, 0) + state.advance(
                 self._run, self._precautions, self._spent.now
             )
-            freed += state.expire()
+            freed += state.expire(edge=self._edge())
             began = self._spent.end(state, began)
         fed.clear()
         return freed

@@ -1,4 +1,8 @@
-"""The end of queries that nobody has asked for as long as they said: looked for every hour, and unregistered together.
+"""Expiry: the wait of tuples after a start, and the end of queries that were not asked for as long as they said.
+
+    start     tuples of before the start do not expire for a minute: its clock may be wrong     `ExpiryWait`
+
+Queries are looked for every hour, and unregistered together:
 
     start     the days that the last process left ("asked"), or today for all        `take_over`
     hour      tick ─ due? ─ UnregisterMany(expired) ─ prepare looks again ─ event    `once`
@@ -12,25 +16,68 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import numpy as np
 
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import RemovalAcknowledgement
 from psoup.events.commands import UnregisterMany
+from psoup.model import SECOND
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.snapshot import Snapshot
+from psoup_service.clock import GuardedClock
 from psoup_service.host.host import Host
 from psoup_storage.contract import Store
 
 EVERY_S = 3_600.0
 """Seconds between two looks; lives are counted in days."""
 
+WAIT = 60 * SECOND
+"""Microseconds of boot time after a start in which no tuple expires that was there before."""
+
 _NOTE = "asked"
 _TOGETHER = 8_192
 """Queries that are unregistered at once, at most: other commands come between."""
 _PATIENCE_S = 60.0
 _log = logging.getLogger(__name__)
+
+
+def last_time(snapshot: Snapshot) -> int | None:
+    """The latest time that the events of a snapshot got from a clock; None without any. O(streams + tokens)."""
+    times = [token.issued for token in snapshot.tokens.values()]
+    times += [tenant.created for tenant in snapshot.tenants.values() if tenant.created]
+    for view in snapshot.by_id.values():
+        times += [view.created, view.heard or view.created]
+        if not view.spec.event_time and view.last_time is not None:
+            times.append(view.last_time)
+    return max(times, default=None)
+
+
+class ExpiryWait:
+    """The latest time at which tuples of streams in system time may expire: after a start that of the last event.
+
+    A service may start before its machine's clock is right. `replaying`: whether the events of before are still read:
+    what they let expire has expired. `snapshot`: as published.
+    """
+
+    def __init__(self, clock: GuardedClock, replaying: Callable[[], bool], snapshot: Callable[[], Snapshot]) -> None:
+        self._clock, self._replaying, self._snapshot = clock, replaying, snapshot
+        self._last: int | None = None
+        self._end: int | None = None
+
+    def edge(self) -> int | None:
+        """The time, None for any. O(1), but for the first call after the replay: O(streams)."""
+        if self._replaying():
+            return None
+        if self._end is None:
+            self._last, self._end = last_time(self._snapshot()), self._clock.boot() + WAIT
+        return self._last if self._clock.boot() < self._end else None
+
+    def begin(self) -> None:
+        """Begin to wait, and to guard the clock: one before the last event is reported. After the replay."""
+        self.edge()
+        self._clock.begin(self._last)
 
 
 class Expiry:

@@ -5,7 +5,7 @@
     GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
 
 The same as gRPC's health service says, for those that ask over HTTP. A body is the state as a word, and why it failed;
-or, while the service serves, the background tasks that keep failing: calls are answered beside them.
+or, while the service serves, the background tasks that keep failing and a clock that was set: calls are answered.
 """
 
 from __future__ import annotations

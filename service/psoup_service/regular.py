@@ -1,5 +1,6 @@
 """The regular work of a service, beside its calls: each part a task of the supervisor.
 
+clock          every second        the wall clock is compared with boot time
 expiry         every hour          queries that have expired are unregistered
 folding        every 2 s           aggregates are folded ahead
 arrival watch  every half minute   queries that take much of the writer's time are reported
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from psoup.published.snapshot import Snapshot
 from psoup_service import arrival_watch, expiry, folding
 from psoup_service.arrival_watch import ArrivalWatch
+from psoup_service.clock import EVERY_S, GuardedClock
 from psoup_service.expiry import Expiry
 from psoup_service.folding import Folding
 from psoup_service.gate import certificates, credentials
@@ -45,9 +47,10 @@ class RegularWork:
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.supervisor = Supervisor()
 
-    def start(self, gate: Gate, certificate: Certificates | None) -> None:
+    def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None) -> None:
         """Begin all work; once all events are replayed."""
         start = self.supervisor.start
+        start("clock", clock.run, EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
         start("folding", self.folding.run, folding.EVERY_S)
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,21 +26,8 @@ from psoup.clock import Clock
 from psoup.engine.engine import Engine
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
-from psoup_proto.v1 import (
-    admin_pb2_grpc,
-    attach_pb2_grpc,
-    backup_pb2_grpc,
-    cover_pb2_grpc,
-    ingest_pb2_grpc,
-    matching_pb2_grpc,
-    queries_pb2_grpc,
-    server_pb2_grpc,
-    staging_pb2_grpc,
-    statements_pb2_grpc,
-    streams_pb2_grpc,
-    sync_pb2_grpc,
-)
-from psoup_service.clock import SystemClock
+from psoup_service.clock import guarded
+from psoup_service.expiry import ExpiryWait
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.call_turns import CallTurns
@@ -61,20 +48,10 @@ from psoup_service.listening import listen_on
 from psoup_service.metrics import Metrics
 from psoup_service.probes import Probes
 from psoup_service.regular import RegularWork
-from psoup_service.servicers.admin import AdminServicer
-from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
-from psoup_service.servicers.backup import BackupServicer
-from psoup_service.servicers.cover import CoverServicer
 from psoup_service.servicers.health import HealthServicer
-from psoup_service.servicers.ingest import IngestServicer
-from psoup_service.servicers.matching import MatchingServicer
-from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
-from psoup_service.servicers.staging import StagingServicer
-from psoup_service.servicers.statements import StatementServicer
-from psoup_service.servicers.streams import StreamServicer
-from psoup_service.servicers.sync import SyncServicer
+from psoup_service.servicers.services import services_of
 from psoup_service.servicers.usage import tell_usage
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
@@ -118,7 +95,7 @@ class Service:
         self.address = ""
         self.addresses: tuple[str, ...] = ()
         self.metrics_address = ""
-        clock = clock or SystemClock()
+        self.clock = guarded(clock)
         self._store = store or MemoryStore()
         self.certificates: Certificates | None = None
         self._pool = TaskPool(settings.threads)
@@ -130,7 +107,7 @@ class Service:
             if settings.functions:
                 self._functions = FunctionProcess(settings.functions, settings.functions_s, settings.functions_mib)
                 self._functions.install()
-            self.host = self._make_host(clock, quarantine)
+            self.host = self._make_host(quarantine)
         except BaseException:
             for part in (self._pool, self._helpers, self._store, self._functions):
                 if part is not None:
@@ -140,9 +117,9 @@ class Service:
         self._metrics = Metrics(self._figures)
         self._threads = Threads()
         self._decoders = Decoders()
-        self.gate = self._make_gate(clock)
+        self.gate = self._make_gate()
         self._answering = self._make_answering()
-        self._backend = self._make_backend(clock.now())
+        self._backend = self._make_backend()
         self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
         self._health = HealthServicer()
@@ -153,12 +130,13 @@ class Service:
         self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance)
         self._stopped = False
 
-    def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
+    def _make_host(self, quarantine: Sequence[str]) -> Host[Snapshot]:
         settings, config = self.settings, self.settings.engine_config()
         admission = Admission(config, archive=self._store.durable)
         keep = self._store.keep if self._store.durable else None
         taken = lambda: admission.producer_bytes + self.host.pins.bytes  # noqa: E731
-        engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time)
+        self._wait = ExpiryWait(self.clock, lambda: self.host.state == "starting", lambda: engine.snapshot())
+        engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time, self._wait.edge)
         admission.share_published(engine.snapshot)
         self._weights = Weights(lambda: engine.snapshot().tenants)
         self._judge, self._allowance = admission.judge, settings.allowance(self._weights)
@@ -166,7 +144,7 @@ class Service:
             engine,
             admission,
             self._store,
-            clock,
+            self.clock,
             queue_bytes=settings.queue_mib * 1024 * 1024,
             readers=settings.readers,
             pending=settings.pending,
@@ -176,14 +154,14 @@ class Service:
             weights=self._weights,
         )
 
-    def _make_gate(self, clock: Clock) -> Gate:
+    def _make_gate(self) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
         known = certificate_table(self.settings.certificate_roles)
-        openid = open_id(self.settings.provider(), clock.now, self._threads)
+        openid = open_id(self.settings.provider(), self.clock.now, self._threads, self.clock.latest)
         closed = bool(known or openid) or self.settings.lets_nobody_in() or self._store.guarded
         stand = self._standing = Standing(self.host, self._store.guarded)
         return Gate(
-            stand.tokens, clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants, openid=openid
+            stand.tokens, self.clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants, openid=openid
         )
 
     def _make_answering(self) -> Answering:
@@ -193,17 +171,18 @@ class Service:
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering
 
-    def _make_backend(self, started: int) -> Backend:
+    def _make_backend(self) -> Backend:
         return Backend(
             self.host,
             self._store,
             Ids(self._store.incarnation),
             self._limits,
             self._metrics,
-            started,
+            self.clock.now(),
             self._threads,
             Decoding(self._limits, self._decoders, self.host.reserve, PATIENCE_S),
             self._answering.calls.meters,
+            self.clock,
         )
 
     @property
@@ -234,6 +213,7 @@ class Service:
             await self._server.start()
             await on(self._threads.life, self.host.start)
             self._check_somebody_may_come()
+            self._wait.begin()
             await on(self._threads.life, self.regular.expiry.take_over)
             await self._open_gateway()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
@@ -243,7 +223,7 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        self.regular.start(self.gate, self.certificates)
+        self.regular.start(self.clock, self.gate, self.certificates)
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""
@@ -272,7 +252,9 @@ class Service:
     def _make_server(self) -> tuple[grpc.aio.Server, GrpcCalls]:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
-        for register, servicer in self._servicers():
+        made = services_of(self._backend, self.settings.engine_config(), self.gate, self._server_servicer())
+        self._sync = made.sync
+        for register, servicer in made.registered:
             added = calls.add(register, servicer, server)
             self._services += added
             self._serving |= dict.fromkeys(added, servicer)
@@ -281,29 +263,6 @@ class Service:
         reflects = reflection.aio.ReflectionServicer(names)
         calls.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, reflects, server)
         return server, calls
-
-    def _servicers(self) -> list[tuple[Callable[[Any, Any], None], Any]]:
-        """What serves each service, and the function that registers it."""
-        staging = StagingServicer(self._backend, self.settings.engine_config())
-        streams = StreamServicer(self._backend, staging.forget)
-        self._sync = SyncServicer(self._backend)
-        return [
-            (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
-            (
-                statements_pb2_grpc.add_StatementServiceServicer_to_server,
-                StatementServicer(self._backend, streams),
-            ),
-            (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend)),
-            (staging_pb2_grpc.add_StagingServiceServicer_to_server, staging),
-            (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
-            (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(self._backend)),
-            (server_pb2_grpc.add_ServerServiceServicer_to_server, self._server_servicer()),
-            (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
-            (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
-            (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
-            (sync_pb2_grpc.add_SyncServiceServicer_to_server, self._sync),
-            (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(self._backend, self.gate)),
-        ]
 
     def _server_servicer(self) -> ServerServicer:
         address = lambda: "" if self.gateway is None else self.gateway.address  # noqa: E731
@@ -318,7 +277,7 @@ class Service:
             return
         host = self.settings.host.strip("[]") if is_loopback(self.settings.host) else "127.0.0.1"
         try:
-            state = lambda: (self.host.state, self.host.failure or self.regular.supervisor.failing)  # noqa: E731
+            state = lambda: (self.host.state, self._notices())  # noqa: E731
             self._probes = Probes(self._metrics, state, host, self.settings.metrics_port)
         except OSError as problem:
             raise InvalidInput(
@@ -342,8 +301,14 @@ class Service:
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
+        frame |= self.clock.state().figures()
         frame |= {"watch_rounds": self._sync.rounds, **self.regular.figures()}
         return {**structures, **self.host.counters(), **frame}
+
+    def _notices(self) -> str:
+        """The failure of the host; else the tasks that keep failing and the state of the clock, for the operator."""
+        notices = (self.regular.supervisor.failing, self.clock.state().notice())
+        return self.host.failure or "; ".join(filter(None, notices))
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         self._health.set(("", *self._services), status)

@@ -18,7 +18,7 @@ from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_service import kernel_cache, late_kernels
-from psoup_service.clock import SystemClock
+from psoup_service.clock import GuardedClock
 from psoup_service.compiling import compile_together
 
 _STREAM = (
@@ -91,7 +91,7 @@ def _settle() -> None:
 
 def _fed() -> tuple[LocalPSoup, list[int]]:
     """An engine with tuples that met queries as they came; these queries."""
-    soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
+    soup = LocalPSoup(EngineConfig(chunk_rows=256), GuardedClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
     queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(192)]

@@ -42,6 +42,7 @@ from psoup_client import (
     Results,
     RetryOptions,
     ServerInfo,
+    ServiceClock,
     SourceCompleteness,
     Stage,
     StreamInfo,
@@ -236,6 +237,9 @@ def service(client: Client) -> int:
     bill: MemoryBill = client.memory()
     assert client.info().incarnation == info.incarnation
     assert bill.used >= 0
+    clock: ServiceClock | None = client.info().clock
+    assert clock is not None
+    assert not client.accept_clock(), "the service follows the wall clock already"
     return client.wait_for(client.last_sequence)
 
 

@@ -174,8 +174,24 @@ def test_what_was_verified_is_remembered_for_a_minute_and_no_longer_than_it_hold
     short = signed(exp=int(time.time()) + 5)
     ends = openid.principal(short).ends
     clock[0] = ends
-    openid.principal(short)
+    with pytest.raises(Unauthenticated) as caught:
+        openid.principal(short)
+    assert caught.value.reason == "TOKEN_EXPIRED"
     assert len(asked) == 4, "it is looked at again when it may have ended"
+
+
+def test_tokens_begin_and_end_by_the_clock_of_the_service(identity: Identity, threads: Threads) -> None:
+    """A step of the wall clock that is pending ends no token, and keeps nobody out who has just got one."""
+    openid, wall, time_of_service = tokens_of(identity, threads), [now()], [now()]
+    openid._now = lambda: time_of_service[0]
+    time_of_service[0] -= 2 * HOUR * 1_000_000
+    assert openid.principal(signed(exp=int(time.time()) - HOUR, iat=int(time.time()) - 3 * HOUR)).name
+    for early in ({"nbf": int(time.time())}, {"iat": int(time.time())}):
+        with pytest.raises(Unauthenticated, match="not yet valid"):
+            openid.principal(signed(**early))
+        openid._latest = lambda: wall[0]
+        assert openid.principal(signed(**early)).name
+        openid._latest = None
 
 
 def test_keys_are_kept_for_a_day_and_an_unknown_one_is_asked_for(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from psoup_cli.commands.clock import clock_line
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import MemoryBill
@@ -42,6 +43,7 @@ def status(
             ("state", info.state),
             ("store", f"{info.store}, {'survives a restart' if info.durable else 'nothing survives a restart'}"),
             ("started", info.started),
+            ("clock", "unknown" if info.clock is None else clock_line(info.clock)),
             ("page", info.web_address or "none"),
             ("sequence", f"{info.sequence:,}"),
             ("streams", f"{len(client.streams()):,}"),

@@ -10,7 +10,7 @@ from psoup_client.errors import DeadlineExceeded, Unavailable
 from psoup_client.options import seconds
 from psoup_client.schema import ServerInfo
 from psoup_client.session import Session
-from psoup_proto.v1 import server_pb2
+from psoup_proto.v1 import admin_pb2, server_pb2
 
 
 @checking_arguments
@@ -42,6 +42,15 @@ class ServerCalls(Session):
             seen = f"the service is {reply.state}"
             time.sleep(min(0.1, left))
         raise Unavailable(f"not ready at {self.connection.address} within {timeout:g} s: {seen}")
+
+    def accept_clock(self) -> bool:
+        """Let the service follow the wall clock of its machine at once, though that was set forward: for its operator.
+
+        Returns whether there was a step to accept. Streams in system time then expire by the new time: see the guide
+        for operators. `info().clock` shows both times.
+        """
+        reply = self.connection.call(self.connection.admin.AcceptClock, admin_pb2.AcceptClockRequest())
+        return bool(reply.accepted)
 
     def memory(self, *, wait_for: int | None = None) -> MemoryBill:
         """Count what every structure of the service takes now: some milliseconds of work, and more for much data."""

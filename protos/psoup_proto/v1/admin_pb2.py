@@ -23,57 +23,62 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from psoup_proto.v1 import server_pb2 as psoup__proto_dot_v1_dot_server__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apsoup_proto/v1/admin.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x01\n\x05Token\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x0f\n\x07streams\x18\x04 \x03(\t\x12.\n\nissue_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x65xpired\x18\x07 \x01(\x08\x12\x0e\n\x06tenant\x18\x08 \x01(\t\"q\n\x11IssueTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12\x0f\n\x07streams\x18\x03 \x03(\t\x12\x0f\n\x07seconds\x18\x04 \x01(\x03\x12\r\n\x05\x66irst\x18\x05 \x01(\x08\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"V\n\x12IssueTokenResponse\x12\x0e\n\x06secret\x18\x01 \x01(\t\x12\x1e\n\x05token\x18\x02 \x01(\x0b\x32\x0f.psoup.v1.Token\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"`\n\x11ListTokensRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"N\n\x12ListTokensResponse\x12\x1f\n\x06tokens\x18\x01 \x03(\x0b\x32\x0f.psoup.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"&\n\x12RevokeTokenRequest\x12\x10\n\x08token_id\x18\x01 \x01(\t\"G\n\x13RevokeTokenResponse\x12\x1e\n\x05token\x18\x01 \x01(\x0b\x32\x0f.psoup.v1.Token\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\x82\x07\n\x06Quotas\x12\x14\n\x07streams\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x07queries\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0bquery_bytes\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x18\n\x0btuple_bytes\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12\x1a\n\rarchive_bytes\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12\x16\n\tproducers\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x1d\n\x10\x63\x61lls_per_second\x18\x07 \x01(\x01H\x06\x88\x01\x01\x12\x17\n\nopen_calls\x18\x08 \x01(\x03H\x07\x88\x01\x01\x12$\n\x17pushed_bytes_per_second\x18\t \x01(\x01H\x08\x88\x01\x01\x12\x1a\n\rreceive_bytes\x18\n \x01(\x03H\t\x88\x01\x01\x12\x19\n\x0cstaged_bytes\x18\x0b \x01(\x03H\n\x88\x01\x01\x12\x13\n\x06stages\x18\x0c \x01(\x03H\x0b\x88\x01\x01\x12\x19\n\x0cpinned_bytes\x18\r \x01(\x03H\x0c\x88\x01\x01\x12\x15\n\x08watchers\x18\x0e \x01(\x03H\r\x88\x01\x01\x12\x1a\n\rprepare_share\x18\x0f \x01(\x01H\x0e\x88\x01\x01\x12\x17\n\njoin_share\x18\x10 \x01(\x01H\x0f\x88\x01\x01\x12\x17\n\nread_share\x18\x11 \x01(\x01H\x10\x88\x01\x01\x12\x1f\n\x12matches_per_second\x18\x12 \x01(\x01H\x11\x88\x01\x01\x12\x17\n\ngroup_keys\x18\x13 \x01(\x03H\x12\x88\x01\x01\x12\x17\n\nkept_bytes\x18\x14 \x01(\x03H\x13\x88\x01\x01\x12\x13\n\x06weight\x18\x15 \x01(\x01H\x14\x88\x01\x01\x42\n\n\x08_streamsB\n\n\x08_queriesB\x0e\n\x0c_query_bytesB\x0e\n\x0c_tuple_bytesB\x10\n\x0e_archive_bytesB\x0c\n\n_producersB\x13\n\x11_calls_per_secondB\r\n\x0b_open_callsB\x1a\n\x18_pushed_bytes_per_secondB\x10\n\x0e_receive_bytesB\x0f\n\r_staged_bytesB\t\n\x07_stagesB\x0f\n\r_pinned_bytesB\x0b\n\t_watchersB\x10\n\x0e_prepare_shareB\r\n\x0b_join_shareB\r\n\x0b_read_shareB\x15\n\x13_matches_per_secondB\r\n\x0b_group_keysB\r\n\x0b_kept_bytesB\t\n\x07_weight\"i\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"E\n\x13\x43reateTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"J\n\x14\x43reateTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"D\n\x12\x41lterTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"I\n\x13\x41lterTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"!\n\x11\x44ropTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"H\n\x12\x44ropTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"6\n\x10GetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"5\n\x11GetTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\"\"\n\x12TenantUsageRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"W\n\x13TenantUsageResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x1e\n\x04used\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"Q\n\x12ListTenantsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\"Q\n\x13ListTenantsResponse\x12!\n\x07tenants\x18\x01 \x03(\x0b\x32\x10.psoup.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xae\x05\n\x0c\x41\x64minService\x12G\n\nIssueToken\x12\x1b.psoup.v1.IssueTokenRequest\x1a\x1c.psoup.v1.IssueTokenResponse\x12G\n\nListTokens\x12\x1b.psoup.v1.ListTokensRequest\x1a\x1c.psoup.v1.ListTokensResponse\x12J\n\x0bRevokeToken\x12\x1c.psoup.v1.RevokeTokenRequest\x1a\x1d.psoup.v1.RevokeTokenResponse\x12M\n\x0c\x43reateTenant\x12\x1d.psoup.v1.CreateTenantRequest\x1a\x1e.psoup.v1.CreateTenantResponse\x12J\n\x0b\x41lterTenant\x12\x1c.psoup.v1.AlterTenantRequest\x1a\x1d.psoup.v1.AlterTenantResponse\x12G\n\nDropTenant\x12\x1b.psoup.v1.DropTenantRequest\x1a\x1c.psoup.v1.DropTenantResponse\x12\x44\n\tGetTenant\x12\x1a.psoup.v1.GetTenantRequest\x1a\x1b.psoup.v1.GetTenantResponse\x12J\n\x0bTenantUsage\x12\x1c.psoup.v1.TenantUsageRequest\x1a\x1d.psoup.v1.TenantUsageResponse\x12J\n\x0bListTenants\x12\x1c.psoup.v1.ListTenantsRequest\x1a\x1d.psoup.v1.ListTenantsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apsoup_proto/v1/admin.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bpsoup_proto/v1/server.proto\"\xc9\x01\n\x05Token\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x12\x0f\n\x07streams\x18\x04 \x03(\t\x12.\n\nissue_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x65xpired\x18\x07 \x01(\x08\x12\x0e\n\x06tenant\x18\x08 \x01(\t\"q\n\x11IssueTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12\x0f\n\x07streams\x18\x03 \x03(\t\x12\x0f\n\x07seconds\x18\x04 \x01(\x03\x12\r\n\x05\x66irst\x18\x05 \x01(\x08\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"V\n\x12IssueTokenResponse\x12\x0e\n\x06secret\x18\x01 \x01(\t\x12\x1e\n\x05token\x18\x02 \x01(\x0b\x32\x0f.psoup.v1.Token\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"`\n\x11ListTokensRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"N\n\x12ListTokensResponse\x12\x1f\n\x06tokens\x18\x01 \x03(\x0b\x32\x0f.psoup.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"&\n\x12RevokeTokenRequest\x12\x10\n\x08token_id\x18\x01 \x01(\t\"G\n\x13RevokeTokenResponse\x12\x1e\n\x05token\x18\x01 \x01(\x0b\x32\x0f.psoup.v1.Token\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\x82\x07\n\x06Quotas\x12\x14\n\x07streams\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x07queries\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0bquery_bytes\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x18\n\x0btuple_bytes\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12\x1a\n\rarchive_bytes\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12\x16\n\tproducers\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x1d\n\x10\x63\x61lls_per_second\x18\x07 \x01(\x01H\x06\x88\x01\x01\x12\x17\n\nopen_calls\x18\x08 \x01(\x03H\x07\x88\x01\x01\x12$\n\x17pushed_bytes_per_second\x18\t \x01(\x01H\x08\x88\x01\x01\x12\x1a\n\rreceive_bytes\x18\n \x01(\x03H\t\x88\x01\x01\x12\x19\n\x0cstaged_bytes\x18\x0b \x01(\x03H\n\x88\x01\x01\x12\x13\n\x06stages\x18\x0c \x01(\x03H\x0b\x88\x01\x01\x12\x19\n\x0cpinned_bytes\x18\r \x01(\x03H\x0c\x88\x01\x01\x12\x15\n\x08watchers\x18\x0e \x01(\x03H\r\x88\x01\x01\x12\x1a\n\rprepare_share\x18\x0f \x01(\x01H\x0e\x88\x01\x01\x12\x17\n\njoin_share\x18\x10 \x01(\x01H\x0f\x88\x01\x01\x12\x17\n\nread_share\x18\x11 \x01(\x01H\x10\x88\x01\x01\x12\x1f\n\x12matches_per_second\x18\x12 \x01(\x01H\x11\x88\x01\x01\x12\x17\n\ngroup_keys\x18\x13 \x01(\x03H\x12\x88\x01\x01\x12\x17\n\nkept_bytes\x18\x14 \x01(\x03H\x13\x88\x01\x01\x12\x13\n\x06weight\x18\x15 \x01(\x01H\x14\x88\x01\x01\x42\n\n\x08_streamsB\n\n\x08_queriesB\x0e\n\x0c_query_bytesB\x0e\n\x0c_tuple_bytesB\x10\n\x0e_archive_bytesB\x0c\n\n_producersB\x13\n\x11_calls_per_secondB\r\n\x0b_open_callsB\x1a\n\x18_pushed_bytes_per_secondB\x10\n\x0e_receive_bytesB\x0f\n\r_staged_bytesB\t\n\x07_stagesB\x0f\n\r_pinned_bytesB\x0b\n\t_watchersB\x10\n\x0e_prepare_shareB\r\n\x0b_join_shareB\r\n\x0b_read_shareB\x15\n\x13_matches_per_secondB\r\n\x0b_group_keysB\r\n\x0b_kept_bytesB\t\n\x07_weight\"i\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"E\n\x13\x43reateTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"J\n\x14\x43reateTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"D\n\x12\x41lterTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x06quotas\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"I\n\x13\x41lterTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"!\n\x11\x44ropTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"H\n\x12\x44ropTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"6\n\x10GetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"5\n\x11GetTenantResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\"\"\n\x12TenantUsageRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"W\n\x13TenantUsageResponse\x12 \n\x06tenant\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Tenant\x12\x1e\n\x04used\x18\x02 \x01(\x0b\x32\x10.psoup.v1.Quotas\"Q\n\x12ListTenantsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\"Q\n\x13ListTenantsResponse\x12!\n\x07tenants\x18\x01 \x03(\x0b\x32\x10.psoup.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x14\n\x12\x41\x63\x63\x65ptClockRequest\"L\n\x13\x41\x63\x63\x65ptClockResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12#\n\x05\x63lock\x18\x02 \x01(\x0b\x32\x14.psoup.v1.ClockState2\xfa\x05\n\x0c\x41\x64minService\x12G\n\nIssueToken\x12\x1b.psoup.v1.IssueTokenRequest\x1a\x1c.psoup.v1.IssueTokenResponse\x12G\n\nListTokens\x12\x1b.psoup.v1.ListTokensRequest\x1a\x1c.psoup.v1.ListTokensResponse\x12J\n\x0bRevokeToken\x12\x1c.psoup.v1.RevokeTokenRequest\x1a\x1d.psoup.v1.RevokeTokenResponse\x12M\n\x0c\x43reateTenant\x12\x1d.psoup.v1.CreateTenantRequest\x1a\x1e.psoup.v1.CreateTenantResponse\x12J\n\x0b\x41lterTenant\x12\x1c.psoup.v1.AlterTenantRequest\x1a\x1d.psoup.v1.AlterTenantResponse\x12G\n\nDropTenant\x12\x1b.psoup.v1.DropTenantRequest\x1a\x1c.psoup.v1.DropTenantResponse\x12\x44\n\tGetTenant\x12\x1a.psoup.v1.GetTenantRequest\x1a\x1b.psoup.v1.GetTenantResponse\x12J\n\x0bTenantUsage\x12\x1c.psoup.v1.TenantUsageRequest\x1a\x1d.psoup.v1.TenantUsageResponse\x12J\n\x0bListTenants\x12\x1c.psoup.v1.ListTenantsRequest\x1a\x1d.psoup.v1.ListTenantsResponse\x12J\n\x0b\x41\x63\x63\x65ptClock\x12\x1c.psoup.v1.AcceptClockRequest\x1a\x1d.psoup.v1.AcceptClockResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TOKEN']._serialized_start=74
-  _globals['_TOKEN']._serialized_end=275
-  _globals['_ISSUETOKENREQUEST']._serialized_start=277
-  _globals['_ISSUETOKENREQUEST']._serialized_end=390
-  _globals['_ISSUETOKENRESPONSE']._serialized_start=392
-  _globals['_ISSUETOKENRESPONSE']._serialized_end=478
-  _globals['_LISTTOKENSREQUEST']._serialized_start=480
-  _globals['_LISTTOKENSREQUEST']._serialized_end=576
-  _globals['_LISTTOKENSRESPONSE']._serialized_start=578
-  _globals['_LISTTOKENSRESPONSE']._serialized_end=656
-  _globals['_REVOKETOKENREQUEST']._serialized_start=658
-  _globals['_REVOKETOKENREQUEST']._serialized_end=696
-  _globals['_REVOKETOKENRESPONSE']._serialized_start=698
-  _globals['_REVOKETOKENRESPONSE']._serialized_end=769
-  _globals['_QUOTAS']._serialized_start=772
-  _globals['_QUOTAS']._serialized_end=1670
-  _globals['_TENANT']._serialized_start=1672
-  _globals['_TENANT']._serialized_end=1777
-  _globals['_CREATETENANTREQUEST']._serialized_start=1779
-  _globals['_CREATETENANTREQUEST']._serialized_end=1848
-  _globals['_CREATETENANTRESPONSE']._serialized_start=1850
-  _globals['_CREATETENANTRESPONSE']._serialized_end=1924
-  _globals['_ALTERTENANTREQUEST']._serialized_start=1926
-  _globals['_ALTERTENANTREQUEST']._serialized_end=1994
-  _globals['_ALTERTENANTRESPONSE']._serialized_start=1996
-  _globals['_ALTERTENANTRESPONSE']._serialized_end=2069
-  _globals['_DROPTENANTREQUEST']._serialized_start=2071
-  _globals['_DROPTENANTREQUEST']._serialized_end=2104
-  _globals['_DROPTENANTRESPONSE']._serialized_start=2106
-  _globals['_DROPTENANTRESPONSE']._serialized_end=2178
-  _globals['_GETTENANTREQUEST']._serialized_start=2180
-  _globals['_GETTENANTREQUEST']._serialized_end=2234
-  _globals['_GETTENANTRESPONSE']._serialized_start=2236
-  _globals['_GETTENANTRESPONSE']._serialized_end=2289
-  _globals['_TENANTUSAGEREQUEST']._serialized_start=2291
-  _globals['_TENANTUSAGEREQUEST']._serialized_end=2325
-  _globals['_TENANTUSAGERESPONSE']._serialized_start=2327
-  _globals['_TENANTUSAGERESPONSE']._serialized_end=2414
-  _globals['_LISTTENANTSREQUEST']._serialized_start=2416
-  _globals['_LISTTENANTSREQUEST']._serialized_end=2497
-  _globals['_LISTTENANTSRESPONSE']._serialized_start=2499
-  _globals['_LISTTENANTSRESPONSE']._serialized_end=2580
-  _globals['_ADMINSERVICE']._serialized_start=2583
-  _globals['_ADMINSERVICE']._serialized_end=3269
+  _globals['_TOKEN']._serialized_start=103
+  _globals['_TOKEN']._serialized_end=304
+  _globals['_ISSUETOKENREQUEST']._serialized_start=306
+  _globals['_ISSUETOKENREQUEST']._serialized_end=419
+  _globals['_ISSUETOKENRESPONSE']._serialized_start=421
+  _globals['_ISSUETOKENRESPONSE']._serialized_end=507
+  _globals['_LISTTOKENSREQUEST']._serialized_start=509
+  _globals['_LISTTOKENSREQUEST']._serialized_end=605
+  _globals['_LISTTOKENSRESPONSE']._serialized_start=607
+  _globals['_LISTTOKENSRESPONSE']._serialized_end=685
+  _globals['_REVOKETOKENREQUEST']._serialized_start=687
+  _globals['_REVOKETOKENREQUEST']._serialized_end=725
+  _globals['_REVOKETOKENRESPONSE']._serialized_start=727
+  _globals['_REVOKETOKENRESPONSE']._serialized_end=798
+  _globals['_QUOTAS']._serialized_start=801
+  _globals['_QUOTAS']._serialized_end=1699
+  _globals['_TENANT']._serialized_start=1701
+  _globals['_TENANT']._serialized_end=1806
+  _globals['_CREATETENANTREQUEST']._serialized_start=1808
+  _globals['_CREATETENANTREQUEST']._serialized_end=1877
+  _globals['_CREATETENANTRESPONSE']._serialized_start=1879
+  _globals['_CREATETENANTRESPONSE']._serialized_end=1953
+  _globals['_ALTERTENANTREQUEST']._serialized_start=1955
+  _globals['_ALTERTENANTREQUEST']._serialized_end=2023
+  _globals['_ALTERTENANTRESPONSE']._serialized_start=2025
+  _globals['_ALTERTENANTRESPONSE']._serialized_end=2098
+  _globals['_DROPTENANTREQUEST']._serialized_start=2100
+  _globals['_DROPTENANTREQUEST']._serialized_end=2133
+  _globals['_DROPTENANTRESPONSE']._serialized_start=2135
+  _globals['_DROPTENANTRESPONSE']._serialized_end=2207
+  _globals['_GETTENANTREQUEST']._serialized_start=2209
+  _globals['_GETTENANTREQUEST']._serialized_end=2263
+  _globals['_GETTENANTRESPONSE']._serialized_start=2265
+  _globals['_GETTENANTRESPONSE']._serialized_end=2318
+  _globals['_TENANTUSAGEREQUEST']._serialized_start=2320
+  _globals['_TENANTUSAGEREQUEST']._serialized_end=2354
+  _globals['_TENANTUSAGERESPONSE']._serialized_start=2356
+  _globals['_TENANTUSAGERESPONSE']._serialized_end=2443
+  _globals['_LISTTENANTSREQUEST']._serialized_start=2445
+  _globals['_LISTTENANTSREQUEST']._serialized_end=2526
+  _globals['_LISTTENANTSRESPONSE']._serialized_start=2528
+  _globals['_LISTTENANTSRESPONSE']._serialized_end=2609
+  _globals['_ACCEPTCLOCKREQUEST']._serialized_start=2611
+  _globals['_ACCEPTCLOCKREQUEST']._serialized_end=2631
+  _globals['_ACCEPTCLOCKRESPONSE']._serialized_start=2633
+  _globals['_ACCEPTCLOCKRESPONSE']._serialized_end=2709
+  _globals['_ADMINSERVICE']._serialized_start=2712
+  _globals['_ADMINSERVICE']._serialized_end=3474
 # @@protoc_insertion_point(module_scope)

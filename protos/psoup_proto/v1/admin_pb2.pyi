@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from psoup_proto.v1 import server_pb2 as _server_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -811,3 +812,48 @@ class ListTenantsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListTenantsResponse: _TypeAlias = ListTenantsResponse  # noqa: Y015
+
+@_typing.final
+class AcceptClockRequest(_message.Message):
+    """Of AcceptClock."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptClockRequest: _TypeAlias = AcceptClockRequest  # noqa: Y015
+
+@_typing.final
+class AcceptClockResponse(_message.Message):
+    """Of AcceptClock."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    CLOCK_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """Whether there was a step to accept."""
+    @_builtins.property
+    def clock(self) -> _server_pb2.ClockState:
+        """The clock by now."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bool = ...,
+        clock: _server_pb2.ClockState | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "clock", b"clock"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptClockResponse: _TypeAlias = AcceptClockResponse  # noqa: Y015

@@ -88,6 +88,11 @@ class AdminServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.FromString,
                 _registered_method=True)
+        self.AcceptClock = channel.unary_unary(
+                '/psoup.v1.AdminService/AcceptClock',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -167,6 +172,13 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcceptClock(self, request, context):
+        """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -214,6 +226,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListTenants,
                     request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.SerializeToString,
+            ),
+            'AcceptClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptClock,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -468,6 +485,33 @@ class AdminService(object):
             '/psoup.v1.AdminService/ListTenants',
             psoup__proto_dot_v1_dot_admin__pb2.ListTenantsRequest.SerializeToString,
             psoup__proto_dot_v1_dot_admin__pb2.ListTenantsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.AdminService/AcceptClock',
+            psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -64,6 +64,8 @@ class AdminServiceStub:
     """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator."""
     ListTenants: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTenantsRequest, _admin_pb2.ListTenantsResponse]
     """All tenants, by their names."""
+    AcceptClock: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AcceptClockRequest, _admin_pb2.AcceptClockResponse]
+    """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -101,6 +103,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """What a tenant uses of its quotas just now: the caller's own, for its owner, or any, for the service's operator."""
     ListTenants: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTenantsRequest, _admin_pb2.ListTenantsResponse]  # type: ignore[assignment]
     """All tenants, by their names."""
+    AcceptClock: _aio.UnaryUnaryMultiCallable[_admin_pb2.AcceptClockRequest, _admin_pb2.AcceptClockResponse]  # type: ignore[assignment]
+    """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Issues and revokes access tokens, and makes tenants. A call brings its token as metadata: authorization: Bearer psoup_…
@@ -189,5 +193,13 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListTenantsResponse, _abc.Awaitable[_admin_pb2.ListTenantsResponse]]:
         """All tenants, by their names."""
+
+    @_abc_1.abstractmethod
+    def AcceptClock(
+        self,
+        request: _admin_pb2.AcceptClockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AcceptClockResponse, _abc.Awaitable[_admin_pb2.AcceptClockResponse]]:
+        """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

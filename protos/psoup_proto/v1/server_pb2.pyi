@@ -203,6 +203,60 @@ class Limits(_message.Message):
 Global___Limits: _TypeAlias = Limits  # noqa: Y015
 
 @_typing.final
+class ClockState(_message.Message):
+    """The service's clock: the wall clock of its machine, unless that was set forward by more than a minute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WALL_TIME_FIELD_NUMBER: _builtins.int
+    SERVICE_TIME_FIELD_NUMBER: _builtins.int
+    PENDING_SINCE_FIELD_NUMBER: _builtins.int
+    FOLLOWED_IN_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    LAST_TIME_FIELD_NUMBER: _builtins.int
+    steps: _builtins.int
+    """Steps of the wall clock, forward by more than a minute, since the start."""
+    @_builtins.property
+    def wall_time(self) -> _timestamp_pb2.Timestamp:
+        """The wall clock of the machine."""
+
+    @_builtins.property
+    def service_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the service: of stamps, NOW, retention and the ends of tokens."""
+
+    @_builtins.property
+    def pending_since(self) -> _timestamp_pb2.Timestamp:
+        """The service's time when the wall clock was set forward. Not set: the service follows the wall clock."""
+
+    @_builtins.property
+    def followed_in(self) -> _duration_pb2.Duration:
+        """How long the wall clock must still hold before the service follows it; only with `pending_since`."""
+
+    @_builtins.property
+    def last_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the last event before the start, or the greatest time since then; it is later than `service_time` if the
+        clock is wrong, or was.
+        """
+
+    def __init__(
+        self,
+        *,
+        wall_time: _timestamp_pb2.Timestamp | None = ...,
+        service_time: _timestamp_pb2.Timestamp | None = ...,
+        pending_since: _timestamp_pb2.Timestamp | None = ...,
+        followed_in: _duration_pb2.Duration | None = ...,
+        steps: _builtins.int = ...,
+        last_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["followed_in", b"followed_in", "last_time", b"last_time", "pending_since", b"pending_since", "service_time", b"service_time", "wall_time", b"wall_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["followed_in", b"followed_in", "last_time", b"last_time", "pending_since", b"pending_since", "service_time", b"service_time", "steps", b"steps", "wall_time", b"wall_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockState: _TypeAlias = ClockState  # noqa: Y015
+
+@_typing.final
 class GetServerInfoResponse(_message.Message):
     """What the server is and how it is."""
 
@@ -244,6 +298,7 @@ class GetServerInfoResponse(_message.Message):
     WATCHERS_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
     WEB_ADDRESS_FIELD_NUMBER: _builtins.int
+    CLOCK_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -288,6 +343,10 @@ class GetServerInfoResponse(_message.Message):
     def functions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SuppliedFunction]:
         """Functions that the operator supplied, by name."""
 
+    @_builtins.property
+    def clock(self) -> Global___ClockState:
+        """The clock."""
+
     def __init__(
         self,
         *,
@@ -307,10 +366,11 @@ class GetServerInfoResponse(_message.Message):
         watchers: _builtins.int = ...,
         calls: _builtins.int = ...,
         web_address: _builtins.str = ...,
+        clock: Global___ClockState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "calls", b"calls", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -122,19 +122,20 @@ class StreamState:
         """Begin to count the matches of new tuples at 0, or count them no more."""
         self.matches = 0 if wanted else None
 
-    def expire(self, clock: int | None = None) -> int:
+    def expire(self, clock: int | None = None, edge: int | None = None) -> int:
         """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
 
         Stored chunks in the archive's part of the retention leave the memory. Without a clock, in the system domain
-        time is that of the last tuple; with a clock, the open chunk may go too.
+        time is that of the last tuple; with a clock, the open chunk may go too. `edge`: there the latest time, if any.
         """
         data, shelf = self.data, self.shelf
         now = self.feed.watermark if data.spec.event_time else data.last_time
-        if clock is not None:
-            if now is not None and not data.spec.event_time:
-                now = max(now, clock)
-            if data.open.length and data.last_time is not None and outlived(data.spec, data.last_time, now):
-                self.close_open()
+        if now is not None and not data.spec.event_time:
+            now = now if clock is None else max(now, clock)
+            now = now if edge is None else min(now, edge)
+        last = None if clock is None or not data.open.length else data.last_time
+        if last is not None and outlived(data.spec, last, now):
+            self.close_open()
         freed = shelf.drop(shelf.expired(data.spec, now, data.next_id))
         freed += shelf.archive(shelf.cold(data.spec, now, data.next_id))
         if freed:

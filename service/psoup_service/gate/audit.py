@@ -50,6 +50,7 @@ CHANGES = frozenset(
         "AdminService/CreateTenant",
         "AdminService/AlterTenant",
         "AdminService/DropTenant",
+        "AdminService/AcceptClock",
     }
 )
 """Calls that are told; every other one only if its credential is refused."""

@@ -44,6 +44,7 @@ PAUSE_S = 10.0
 _REMEMBERED_S = 60
 _REMEMBERED = 10_000
 _LEEWAY_S = 10
+_TIMES_UNCHECKED = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
 _NAME_CHARS = 128
 _RETRY_MS = 1_000
 _SECOND = 1_000_000
@@ -62,10 +63,15 @@ class _Key:
 
 
 class OpenId:
-    """Tokens of one provider. One event loop. `now`: the clock's time in microseconds; `threads`: to fetch keys on."""
+    """Tokens of one provider. One event loop. `now`: the clock's time in microseconds; `threads`: to fetch keys on.
 
-    def __init__(self, provider: Provider, now: Callable[[], int], threads: Threads) -> None:
-        self.provider, self._now = provider, now
+    `latest`: the greatest time that the provider's clock may show, if that is another: no token begins after it.
+    """
+
+    def __init__(
+        self, provider: Provider, now: Callable[[], int], threads: Threads, latest: Callable[[], int] | None = None
+    ) -> None:
+        self.provider, self._now, self._latest = provider, now, latest
         self._source = KeySource(provider)
         self._threads = threads
         self._keys: dict[str, _Key] = {}
@@ -132,7 +138,7 @@ class OpenId:
     def _principal(self, token: str) -> Principal:
         header = jwt.get_unverified_header(token)
         key = self._key(header.get("kid"))
-        options: Any = {"require": ["exp", "iss", "aud", "sub"]}
+        options: Any = {"require": ["exp", "iss", "aud", "sub"], **_TIMES_UNCHECKED}
         provider = self.provider
         claims = jwt.decode(
             token,
@@ -140,9 +146,9 @@ class OpenId:
             algorithms=list(key.algorithms),
             audience=provider.audience,
             issuer=provider.issuer,
-            leeway=_LEEWAY_S,
             options=options,
         )
+        self._check_times(claims)
         name, tenant, roles = str(claims["sub"])[:_NAME_CHARS], provider.tenant_in(claims), provider.roles_in(claims)
         if not tenant:
             raise _not_valid(f"it names no tenant: the claim {provider.tenant_claim} is a text")
@@ -152,6 +158,16 @@ class OpenId:
                 reason="PERMISSION_DENIED",
             )
         return Principal(name, roles, tenant, ends=(int(claims["exp"]) + _LEEWAY_S) * _SECOND)
+
+    def _check_times(self, claims: dict[str, Any]) -> None:
+        """Check when a token begins and ends, by the service's clock, where PyJWT asks the wall clock."""
+        now, leeway = self._now(), _LEEWAY_S * _SECOND
+        if int(claims["exp"]) * _SECOND <= now - leeway:
+            raise jwt.ExpiredSignatureError("Signature has expired")
+        latest = now if self._latest is None else self._latest()
+        for name in ("nbf", "iat"):
+            if name in claims and int(claims[name]) * _SECOND > latest + leeway:
+                raise jwt.ImmatureSignatureError(f"The token is not yet valid ({name})")
 
     def _key(self, name: Any) -> _Key:
         """A key by its name. One that is not known is asked for, but not too often."""

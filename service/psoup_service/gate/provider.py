@@ -53,8 +53,13 @@ class Provider:
         return said if isinstance(said, str) else ""
 
 
-def open_id(provider: Provider | None, now: Callable[[], int], threads: Threads) -> OpenId | None:
-    """The tokens of a provider; None without one. Raises InvalidInput if the library for them is not there."""
+def open_id(
+    provider: Provider | None, now: Callable[[], int], threads: Threads, latest: Callable[[], int] | None = None
+) -> OpenId | None:
+    """The tokens of a provider; None without one. Raises InvalidInput if the library for them is not there.
+
+    `now`, `latest`: see `OpenId`.
+    """
     if provider is None:
         return None
     try:
@@ -63,7 +68,7 @@ def open_id(provider: Provider | None, now: Callable[[], int], threads: Threads)
         raise InvalidInput(
             f"access tokens of an OpenID provider need PyJWT ({problem}): pip install 'psoup[oidc]'", reason="SETTING"
         ) from None
-    return OpenId(provider, now, threads)
+    return OpenId(provider, now, threads, latest)
 
 
 def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

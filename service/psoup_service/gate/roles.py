@@ -81,6 +81,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "AdminService/GetTenant": _ALL,
     "AdminService/TenantUsage": _OWNS | _OPERATES,
     "AdminService/ListTenants": _OPERATES,
+    "AdminService/AcceptClock": _OPERATES,
     "Health/Check": _ALL | {ANYBODY},
     "Health/Watch": _ALL,
     "ServerReflection/ServerReflectionInfo": _ALL,
@@ -95,6 +96,7 @@ OF_THE_SERVICE = frozenset(
         "AdminService/AlterTenant",
         "AdminService/DropTenant",
         "AdminService/ListTenants",
+        "AdminService/AcceptClock",
     }
 )
 """Calls about all tenants: they take a role in the tenant `default`."""

@@ -1,4 +1,4 @@
-"""AdminService: access tokens are issued, listed and revoked; tenants come, change and go.
+"""AdminService: access tokens are issued, listed and revoked; tenants come, change and go; the clock is accepted.
 
 The first token may be asked for by anybody on this machine, as nobody could bring a credential for it. Other machines
 cannot ask for it; the owner of the data directory always can (`psoup admin init --data-dir`).
@@ -25,7 +25,7 @@ from psoup_service.gate.principal import EVERYBODY
 from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.convert import timestamp
+from psoup_service.wire.convert import clock_state, timestamp
 
 _PAGE = 1_000
 _ID = re.compile(r"[0-9A-Za-z]{1,40}", re.ASCII)
@@ -136,6 +136,14 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         more = page_token("tenants", last=names[size - 1]) if len(names) > size else ""
         told = [_shown(tenants[name]) for name in names[:size]]
         return admin_pb2.ListTenantsResponse(tenants=told, next_page_token=more)
+
+    # The clock -------------------------------------------------------------------------------------------------
+
+    async def AcceptClock(self, request: admin_pb2.AcceptClockRequest, caller: Caller) -> admin_pb2.AcceptClockResponse:
+        """Follow the wall clock of the machine at once."""
+        clock = self._backend.clock
+        accepted = clock.accept()
+        return admin_pb2.AcceptClockResponse(accepted=accepted, clock=clock_state(clock.state()))
 
     def _tenant(self, name: str, caller: Caller) -> str:
         """The tenant that a request names, or the caller's own; raises NotFound for one that he may not know of."""

@@ -12,6 +12,7 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.published.snapshot import Snapshot
+from psoup_service.clock import GuardedClock
 from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
 from psoup_service.host.room import TakenRoom
@@ -53,7 +54,10 @@ def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The parts that servicers share. `started` is the clock's time of the start, in microseconds."""
+    """The parts that servicers share. `started` is the clock's time of the start, in microseconds.
+
+    `clock`: that of the host, too.
+    """
 
     host: Host[Snapshot]
     store: Store
@@ -64,6 +68,7 @@ class Backend:
     threads: Threads
     decoding: Decoding
     meters: Meters
+    clock: GuardedClock
 
     def tenant(self, caller: Caller) -> str:
         """The tenant of a call: that of its credential, and of nothing else."""
@@ -94,7 +99,7 @@ class Backend:
 
     def now(self) -> int:
         """The clock's time in microseconds."""
-        return self.host.clock.now()
+        return self.clock.now()
 
     async def visible(self, sequence: int) -> Snapshot:
         """The snapshot once it reflects `sequence`; the call's deadline ends the wait."""

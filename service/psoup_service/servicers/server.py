@@ -16,7 +16,7 @@ from psoup_service.gate.principal import Principal
 from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.convert import timestamp
+from psoup_service.wire.convert import clock_state, timestamp
 from psoup_service.wire.under_way import CallsUnderWay
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
@@ -96,6 +96,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             watchers=self._under_way.watching if principal.serves else 0,
             calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
             web_address=self._web_address(),
+            clock=clock_state(backend.clock.state()),
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
 

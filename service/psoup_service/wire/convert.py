@@ -29,7 +29,8 @@ from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.sql import window_clause
-from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
+from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
+from psoup_service.clock import GuardedTime
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
 
@@ -60,6 +61,19 @@ def timestamp(time: int | None) -> timestamp_pb2.Timestamp | None:
         return None
     seconds, micros = divmod(time, SECOND)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=micros * 1_000)
+
+
+def clock_state(guarded: GuardedTime) -> server_pb2.ClockState:
+    """The state of a service's clock as a message."""
+    pending = guarded.pending is not None
+    return server_pb2.ClockState(
+        wall_time=timestamp(guarded.wall),
+        service_time=timestamp(guarded.time),
+        pending_since=timestamp(guarded.pending),
+        followed_in=duration(guarded.followed_in if pending else None),
+        steps=guarded.steps,
+        last_time=timestamp(guarded.last),
+    )
 
 
 def microseconds(field: str, time: timestamp_pb2.Timestamp) -> int:

@@ -1,0 +1,64 @@
+"""The services of the contract: the servicer of each, and the function that registers it with a gRPC server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from psoup.config import EngineConfig
+from psoup_proto.v1 import (
+    admin_pb2_grpc,
+    attach_pb2_grpc,
+    backup_pb2_grpc,
+    cover_pb2_grpc,
+    ingest_pb2_grpc,
+    matching_pb2_grpc,
+    queries_pb2_grpc,
+    server_pb2_grpc,
+    staging_pb2_grpc,
+    statements_pb2_grpc,
+    streams_pb2_grpc,
+    sync_pb2_grpc,
+)
+from psoup_service.gate.credentials import Gate
+from psoup_service.servicers.admin import AdminServicer
+from psoup_service.servicers.attach import AttachServicer
+from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.backup import BackupServicer
+from psoup_service.servicers.cover import CoverServicer
+from psoup_service.servicers.ingest import IngestServicer
+from psoup_service.servicers.matching import MatchingServicer
+from psoup_service.servicers.queries import QueryServicer
+from psoup_service.servicers.server import ServerServicer
+from psoup_service.servicers.staging import StagingServicer
+from psoup_service.servicers.statements import StatementServicer
+from psoup_service.servicers.streams import StreamServicer
+from psoup_service.servicers.sync import SyncServicer
+
+
+class Services(NamedTuple):
+    """The servicers of one service. `registered`: each of them, after the function that registers it."""
+
+    registered: list[tuple[Callable[[Any, Any], None], Any]]
+    sync: SyncServicer
+
+
+def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer) -> Services:
+    """Make the servicers of a service, on one backend."""
+    staging, sync = StagingServicer(backend, config), SyncServicer(backend)
+    streams = StreamServicer(backend, staging.forget)
+    registered: list[tuple[Callable[[Any, Any], None], Any]] = [
+        (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
+        (statements_pb2_grpc.add_StatementServiceServicer_to_server, StatementServicer(backend, streams)),
+        (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(backend)),
+        (staging_pb2_grpc.add_StagingServiceServicer_to_server, staging),
+        (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(backend)),
+        (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(backend)),
+        (server_pb2_grpc.add_ServerServiceServicer_to_server, server),
+        (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(backend)),
+        (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(backend)),
+        (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(backend)),
+        (sync_pb2_grpc.add_SyncServiceServicer_to_server, sync),
+        (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate)),
+    ]
+    return Services(registered, sync)
