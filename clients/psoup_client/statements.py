@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_MARK = re.compile(r"(?<![\w$])(?:[eE]'|\$(?:[^\W\d]\w*)?\$)|'|\"|--|/\*|;")
+_MARK = re.compile(r"(?<![\w$])(?:[eE]'|\$(?:[^\W\d]\w*)?\$)|'|\"|`|--|/\*|;")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+'?", re.DOTALL)
 _EDGE = re.compile(r"/\*|\*/")
 _SOLID = re.compile(r"\S|\Z")

@@ -176,7 +176,10 @@ def comparable(left: Expr, right: Expr, name: str = "eq") -> tuple[Expr, Expr]:
         return cast(left, TIMESTAMP), cast(right, TIMESTAMP)
     if Kind.TEXT in kinds and (kinds & TIMES or Kind.BOOLEAN in kinds):
         return _towards(left, right, Kind.TEXT)
-    raise mismatch(f"cannot compare {left.type} with {right.type}; cast one of them to the type of the other")
+    way = "cast one of them to the type of the other"
+    if kinds & TIMES and kinds & NUMBERS:
+        way = "write TIMESTAMP '2026-07-01 10:00:00', or to_timestamp(n) of seconds since 1970"
+    raise mismatch(f"cannot compare {left.type} with {right.type}; {way}")
 
 
 def _with_long_number(left: Expr, right: Expr, name: str) -> tuple[Expr, Expr]:

@@ -53,7 +53,8 @@ def compared(name: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """
     if isinstance(left, LongNumber):
         if isinstance(right, LongNumber):
-            order = (_value(left) > _value(right)) - (_value(left) < _value(right))
+            first, second = _exact(left), _exact(right)
+            order = (first > second) - (first < second)
             return Literal(BIGINT, order), Literal(BIGINT, 0)
         return moved(left, right.type, FLIPPED.get(name, name)), right
     assert isinstance(right, LongNumber)
@@ -75,7 +76,7 @@ def computed(name: str, args: Sequence[Expr]) -> Literal | None:
         first = first + other if name == "add" else first - other if name == "sub" else first * other
     if name == "neg":
         first = -first
-    places = sum(arg.places if isinstance(arg, LongNumber) else arg.type.scale for arg in args)  # type: ignore[union-attr]
+    places = sum(arg.places if isinstance(arg, LongNumber) else arg.type.scale for arg in args)
     if places > MOST_PLACES:
         return None
     try:
@@ -84,10 +85,14 @@ def computed(name: str, args: Sequence[Expr]) -> Literal | None:
         return None
 
 
+def _exact(number: LongNumber) -> Fraction:
+    return Fraction(number.digits, 10**number.places)
+
+
 def _value(literal: Literal) -> Fraction | None:
     """The number that a constant stands for; None for NULL and for what is not an exact number."""
     if isinstance(literal, LongNumber):
-        return Fraction(literal.digits, 10**literal.places)
+        return _exact(literal)
     if literal.value is None or literal.type.kind not in (Kind.BIGINT, Kind.DECIMAL, Kind.WIDE):
         return None
     return Fraction(int(literal.value), 10**literal.type.scale)
@@ -95,7 +100,7 @@ def _value(literal: Literal) -> Fraction | None:
 
 def moved(number: LongNumber, other: DataType, name: str) -> Literal:
     """The constant of the type `other` with which the comparison `x name constant` has the result of `number`."""
-    exact = Fraction(number.digits, 10**number.places)
+    exact = _exact(number)
     if other.kind is Kind.DOUBLE:
         return _among_doubles(number, exact, name)
     scaled = exact * 10**other.scale

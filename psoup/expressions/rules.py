@@ -160,6 +160,8 @@ def _number(arg: Expr, name: str, args: Sequence[Expr]) -> Expr:
         return cast(arg, BIGINT if other is None else other.type)
     listed = f" {_SYMBOLS[name]} ".join(str(a.type) for a in args)
     way = "use CAST(... AS BIGINT) or another number type"
+    if name == "add" and any(arg.type.kind is Kind.TEXT for arg in args):
+        way += ", or || to put texts together"
     if any(arg.type.kind in (Kind.TIMESTAMP, Kind.DATE) for arg in args):
         way = "what may be added to a time is an INTERVAL"
     raise mismatch(f"{_SYMBOLS[name]} needs numbers, not {listed}; {way}")

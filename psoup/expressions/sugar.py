@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from psoup.expressions.conversion import is_null_literal
+from psoup.expressions.conversion import cast, is_null_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import DOUBLE, TEXT
+from psoup.model import DATE, DOUBLE, TEXT
 
 Resolve = Callable[[str, Sequence[Expr]], Expr]
 """Types a call of another function: `functions.resolve`."""
@@ -67,5 +67,6 @@ SUGAR: dict[str, Sugar] = {
     "cot": Sugar(1, 1, lambda resolve, args: resolve("div", [Literal(DOUBLE, 1.0), resolve("tan", args)])),
     "log": Sugar(1, 2, _logarithm),
     "if": Sugar(3, 3, lambda resolve, args: resolve("case", args)),
+    "date": Sugar(1, 1, lambda resolve, args: cast(args[0], DATE)),
     "typeof": Sugar(1, 1, _type_name),
 }

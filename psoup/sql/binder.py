@@ -23,6 +23,7 @@ from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISI
 from psoup.resting import may_rest
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
+from psoup.sql.elsewhere.advice import advised_arguments
 from psoup.sql.names import Names
 from psoup.sql.refusals import refuse_function, refuse_node
 from psoup.sql.source import StatementText
@@ -319,6 +320,10 @@ class Binder:
 
     def _function(self, node: exp.Expr) -> Expr:
         written = node.this if isinstance(node.this, str) else node.this.name
+        with advised_arguments(written.lower(), node):
+            return self._named_function(node, written)
+
+    def _named_function(self, node: exp.Expr, written: str) -> Expr:
         name = written.lower()
         if name in _CLOCKS:
             if node.expressions:

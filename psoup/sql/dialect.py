@@ -30,7 +30,7 @@ from psoup.sql.syntax import (
 Parsers = dict[Any, Callable[..., Any]]
 
 _NO_NAMES = {*WINDOW_WORDS, TokenType.LIMIT, TokenType.OFFSET, TokenType.CASE, TokenType.DIV, TokenType.UNKNOWN}
-"""Tokens that sqlglot would also take as names; `//` and a stray backquote are among them."""
+"""Tokens that sqlglot would also take as names; `//` is among them."""
 
 _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, TokenType.INTERVAL}
 """Words that sqlglot takes as names where they are declared, but not where they are used."""
@@ -196,6 +196,7 @@ class PSoup(Dialect):
     class Tokenizer(tokens.Tokenizer):
         """The tokenizer of sqlglot, with `//`, and without hints, templates and pipes."""
 
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **{
                 word: kind

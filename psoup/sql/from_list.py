@@ -92,7 +92,8 @@ def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequen
                 "pivots": "PIVOT",
             }
             feature = known.get(key, f"this form of {source.written(table)!r} in FROM")
-            raise source.unsupported(feature, table, hint=feature_hint(feature))
+            hint = f"leave out what stands before it: FROM {table.name}" if key == "db" else feature_hint(feature)
+            raise source.unsupported(feature, table, hint=hint)
     name = table.name
     spec = lookup(name)
     if spec is None:

@@ -150,10 +150,34 @@ class Grammar(parser.Parser):
         return node
 
     def _parse_limit(self, *args: Any, **options: Any) -> Any:
+        fetch = self._curr
         node = super()._parse_limit(*args, **options)
-        if isinstance(node, exp.Limit) and node.args.get("offset") is not None:
-            self.refuse("LIMIT takes one number", self._prev, "write LIMIT n OFFSET m")
+        if isinstance(node, exp.Fetch):
+            return self._limit_of_fetch(node, fetch)
+        if isinstance(node, exp.Limit) and (skip := node.args.get("offset")) is not None:
+            way = f"LIMIT {node.expression.name} OFFSET {skip.name}" if skip.name else "LIMIT n OFFSET m"
+            self.refuse("LIMIT takes one number", self._prev, f"write {way}")
         return node
+
+    def _limit_of_fetch(self, node: Any, first: Any) -> Any:
+        """FETCH FIRST n ROWS ONLY as LIMIT n; without a number it is one row."""
+        options = node.args.get("limit_options")
+        if self._prev.text.upper() != "ONLY" or options is None or options.args.get("with_ties"):
+            self.refuse("FETCH is FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
+        if options.args.get("percent"):
+            self.refuse("FETCH takes a number of rows", first, "write LIMIT n")
+        count = node.args.get("count") or self.expression(exp.Literal(this="1", is_string=False), first)
+        return self.expression(exp.Limit(expression=count), first)
+
+    def _parse_using_identifiers(self) -> Any:
+        """Refuse USING (t.a), of which sqlglot drops the t."""
+        first = self._index
+        names = super()._parse_using_identifiers()
+        for token, following in zip(self._tokens[first : self._index], self._tokens[first + 1 :], strict=False):
+            if following.token_type is TokenType.DOT:
+                way = "USING takes names that both sides have: USING (k); other conditions follow ON: ON a.k = b.k"
+                self.refuse(f"{token.text[:40]!r} says whose the column is", token, way)
+        return names
 
     def _parse_between(self, this: Any) -> Any:
         low = self._parse_bitwise()

@@ -24,6 +24,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.budgets import STATEMENT_BYTES, STATEMENT_DEPTH, STATEMENT_WORDS
 from psoup.errors import SqlError
 from psoup.sql.dialect import PSoup
+from psoup.sql.elsewhere.advice import phrase_error
 from psoup.sql.source import StatementText
 from psoup.sql.texts import plain, said
 
@@ -91,6 +92,7 @@ MAX_DEPTH = 50
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.INTERVAL})
+_BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _AFTER_NUMBER = re.compile(r"\w")
 
@@ -105,6 +107,7 @@ def tokens_of(source: StatementText) -> list[Token]:
         raise source.error("this cannot be read as SQL", problem.start or 0) from problem
     if written:
         tokens = [_said(source, token, written) for token in tokens]
+    tokens = [_usual(tokens, at) for at in range(len(tokens))]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -128,6 +131,19 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
     return Token(TokenType.STRING, said(source, token.start, *text), token.line, token.col, token.start, token.end)
 
 
+def _usual(tokens: list[Token], at: int) -> Token:
+    """The token as SQL has it: N'x' is a text, and the word TOP of SELECT TOP 5 a LIMIT."""
+    token = tokens[at]
+    kind = token.token_type
+    if kind is TokenType.NATIONAL_STRING:
+        return Token(TokenType.STRING, token.text, token.line, token.col, token.start, token.end)
+    if kind is not TokenType.VAR or not 0 < at < len(tokens) - 1 or token.text.upper() != "TOP":
+        return token
+    if tokens[at - 1].token_type not in _BEFORE_TOP or tokens[at + 1].token_type is not TokenType.NUMBER:
+        return token
+    return Token(TokenType.TOP, token.text, token.line, token.col, token.start, token.end)
+
+
 def _check_characters(source: StatementText) -> None:
     text = source.text
     size = len(text) if len(text) > MAX_BYTES else len(text.encode(errors="replace"))
@@ -145,12 +161,14 @@ def _check_characters(source: StatementText) -> None:
 
 def _check_tokens(source: StatementText, tokens: list[Token]) -> None:
     depth = cases = run = 0
-    for token in tokens:
+    for at, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.SEMICOLON:
             raise source.error("one statement at a time, please", token.start, hint="send what follows the ; alone")
         if kind is TokenType.NUMBER and _AFTER_NUMBER.match(source.text, token.end + 1):
-            raise source.error(f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between")
+            raise phrase_error(source, tokens, at) or source.error(
+                f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between"
+            )
         run = run + 1 if kind in _PREFIX else 0
         if kind in _OPENING:
             depth += 1

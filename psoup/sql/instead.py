@@ -100,7 +100,8 @@ FOR_FUNCTION = {
 
 def join_hint(words: str) -> str:
     """What to do instead of a join that is not inner, by its words: LEFT, ASOF LEFT."""
-    return next((_JOINS[word] for word in words.split() if word in _JOINS), _INNER)
+    named = words.split()
+    return next((advice for word, advice in _JOINS.items() if word in named), _INNER)
 
 
 def feature_hint(feature: str) -> str:

@@ -18,6 +18,7 @@ from sqlglot import exp
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
+from psoup.sql.elsewhere.columns import COLUMNS, PARTS
 from psoup.sql.source import Place, StatementText, nearest
 
 _PSEUDO = {TIME_COLUMN: (TIMESTAMP, TIME_INDEX), ID_COLUMN: (BIGINT, ID_INDEX)}
@@ -98,7 +99,7 @@ class Names:
         name, place = node.name, self.place(node)
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
-        hint = nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
+        hint = _advice(node) or nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
         if quoted:
             hint = f"{hint} " * bool(hint) + f"a text stands in single quotes: '{name[:40]}'"
         if not hint:
@@ -137,6 +138,14 @@ class Names:
             hint=f"say whose: {aliases[0]}.{node.name[:128]}",
             reason="AMBIGUOUS_COLUMN",
         )
+
+
+def _advice(node: exp.Expr) -> str:
+    """A hint for a word that stands like a column in other systems, or for a part of time without quotes."""
+    name, call = node.name.lower(), node.parent
+    if name in PARTS and isinstance(call, exp.Anonymous):
+        return f"a part of time stands in quotes: {call.name.lower()}('{name}', ...)"
+    return COLUMNS.get(name, "")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -13,6 +13,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.errors import SqlError
 from psoup.expressions import functions
 from psoup.resting import MOVES, may_rest
+from psoup.sql.elsewhere.functions import FUNCTIONS
+from psoup.sql.elsewhere.statements import STATEMENTS
 from psoup.sql.instead import (
     FOR_FUNCTION,
     FOR_STATEMENT,
@@ -87,7 +89,7 @@ _TAKEN = frozenset(
 )
 _T = TokenType
 _SPEAKING = (
-    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
+    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.LATERAL, _T.VALUES),
     *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
 """Tokens whose own text names the feature."""
@@ -272,8 +274,10 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
         hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
-        raise source.unsupported(f"the statement {word}", first.start, hint=FOR_STATEMENT.get(word, hint))
-    hint = nearest(word, list(_OURS))
+        raise source.unsupported(
+            f"the statement {word}", first.start, hint=FOR_STATEMENT.get(word) or STATEMENTS.get(word, hint)
+        )
+    hint = STATEMENTS.get(word) or nearest(word, list(_OURS)) or "write SELECT … FROM stream, or CREATE STREAM"
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 
@@ -288,8 +292,12 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
             if _begins_window(tokens[at + 1 : at + 2]):
                 continue
             raise _bracket(source, tokens, at)
+        if feature is _LIST and _is_name(tokens, at):
+            raise source.unsupported("a name in brackets", token.start, hint=_quoted(tokens[at + 1]))
         if token.token_type is _T.VAR and token.text.startswith("$"):
             feature = PARAMETER
+        if token.token_type is _T.EXCEPT and at and tokens[at - 1].token_type is _T.STAR:
+            continue  # * EXCEPT (a) is * EXCLUDE (a)
         if feature is not None:
             if token.token_type in (_T.OUTER, _T.STRAIGHT_JOIN):
                 raise _join(source, tokens, token)
@@ -305,12 +313,24 @@ def _begins_window(following: list[Token]) -> bool:
     return any(token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END") for token in following)
 
 
+def _is_name(tokens: list[Token], at: int) -> bool:
+    """Whether a bracket begins a name of SQL Server: [name]."""
+    inside = tokens[at + 1 : at + 3]
+    return len(inside) == 2 and inside[0].token_type is _T.VAR and inside[1].token_type is _T.R_BRACKET
+
+
+def _quoted(name: Token) -> str:
+    return f'a name stands in double quotes: "{name.text[:40]}"'
+
+
 def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
     """The error for a bracket that begins no window: in FROM it should, elsewhere it is a list."""
     words = [token.token_type for token in tokens[:at] if token.token_type in _PLACES]
     if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
         return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
     following = tokens[at + 1]
+    if _is_name(tokens, at) and tokens[at - 1].token_type in (_T.FROM, _T.JOIN):
+        return source.unsupported("a name in brackets", tokens[at].start, hint=_quoted(following))
     if following.text.upper().startswith("PARTITION"):
         return source.unsupported("a window for each key (PARTITION BY)", following.start, hint=_WINDOW)
     return source.error(f"{following.text[:40]!r} does not begin a window", following.start, hint=_WINDOW)
@@ -369,7 +389,7 @@ def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
-        hint = FOR_FUNCTION.get(name) or feature_hint("an aggregate")
+        hint = FOR_FUNCTION.get(name) or FUNCTIONS.get(name) or feature_hint("an aggregate")
         raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
@@ -378,7 +398,11 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         return
     if name in FOR_FUNCTION:
         raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
-    hint = nearest(name, names) or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
+    hint = (
+        FUNCTIONS.get(name)
+        or nearest(name, names)
+        or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
+    )
     raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 

@@ -18,6 +18,7 @@ from psoup.plan.canonical import factor_text, literal_text
 from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source, walk
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
 from psoup.sql.grouping import Groups, group_keys, having_condition, in_having
 from psoup.sql.guards import tokens_of
@@ -51,14 +52,15 @@ def selected(
     """The standing query of a SELECT, from its text; `known`: tells those of its sides. Raises SqlError."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
-    refuse_tokens(source, tokens)
-    node = parse(source, tokens)
-    if not isinstance(node, exp.Select):
-        raise refuse_node(source, node)
-    try:
-        return bind_select(source, node, lookup, names, known=known)
-    finally:
-        untie(node)
+    with advised(source, tokens, lookup):
+        refuse_tokens(source, tokens)
+        node = parse(source, tokens)
+        if not isinstance(node, exp.Select):
+            raise refuse_node(source, node)
+        try:
+            return bind_select(source, node, lookup, names, known=known)
+        finally:
+            untie(node)
 
 
 def bind_select(

@@ -67,6 +67,13 @@ class StatementText:
         except InvalidInput as problem:
             raise self.error(problem.message, at, reason=problem.reason) from problem
 
+    def offset(self, line: int, column: int) -> int:
+        """The offset into the text of a line and a column of it, both from 1."""
+        start = 0
+        for _ in range(line - 1):
+            start = self.text.find("\n", start) + 1
+        return start + column - 1
+
     def _place(self, place: Place) -> tuple[int, int, str]:
         at = place if isinstance(place, int) else offset_of(place)
         at = min(max(at, 0), len(self.text))

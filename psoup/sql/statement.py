@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
+
+from sqlglot.tokenizer_core import Token
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
+from psoup.sql.elsewhere.advice import advised
+from psoup.sql.elsewhere.statements import CREATED
 from psoup.sql.guards import tokens_of
 from psoup.sql.parsing import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
@@ -28,6 +33,7 @@ from psoup.sql.windows import window
 
 T = TypeVar("T")
 
+_CREATE = "write CREATE STREAM name (column TYPE, ...)"
 _NEXT = re.compile(r"\S|\Z")
 _WORD = re.compile("[A-Za-z_]{1,40}")
 
@@ -93,16 +99,24 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
         hint = "ask for it beside the statement: if_not_exists=True in Python, --if-not-exists in the shell"
         raise source.unsupported("IF NOT EXISTS", tokens[2].start, hint=hint)
     if second.text.upper() != "STREAM":
-        what = f"CREATE {second.text.upper()[:40]}" if len(tokens) > 1 else "CREATE of nothing"
-        raise source.unsupported(what, second.start, hint="write CREATE STREAM name (column TYPE, ...)")
-    refuse_tokens(source, tokens)
-    node = parse(source, tokens)
+        word = second.text.upper()[:40]
+        what = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
+        raise source.unsupported(what, second.start, hint=_created(tokens, word))
+    with advised(source, tokens):
+        refuse_tokens(source, tokens)
+        node = parse(source, tokens)
     if not isinstance(node, CreateStreamNode):
         raise refuse_node(source, node)
     spec = stream_spec(source, node)
     if new:
         refuse_vague(source, node)
     return spec
+
+
+def _created(tokens: list[Token], word: str) -> str:
+    """What to do instead of creating something else than a stream."""
+    of_query = any(a.text.upper() == "AS" and b.text.upper() == "SELECT" for a, b in pairwise(tokens))
+    return CREATED["VIEW" if of_query else word] if of_query or word in CREATED else _CREATE
 
 
 def _alter(source: StatementText, new: bool) -> Alteration:

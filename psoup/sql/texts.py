@@ -15,10 +15,10 @@ from psoup.sql.source import StatementText
 
 _OPENING = re.compile(
     r"e'(?<![\w$]e')|E'(?<![\w$]E')|\$(?<![\w$]\$)(?:[^\W\d]\w*)?\$"
-    r"|'|\"|--|/\*"
+    r"|'|\"|`|--|/\*"
 )
 """Each begins with what it begins with, and looks back then: so a search skips most of a text."""
-_PLAIN = re.compile(r"'|\"|--|/\*")
+_PLAIN = re.compile(r"'|\"|`|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
 _LETTERS = {"n": b"\n", "t": b"\t", "r": b"\r", "b": b"\b", "f": b"\f"}
@@ -73,7 +73,7 @@ def after_comment(text: str, at: int) -> int:
 
 
 def _unclosed(source: StatementText, mark: str, start: int) -> Exception:
-    what = {'"': "this quoted name", "/*": "this comment"}.get(mark, "this text")
+    what = {'"': "this quoted name", "`": "this quoted name", "/*": "this comment"}.get(mark, "this text")
     closing = "*/" if mark == "/*" else mark.lstrip("eE")
     return source.error(f"{what} is never closed", start, hint=f"close it with {closing}")
 

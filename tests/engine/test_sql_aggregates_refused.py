@@ -15,6 +15,7 @@ UNGROUPED = "is neither grouped nor aggregated: a group may have many values of 
 SETS = "register a query for each set of keys"
 BOUND = "bound the time with BEGIN (NOW - ...) END (NOW)"
 ARRIVAL = "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and greatest t"
+TOGETHER = "put them together: count(DISTINCT a || ',' || b); or SELECT DISTINCT a, b, or GROUP BY a, b"
 OTHERWISE = "use CAST(... AS BIGINT) or another number type"
 
 
@@ -173,8 +174,8 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
         ),
         ("SELECT sum(qty, rate) FROM trades", "sum takes 1 argument, not 2", ""),
         ("SELECT sum() FROM trades", "sum takes 1 argument, not 0", ""),
-        ("SELECT count(qty, rate) FROM trades", "count takes 1 argument, not 2", ""),
-        ("SELECT count(DISTINCT qty, rate) FROM trades", "count takes 1 argument, not 2", ""),
+        ("SELECT count(qty, rate) FROM trades", "count takes 1 argument, not 2", TOGETHER),
+        ("SELECT count(DISTINCT qty, rate) FROM trades", "count takes 1 argument, not 2", TOGETHER),
         ("SELECT arg_max(qty) FROM trades", "arg_max takes 2 arguments, not 1", ""),
         ("SELECT quantile_cont(qty) FROM trades", "quantile_cont takes 2 arguments, not 1", ""),
         ("SELECT sum(*) FROM trades", "* is not an argument of sum", "count(*) counts rows; name a column"),

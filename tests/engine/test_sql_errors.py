@@ -147,7 +147,7 @@ def test_errors_point_at_the_place(text: str, column: int, problem: str, hint: s
         ("BEGIN (NOW)", "BEGIN is not supported"),
         ("42", "cannot begin with '42'"),
         ("\u00a0SELECT", ""),
-        ("SELECT `vol` FROM trades", ""),
+        ("SELECT `vol FROM trades", "this quoted name is never closed"),
         ("SELECT \\ FROM trades", ""),
         ("SELECT {{ vol }} FROM trades", "a list or a struct is not supported"),
         ("'SELECT'", "cannot begin with"),

@@ -32,7 +32,7 @@ _FORMS = 256
 _CHARACTERS = 65_536
 """Characters of all forms that are known: a template of 4,000 took 1.1 MB."""
 
-_UNFIT = re.compile(r"[?$\\\0]|--|/\*")
+_UNFIT = re.compile(r"[?$`\\\0]|--|/\*")
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 _LITERAL = r"-?\d+(?:\.\d+)?(?![\w.])|'(?:[^']|'')*'(?!')"
 _COLUMN = r'(?:[a-z_]\w*|"[^"]*")'

@@ -24,6 +24,7 @@ from psoup.plan.canonical import factor_text
 from psoup.plan.nodes import Join, walk
 from psoup.plan.standing import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
 from psoup.sql.guards import tokens_of
 from psoup.sql.names import Names
@@ -191,8 +192,9 @@ def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     tokens, holes = find_holes(source, tokens)
-    refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
-    node = parse(source, tokens)
-    if not isinstance(node, exp.Select):
-        raise refuse_node(source, node)
-    return template_of(source, node, holes, lookup, names)
+    with advised(source, tokens, lookup):
+        refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
+        node = parse(source, tokens)
+        if not isinstance(node, exp.Select):
+            raise refuse_node(source, node)
+        return template_of(source, node, holes, lookup, names)

@@ -1,0 +1,160 @@
+"""Better errors for statements that were written for another system, once they are refused.
+
+    problem: line 1, column 27: 'CHANGES' is not expected here        SELECT * FROM trades EMIT CHANGES
+    better:  line 1, column 22: EMIT CHANGES is not supported         hint: leave it out: register the SELECT …
+
+Three things are looked for, in this order: a sign that SQL does not have, a phrase of `phrases` near the place of the
+error, a word of SQL that is the name of a column. Any other error stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.errors import NotSupported, SqlError
+from psoup.model import StreamSpec
+from psoup.sql.elsewhere.functions import ARGUMENTS
+from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT, Phrase
+from psoup.sql.elsewhere.signs import SIGNS
+from psoup.sql.source import StatementText
+
+Lookup = Callable[[str], StreamSpec | None]
+
+_WRITTEN = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
+"""Tokens that stand in quotes."""
+
+_NAMES = _WRITTEN | {TokenType.VAR, TokenType.NUMBER}
+_SYNTAX = frozenset({"SQL", "NOT_SUPPORTED"})
+_ANY = _SYNTAX | {"UNKNOWN_COLUMN", "UNKNOWN_STREAM", "UNKNOWN_FUNCTION"}
+_BEFORE, _BEHIND = 3, 4
+"""Tokens between a phrase of several words and the place of an error that it explains, at most."""
+
+_LONGEST = 5
+"""Tokens of the longest phrase."""
+
+
+@contextmanager
+def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | None = None) -> Iterator[None]:
+    """Raise a better error than the SqlError of the block, where one is known; `lookup`: None for CREATE STREAM."""
+    try:
+        yield
+    except SqlError as problem:
+        better = _better(source, tokens, lookup, problem)
+        if better is None:
+            raise
+        raise better from problem
+
+
+@contextmanager
+def advised_arguments(name: str, node: exp.Expr) -> Iterator[None]:
+    """Add a hint to the error of a function that does not take so many arguments, where one is known."""
+    try:
+        yield
+    except SqlError as problem:
+        first = node.expressions[0] if node.expressions else None
+        count = len(first.expressions if isinstance(first, exp.Distinct) else node.expressions)
+        advice = ARGUMENTS.get((name, count), "") if problem.reason == "WRONG_ARGUMENTS" else ""
+        if not advice or problem.hint:
+            raise
+        raise _hinted(problem, advice) from problem
+
+
+def phrase_error(source: StatementText, tokens: Sequence[Token], at: int) -> SqlError | None:
+    """The error for a phrase of SELECT near the token of number `at`."""
+    return _of_phrase(source, tokens, OF_SELECT, at)
+
+
+def _better(
+    source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError
+) -> SqlError | None:
+    if problem.reason not in _ANY:
+        return None
+    offset = source.offset(problem.line, problem.column)
+    at = sum(token.end < offset for token in tokens)
+    better = _of_sign(source, tokens)
+    if better is None and problem.reason != "UNKNOWN_COLUMN":
+        named = problem.problem if isinstance(problem, NotSupported) and problem.hint else ""
+        better = _of_phrase(source, tokens, OF_CREATE if lookup is None else OF_SELECT, at, named)
+    if better is None and problem.reason in _SYNTAX:
+        better = _of_word(source, tokens, lookup, problem, at)
+    return better
+
+
+def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
+    """The error for the first sign that is none of SQL."""
+    for token in tokens:
+        if token.token_type in _WRITTEN:
+            continue
+        for place in range(token.start, token.end + 1):
+            sign = source.text[place]
+            if sign in SIGNS:
+                shown = repr(sign) if sign.isprintable() else f"the invisible character U+{ord(sign):04X}"
+                return source.error(f"{shown} is not a sign of SQL", place, hint=SIGNS[sign])
+    return None
+
+
+def _of_phrase(
+    source: StatementText, tokens: Sequence[Token], phrases: Mapping[str, Phrase], at: int, named: str = ""
+) -> SqlError | None:
+    """The error for the first phrase near the token of number `at`, but for those that `named` is about. O(phrases)."""
+    first = max(at - _BEHIND - _LONGEST, 0)
+    near = tokens[first : at + _BEFORE + _LONGEST + 1]
+    words = [(number, word) for number, token in enumerate(near, first) for word in _words(token)]
+    for place, (begin, word) in enumerate(words):
+        for written, phrase in phrases.items():
+            pattern = written.split()
+            met = words[place : place + len(pattern)]
+            if word != pattern[0] or [other for _, other in met] != pattern or pattern[0] in named:
+                continue
+            single, end = len(pattern) == 1, met[-1][0]
+            if begin - (1 if single else _BEFORE) <= at <= end + (1 if single else _BEHIND):
+                return source.unsupported(phrase.feature, tokens[begin].start, hint=phrase.advice)
+    return None
+
+
+def _words(token: Token) -> list[str]:
+    """The words of a token in capitals; # for a number, nothing that a phrase has for what stands in quotes."""
+    if token.token_type is TokenType.NUMBER:
+        return ["#"]
+    return ["'"] if token.token_type in _WRITTEN else token.text.upper().split()
+
+
+def _of_word(
+    source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError, at: int
+) -> SqlError | None:
+    """The error with another hint, where a word of SQL near its place is the name of a column."""
+    columns = None if lookup is None else _columns(tokens, lookup)
+    for token in tokens[max(at - 1, 0) : at + 1]:
+        if token.token_type in _NAMES or not token.text.isidentifier():
+            continue
+        if columns is None:
+            before = tokens[tokens.index(token) - 1].text
+            named = before in ("(", ",") and not problem.hint
+        else:
+            named = token.text.lower() in columns
+        if named:
+            return _hinted(problem, f'it is a word of SQL; quote it if it is a name: "{token.text}"')
+    return None
+
+
+def _hinted(problem: SqlError, hint: str) -> SqlError:
+    """The same error with a hint."""
+    line, column, excerpt = problem.line, problem.column, problem.excerpt
+    reason = problem.reason
+    return type(problem)(problem.problem, line=line, column=column, excerpt=excerpt, hint=hint, reason=reason)
+
+
+def _columns(tokens: Sequence[Token], lookup: Lookup) -> set[str]:
+    """The names of the columns of all streams that stand behind FROM, JOIN or a comma, in small letters."""
+    named = {
+        token.text
+        for before, token in pairwise(tokens)
+        if before.token_type in (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
+    }
+    specs = [lookup(name) for name in named]
+    return {name.lower() for spec in specs if spec is not None for name in spec.schema.names}

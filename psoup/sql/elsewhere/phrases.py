@@ -1,0 +1,124 @@
+"""Phrases of other systems: words in a row that no statement here has, each with the words to write instead.
+
+    SELECT k FROM trades EMIT CHANGES   ->   EMIT CHANGES is not supported
+                                             hint: leave it out: register the SELECT without EMIT; …
+
+Statements are looked through for phrases only once they are refused, so a column may have any of these names.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Phrase(NamedTuple):
+    """What a phrase is called in messages, and what to write instead."""
+
+    feature: str
+    advice: str
+
+
+_BUCKET = "FROM trades … GROUP BY tumble(t, INTERVAL '10' MINUTE) makes windows side by side"
+_SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slides"
+_EMIT = "leave it out: register the SELECT without EMIT; watch([client.copy(query)]) has each change, invoke the answer"
+_AS_OF = (
+    "as_of goes with the question, not into the statement: invoke(query, as_of=time), psoup ask … --as-of TIME. For the"
+    " row of another stream that was valid at a time: JOIN … ON a.k = b.k AND a.t >= b.t, GROUP BY a._id, and"
+    " arg_max(b.x, b.t)"
+)
+_WITHIN = (
+    "write ON t.k = u.k AND u.at BETWEEN t.at - INTERVAL 10 MINUTE AND t.at + INTERVAL 10 MINUTE; a window of each"
+    " source stands in brackets: FROM t [RANGE 10 MINUTES]"
+)
+_LATEST = "GROUP BY k, and take arg_max(x, t) of each column, or last(x)"
+_REGISTER = "a query has no stream of its own: psoup register 'SELECT …', or register(sql), keeps its answer ready"
+_LEAVE = "leave it out"
+_STREAM_OPTIONS = "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
+_LIST = "a value is not a list: push a row for each item"
+_DIFFERENCE = "register each SELECT as a query of its own, and take the difference where the answers arrive"
+_SAMPLE = "LIMIT n shows n rows; BEGIN (NOW - 1000 ROWS) at the end is a window of the newest rows"
+
+OF_SELECT: dict[str, Phrase] = {
+    "EMIT CHANGES": Phrase("EMIT CHANGES", _EMIT),
+    "EMIT FINAL": Phrase("EMIT FINAL", _EMIT),
+    "EMIT ON WINDOW CLOSE": Phrase("EMIT ON WINDOW CLOSE", _EMIT),
+    "EMIT": Phrase("EMIT", _EMIT),
+    "WINDOW TUMBLING": Phrase("WINDOW TUMBLING", f"{_BUCKET}; {_SLIDE}"),
+    "WINDOW HOPPING": Phrase("WINDOW HOPPING", f"{_SLIDE}; {_BUCKET}"),
+    "WINDOW SESSION": Phrase("WINDOW SESSION", f"there are no session windows: {_BUCKET}"),
+    "TUMBLE ( TABLE": Phrase("TUMBLE in FROM", _BUCKET),
+    "FROM TUMBLE (": Phrase("TUMBLE in FROM", _BUCKET),
+    "JOIN TUMBLE (": Phrase("TUMBLE in FROM", _BUCKET),
+    "HOP ( TABLE": Phrase("HOP in FROM", f"{_SLIDE}; {_BUCKET}"),
+    "FROM HOP (": Phrase("HOP in FROM", f"{_SLIDE}; {_BUCKET}"),
+    "CUMULATE ( TABLE": Phrase("CUMULATE in FROM", f"{_BUCKET}; BEGIN (START) is a window that grows"),
+    "SESSION ( TABLE": Phrase("SESSION in FROM", f"there are no session windows: {_BUCKET}"),
+    "WINDOW (": Phrase("the function window", f"{_BUCKET}; {_SLIDE}"),
+    "WITHIN #": Phrase("WITHIN in a join", _WITHIN),
+    "WITHIN (": Phrase("WITHIN in a join", _WITHIN),
+    "WITHIN INTERVAL": Phrase("WITHIN in a join", _WITHIN),
+    "FOR SYSTEM_TIME": Phrase("FOR SYSTEM_TIME AS OF", _AS_OF),
+    "FOR TIMESTAMP AS OF": Phrase("FOR TIMESTAMP AS OF", _AS_OF),
+    "FOR VERSION AS OF": Phrase("FOR VERSION AS OF", _AS_OF),
+    "AS OF": Phrase("AS OF", _AS_OF),
+    "AT ( TIMESTAMP": Phrase("AT (TIMESTAMP …)", _AS_OF),
+    "SAMPLE BY": Phrase("SAMPLE BY", "GROUP BY tumble(t, INTERVAL '1' HOUR) has a row for each hour"),
+    "LATEST ON": Phrase("LATEST ON", _LATEST),
+    "LATEST BY": Phrase("LATEST BY", _LATEST),
+    "SAMPLE (": Phrase("SAMPLE", _SAMPLE),
+    "TABLESAMPLE": Phrase("TABLESAMPLE", _SAMPLE),
+    "USING SAMPLE": Phrase("USING SAMPLE", _SAMPLE),
+    "PREWHERE": Phrase("PREWHERE", "write WHERE"),
+    "SETTINGS": Phrase("SETTINGS", f"{_LEAVE}: a statement has no settings"),
+    "FORMAT JSON": Phrase("FORMAT", f"{_LEAVE}: psoup ask … --format says how rows are shown"),
+    "WITH ( NOLOCK": Phrase("WITH (NOLOCK)", f"{_LEAVE}: readers never wait for a writer"),
+    "FOR UPDATE": Phrase("FOR UPDATE", f"{_LEAVE}: tuples never change"),
+    "CROSS APPLY": Phrase("CROSS APPLY", "JOIN the stream, with the conditions in ON"),
+    "OUTER APPLY": Phrase("OUTER APPLY", "JOIN the stream, with the conditions in ON"),
+    "LATERAL VIEW": Phrase("LATERAL VIEW", _LIST),
+    "ARRAY JOIN": Phrase("ARRAY JOIN", _LIST),
+    "UNNEST (": Phrase("UNNEST", _LIST),
+    "FLATTEN (": Phrase("FLATTEN", _LIST),
+    "MINUS SELECT": Phrase("MINUS", _DIFFERENCE),
+    "START WITH": Phrase("START WITH", "PSoup has no CONNECT BY: JOIN the stream with itself for one step"),
+    "CONNECT BY": Phrase("CONNECT BY", "JOIN the stream with itself for one step"),
+    "( + )": Phrase(
+        "(+), an outer join", "PSoup has inner joins: for rows without a partner ask for the one stream, too"
+    ),
+    "LT JOIN": Phrase("LT JOIN", "join ON the key and a.t > b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
+    "SPLICE JOIN": Phrase("SPLICE JOIN", "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
+    "MATCH_RECOGNIZE (": Phrase(
+        "MATCH_RECOGNIZE", "join the stream with itself: FROM s a JOIN s b ON a.k = b.k AND b.t > a.t AND …"
+    ),
+    "QUANTILE ( # ) (": Phrase("quantile(0.5)(x)", "write quantile_cont(x, 0.5)"),
+    "QUALIFY": Phrase("QUALIFY", "GROUP BY k with arg_max(x, t) has the latest row of each k"),
+    "INTO": Phrase("INTO", _REGISTER),
+    "LIMIT # BY": Phrase("LIMIT BY", "GROUP BY k with arg_max(x, t) has the latest row of each k"),
+    "FROM DUAL": Phrase("FROM dual", "name a stream: SELECT … FROM stream LIMIT 1"),
+    "DISTRIBUTE BY": Phrase("DISTRIBUTE BY", f"{_LEAVE}: work is divided as it is needed"),
+    "CLUSTER BY": Phrase("CLUSTER BY", f"{_LEAVE}: work is divided as it is needed"),
+    "SORT BY": Phrase("SORT BY", "write ORDER BY"),
+    "PARTITION BY": Phrase("PARTITION BY", "GROUP BY k has a row for each k"),
+    "TIMESTAMP BY": Phrase("TIMESTAMP BY in a SELECT", "it is part of the stream: CREATE STREAM … TIMESTAMP BY at"),
+    "DIV": Phrase("the operator DIV", "write a // b"),
+    "XOR": Phrase("the operator XOR", "write xor(a, b) of numbers, a <> b of conditions"),
+    "&&": Phrase("the operator &&", "write AND"),
+    "= <": Phrase("the operator =<", "write <="),
+    "=>": Phrase("the operator =>", "write >="),
+    "= = =": Phrase("the operator ===", "write ="),
+    "== =": Phrase("the operator ===", "write ="),
+    "@@": Phrase("the operator @@", "write contains(x, 'part'), or x LIKE '%part%'"),
+    "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),
+}
+"""Phrases of SELECT by their words; # is any number. The first in the text counts, of several there the first here."""
+
+OF_CREATE: dict[str, Phrase] = {
+    "AS SELECT": Phrase("CREATE … AS SELECT", _REGISTER),
+    "WATERMARK FOR": Phrase("WATERMARK FOR", "write behind the columns: TIMESTAMP BY at LATENESS 5 SECONDS"),
+    "PRIMARY KEY": Phrase("PRIMARY KEY", f"{_LEAVE}: a stream has no keys, and an equal row is another tuple"),
+    "KEY": Phrase("KEY", f"{_LEAVE}: a stream has no keys"),
+    "WITH (": Phrase("WITH (…)", f"{_LEAVE}: {_STREAM_OPTIONS}"),
+    "PARTITIONED BY": Phrase("PARTITIONED BY", f"{_LEAVE}: {_STREAM_OPTIONS}"),
+    "ENGINE =": Phrase("ENGINE", f"{_LEAVE}: {_STREAM_OPTIONS}"),
+}
+"""Phrases of CREATE STREAM."""
