@@ -62,6 +62,11 @@ class Supervisor:
         self._tasks = []
 
     @property
+    def names(self) -> list[str]:
+        """The names of the tasks, in the order of their start."""
+        return [task.name for task in self._supervised]
+
+    @property
     def failing(self) -> str:
         """The tasks that keep failing, and their last errors, for the operator; empty if none does. Any thread."""
         return "; ".join(

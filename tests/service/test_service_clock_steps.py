@@ -173,7 +173,7 @@ def test_a_step_is_shown_until_it_is_accepted(caplog: pytest.LogCaptureFixture) 
 def test_a_service_looks_at_its_clock_without_being_asked() -> None:
     machine = Machine()
     with service_on(machine) as (running, _):
-        assert any("GuardedClock.run" in str(task) for task in running.service._regular)
+        assert "clock" in running.service.regular.supervisor.names
 
 
 def test_after_a_start_expiry_waits_a_minute(tmp_path: Path) -> None:
