@@ -27,6 +27,7 @@ if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep it
 from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
 from psoup_testing.command import build_once  # noqa: E402
 from psoup_testing.coverage import COVERAGE  # noqa: E402
+from psoup_testing.kept_structures import KEPT, observe  # noqa: E402
 from psoup_testing.kernels import refuse_unlisted  # noqa: E402
 from psoup_testing.late import be_late  # noqa: E402
 from psoup_testing.scheduling import rank, unit  # noqa: E402
@@ -36,6 +37,7 @@ settings.register_profile("psoup", derandomize=True, deadline=None, database=Non
 settings.load_profile("psoup")
 build_once()
 be_late()
+observe()
 refuse_unlisted()
 
 _LINES = pytest.StashKey[list[str]]()
@@ -76,7 +78,7 @@ def pytest_report_header() -> str:
 
 def _summary() -> list[str]:
     lines = [budget.report() for budget in BUDGETS if budget.elapsed]
-    return lines + (COVERAGE.report() if COVERAGE.cases else [])
+    return lines + (COVERAGE.report() if COVERAGE.cases else []) + (KEPT.report() if KEPT.answers else [])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -12,7 +12,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_testing.asking import TIMES
+from psoup_testing.histories import EAGER
+from psoup_testing.kept_structures import KEPT
 
 COLUMNS = '(sym TEXT, qty BIGINT, price DECIMAL(9,2), rate DOUBLE, bought BOOLEAN, seen TIMESTAMP, "day" DATE)'
 KINDS = [pa.string(), pa.int64(), pa.decimal128(9, 2), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.date32()]
@@ -61,7 +65,11 @@ SELECT stddev_pop(rate) > 1e9 AS a, variance(price) > 1 AS b, stddev(qty) IS NUL
 
 @pytest.fixture(scope="module")
 def both() -> tuple[LocalPSoup, duckdb.DuckDBPyConnection]:
-    r, soup, duck = random.Random(5), LocalPSoup(), duckdb.connect(config={"threads": 1})
+    r, soup, duck = (
+        random.Random(5),
+        LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER)),
+        duckdb.connect(config={"threads": 1}),
+    )
     duck.execute("SET error_on_division_by_zero = false")  # NULL, as here
     start, day = dt.datetime(2026, 1, 1), dt.date(2026, 1, 1)
     pools: list[list[Any]] = [
@@ -94,14 +102,17 @@ def same(ours: Any, theirs: Any) -> bool:
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_an_answer_is_that_of_duckdb(statement: str, both: tuple[LocalPSoup, duckdb.DuckDBPyConnection]) -> None:
     soup, duck = both
-    answer = soup.execute(statement)
-    assert answer is not None
-    table = answer.to_table()
-    ours = list(zip(*[column.to_pylist() for column in table.columns], strict=True))
     theirs = duck.execute(statement).fetchall()
-    assert len(ours) == len(theirs)
-    for mine, row in zip(ours, theirs, strict=True):
-        assert all(map(same, mine, row)), (mine, row)
+    for _ in range(TIMES):
+        with KEPT.compared():
+            answer = soup.execute(statement)
+            assert answer is not None
+            table = answer.to_table()
+            ours = list(zip(*[column.to_pylist() for column in table.columns], strict=True))
+            assert len(ours) == len(theirs)
+            for mine, row in zip(ours, theirs, strict=True):
+                assert all(map(same, mine, row)), (mine, row)
     if "GROUP" not in statement:
         query = soup.register(statement)
-        assert soup.invoke(query).to_table() == table
+        for _ in range(TIMES):
+            assert soup.invoke(query).to_table() == table

@@ -19,7 +19,7 @@ from psoup_testing.budget import SEED, run_round
 from psoup_testing.coverage import COVERAGE, FORMS, JUNCTIONS
 from psoup_testing.duel import Duel
 from psoup_testing.expressions import Maker, Scope, column
-from psoup_testing.histories import BASE, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
+from psoup_testing.histories import BASE, EAGER, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
 from psoup_testing.model import Declaration
 from psoup_testing.predicates import FACTORS, Junction, Negation, Predicate, leaf_of
 from psoup_testing.queries import Query, draw_outputs
@@ -32,7 +32,7 @@ DECLARATION = Declaration("s", Schema((Attribute("ts", TIMESTAMP), *ATTRIBUTES))
 NUMBERS: dict[DataType, tuple[Value, ...]] = {BIGINT: (12, 7), DOUBLE: (12.0, 7.0), TEXT: ("12", "7", "7")}
 """Added to what is drawn, so that CAST of a text meets its constants."""
 CONFIGS = (
-    EngineConfig(chunk_rows=64, dense_share=1 << 40, sparse_floor=0, list_limit=0, ahead=MAX_AHEAD),
+    EngineConfig(chunk_rows=64, dense_share=1 << 40, sparse_floor=0, list_limit=0, ahead=MAX_AHEAD, shape=EAGER),
     EngineConfig(
         chunk_rows=64,
         dense_share=1,
@@ -40,6 +40,7 @@ CONFIGS = (
         list_limit=1024,
         delta_queries=16,
         ahead=MAX_AHEAD,
+        shape=EAGER,
     ),
 )
 MOST_ROUNDS = 6

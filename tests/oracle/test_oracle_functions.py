@@ -22,7 +22,7 @@ from psoup_testing.budget import SEED, run_round
 from psoup_testing.coverage import COVERAGE, Cell, every_function
 from psoup_testing.duel import Duel
 from psoup_testing.expressions import COMPARISONS, FORMS, Expression, Maker, Scope
-from psoup_testing.histories import BASE, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
+from psoup_testing.histories import BASE, EAGER, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
 from psoup_testing.model import Declaration
 from psoup_testing.predicates import Leaf, condition
 from psoup_testing.queries import Query
@@ -32,7 +32,7 @@ from psoup_testing.windows import draw_window
 TYPES = (BOOLEAN, BIGINT, DOUBLE, decimal(9, 2), TEXT, TIMESTAMP, DATE)
 ATTRIBUTES = tuple(Attribute(f"{t.kind.value.lower()}{n}", t) for t in TYPES for n in (1, 2))
 DECLARATION = Declaration("s", Schema((Attribute("ts", TIMESTAMP), *ATTRIBUTES)), 0)
-CONFIG = EngineConfig(chunk_rows=64, ahead=MAX_AHEAD)
+CONFIG = EngineConfig(chunk_rows=64, ahead=MAX_AHEAD, shape=EAGER)
 MEMORY = next((folder for folder in ("/dev/shm",) if Path(folder).is_dir()), None)
 """Where a log is synced in no time: what a disk keeps is for other tests to say."""
 Forms = Sequence[tuple[Any, str]]

@@ -13,6 +13,9 @@ from psoup.local import LocalPSoup
 from psoup_testing.histories import Row
 from psoup_testing.values import plain_values
 
+TIMES = 4
+"""How often each question is asked: what the first times leave is there for the last."""
+
 
 def rows_of(answer: Answer) -> list[Row]:
     """All rows of an answer as plain values."""

@@ -16,6 +16,7 @@ from psoup.config import EngineConfig, Shape
 from psoup.model import TIMESTAMP, Attribute, Schema
 from psoup_testing.expressions import Maker, Scope
 from psoup_testing.model import Declaration, Row
+from psoup_testing.near_far import near_and_far
 from psoup_testing.queries import Query, draw_query
 from psoup_testing.values import TYPES, Value, iso_time, values
 from psoup_testing.windows import SECOND, WINDOW_KINDS, Window, draw_window
@@ -117,9 +118,19 @@ class History:
         return "\n".join(lines)
 
 
-TINY = Shape(
+EAGER = Shape(
     key_probes=1,
+    keys_at_once=1_000,
+    key_values=1,
+    key_share=1,
+    cut_rows=1,
+    cut_ratio=1,
+    cut_worth=1,
     fold_fan=2,
+)
+"""All that is kept for later questions is made as soon as it can be, and used however little it saves."""
+TINY = replace(
+    EAGER,
     page=2,
     owner_page=4,
     few_members=2,
@@ -150,9 +161,9 @@ def draw_config(make: Maker) -> EngineConfig:
         sparse_floor=make.pick((8, 0)),
         generous_rows=make.pick((8192, 0)),
         delta_queries=make.pick((1024, 1, 2)),
-        results_bytes=make.pick((1 << 30, 0, 1500)),
+        results_bytes=make.pick((1 << 30, 1 << 30, 1 << 30, 0, 1500)),
         ahead=MAX_AHEAD,
-        shape=Shape() if piece_rows == 4096 else TINY,
+        shape=EAGER if piece_rows == 4096 else TINY,
     )
 
 
@@ -177,13 +188,17 @@ def draw_declaration(make: Maker, name: str = "s") -> Declaration:
 
 
 def draw_pools(make: Maker, declaration: Declaration) -> tuple[tuple[Value, ...], ...]:
-    """A few values for every attribute, NULL among them where it may be."""
-    pools = []
+    """Values for every attribute, NULL among them where it may be: a few of any, or near ones that are far apart."""
+    pools, pool = [], tuple[Value, ...]()
     for position, attribute in enumerate(declaration.schema.attributes):
         if position == declaration.time_column:
             pools.append(tuple(BASE + seconds * SECOND for seconds in (0, 30, 100, 250, 400)))
             continue
-        pool: tuple[Value, ...] = tuple(make.draw(values(attribute.type)) for _ in range(make.number(2, 6)))
+        if make.number(0, 2) == 2:
+            source = random.Random(make.number(0, 1 << 16))
+            pool = tuple(near_and_far(attribute.type, source, source.choice((4, 12, 40))))
+        else:
+            pool = tuple(make.draw(values(attribute.type)) for _ in range(make.number(2, 6)))
         pools.append((*pool, None) if attribute.nullable else pool)
     return tuple(pools)
 

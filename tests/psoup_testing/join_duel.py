@@ -15,16 +15,19 @@ import pyarrow as pa
 
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
-from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.asking import TIMES, plain_rows, rows_of
 from psoup_testing.duck import drop_database, empty_database
+from psoup_testing.histories import EAGER
 from psoup_testing.join_groups import GroupedJoin, draw_groups
 from psoup_testing.join_past import attach_history, cover_sides
 from psoup_testing.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
+from psoup_testing.kept_structures import KEPT
 from psoup_testing.model import Declaration, ModelStream, Range
+from psoup_testing.near_far import COLLIDING, FAR
 from psoup_testing.oracle import difference
 from psoup_testing.restarting import Made, RestartingPSoup
 from psoup_testing.values import arrow_array
@@ -34,6 +37,8 @@ SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
 SPAN = 60
 AHEAD = 300 * SECOND
+_NEAR = (0, 1, 2, 3, -1, 4, None)
+_WORDS = ("", "a", "A", "ab", "b", "é")
 
 
 class JoinDuel:
@@ -47,7 +52,9 @@ class JoinDuel:
         """
         self.make = make = Chance(seed)
         self.clock = VirtualClock(BASE)
-        config = EngineConfig(chunk_rows=64, ahead=AHEAD)
+        config = EngineConfig(chunk_rows=64, ahead=AHEAD, shape=make.pick((Shape(), EAGER, EAGER)))
+        self.whole = make.pick((_NEAR, (*_NEAR, *[FAR + n for n in range(4)])))
+        self.words = make.pick((_WORDS, (*_WORDS, *COLLIDING[0], *COLLIDING[1])))
         self.soup: LocalPSoup
         if make.likely(25) or jobs:
             self.soup = Made(path, hot_bytes=make.pick((2**40, 20_000)))(config, self.clock)
@@ -147,13 +154,13 @@ class JoinDuel:
                 case "at":
                     row.append(now + make.number(-8, 2) * SECOND)
                 case "t":
-                    row.append(make.pick(("", "a", "A", "ab", "b", "é")))
+                    row.append(make.pick(self.words))
                 case "d":
                     row.append(make.pick((0.0, -0.0, 0.25, 1.0, 2.0, 3.0, float("nan"), None)))
                 case "m":
                     row.append(make.pick((0, 25, 100, 200, 350, None)))
                 case _:
-                    row.append(make.pick((0, 1, 2, 3, -1, 4, None)))
+                    row.append(make.pick(self.whole))
         return tuple(row)
 
     def _register(self) -> None:
@@ -163,7 +170,7 @@ class JoinDuel:
         if self.make.likely(30):
             query = draw_groups(self.make, query)
         try:
-            query_id = self.soup.register(query.sql())
+            query_id = self._registered(query)
         except PSoupError as problem:
             known = ("WIDER_THAN", "CROSS_JOIN", "DUPLICATE")
             assert any(word in problem.reason for word in known), f"{problem}\n{query.sql()}"
@@ -182,6 +189,16 @@ class JoinDuel:
             return replace(query, windows=(later[0],) * len(later))
         some = [new if make.likely(70) else old for new, old in zip(later, query.windows, strict=True)]
         return replace(query, windows=tuple(some))
+
+    def _registered(self, query: JoinQuery) -> int:
+        """Register a query, sometimes with its pairs kept, if they can be."""
+        if len(query.streams) == 2 and self.make.likely(60):
+            try:
+                return self.soup.register(query.sql(), keep_pairs=True)
+            except PSoupError as problem:
+                if "keep_pairs" not in str(problem):
+                    raise
+        return self.soup.register(query.sql())
 
     def _go_on(self) -> None:
         self.clock.set(self.clock.now() + self.make.pick((1, 3, 9)) * SECOND)
@@ -273,23 +290,31 @@ class JoinDuel:
         accept = make.likely(70)
         asked = {alias: window.sql() or "BEGIN (START)" for alias, window in other.items()}
         windows = [other.get(alias, own) for alias, own in zip(query.aliases, query.windows, strict=True)]
-        said = _said(lambda: self.soup.invoke(query_id, as_of, asked or None, accept))
-        told = _said(lambda: self.soup.ask(query.sql(), as_of, asked or None, accept))
         about = f"{query.sql()}\nas_of={as_of} windows={asked} clock={self.clock.now()}"
         instant = now if as_of is None else as_of
         then = _said(lambda: self.soup.invoke(query_id, instant, asked or None, accept))
         ranges = self._ranges(query, windows, now, as_of, accept)
-        if ranges is None:
-            assert said == told == then == "OutOfRange", f"{said}, {told}, {then}\n{about}"
-            return
-        assert isinstance(said, Answer) and isinstance(told, Answer), f"{said}, {told}\n{about}"
-        assert isinstance(then, Answer), f"as of {instant}: {then}\n{about}"
-        spans = [(found.first, found.stop) for found in ranges]
-        expected = self._duck(query.duck_sql(spans))
-        for answer in (said, said.lean(), told, then):
-            problem = difference(expected, rows_of(answer))
-            assert problem is None, f"{problem}\n{about}\n{spans}"
-        self._check_told(said, ranges, query, about)
+        spans = [(found.first, found.stop) for found in ranges or ()]
+        expected = [] if ranges is None else self._duck(query.duck_sql(spans))
+        assert (then == "OutOfRange") if ranges is None else isinstance(then, Answer), (
+            f"as of {instant}: {then}\n{about}"
+        )
+        if isinstance(then, Answer):
+            problem = difference(expected, rows_of(then))
+            assert problem is None, f"as of {instant}: {problem}\n{about}\n{spans}"
+        for time in range(TIMES):
+            with KEPT.compared():
+                said = _said(lambda: self.soup.invoke(query_id, as_of, asked or None, accept))
+                if time in (0, TIMES - 1):
+                    told = _said(lambda: self.soup.ask(query.sql(), as_of, asked or None, accept))
+                if ranges is None:
+                    assert said == told == "OutOfRange", f"{said}, {told}\n{about}"
+                    return
+                assert isinstance(said, Answer) and isinstance(told, Answer), f"{said}, {told}\n{about}"
+                for answer in (said, told) if time else (said, said.lean(), told):
+                    problem = difference(expected, rows_of(answer))
+                    assert problem is None, f"{problem}, asked for the {time + 1}. time\n{about}\n{spans}"
+                self._check_told(said, ranges, query, about)
         self.compared += 1
         self.nonempty += bool(expected)
         self.grouped += isinstance(query, GroupedJoin) and len(expected) > 1

@@ -21,10 +21,12 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.joins.policies import Fixed, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Kind, Schema, decimal
-from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.asking import TIMES, plain_rows, rows_of
 from psoup_testing.duck import drop_database, empty_database
+from psoup_testing.histories import EAGER
 from psoup_testing.join_past import attach_history, cover_sides, table_of
 from psoup_testing.join_statements import ALIASES, JoinQuery
+from psoup_testing.kept_structures import KEPT
 from psoup_testing.model import Declaration, ModelStream, Row
 from psoup_testing.oracle import difference
 from psoup_testing.restarting import RestartingPSoup
@@ -180,7 +182,7 @@ class Swept:
 
     def __init__(self, coverage: str, folder: Path, wanted: Sequence[tuple[int, Case]]) -> None:
         self._folder, self._queries = folder, {case: case.query(number) for number, case in wanted}
-        config = EngineConfig(chunk_rows=64, results_bytes=0 if coverage == "evicted" else 1 << 30)
+        config = EngineConfig(chunk_rows=64, results_bytes=0 if coverage == "evicted" else 1 << 30, shape=EAGER)
         self._clock = VirtualClock(BASE + ROWS * SECOND)
         self._soup = RestartingPSoup(config, self._clock, folder / "data")
         self._duck = empty_database(optimized=True)
@@ -211,12 +213,13 @@ class Swept:
         sources = zip(query.streams, query.windows, strict=True)
         ranges = [self._models[stream].range_at(window, clock, now) for stream, window in sources]
         spans = [(found.first, found.stop) for found in ranges]
-        answer = self._soup.invoke(self._ids[case])
-        expected = self._asked(query, spans)
-        problem = difference(expected, rows_of(answer))
-        failed = self._failed(case, query, spans)
-        if answer.errors != failed:
-            problem = f"{answer.errors} errors, not {failed}; {problem}"
+        expected, failed, problem = self._asked(query, spans), self._failed(case, query, spans), None
+        for _ in range(TIMES):
+            with KEPT.compared():
+                answer = self._soup.invoke(self._ids[case])
+                problem = problem or difference(expected, rows_of(answer))
+            if answer.errors != failed:
+                problem = f"{answer.errors} errors, not {failed}; {problem}"
         return len(expected), problem and f"{problem}\n{case}\n{query.sql()}\n{spans}"
 
     def _failed(self, case: Case, query: JoinQuery, spans: Spans) -> int:

@@ -241,6 +241,10 @@ FACTORS: dict[str, tuple[tuple[Kind, ...], Builder]] = {
 """Factor kind -> kinds of value it is for, and how to draw one. AND, OR and NOT are counted beside these."""
 
 
+PLAIN = ("eq", "ne", "in", "in", "between")
+"""Factor kinds that are intervals of a column."""
+
+
 def leaf_of(make: Maker, factor: str, subject: Expression) -> Leaf:
     """A leaf of one factor kind about `subject`."""
     return Leaf(factor, subject.type.kind, FACTORS[factor][1](make, subject))
@@ -253,6 +257,12 @@ def draw_leaf(make: Maker) -> Leaf:
         subject = make.of(subject.type)
     allowed = [name for name, (wanted, _) in FACTORS.items() if subject.type.kind in wanted]
     return leaf_of(make, make.pick(allowed), subject)
+
+
+def draw_plain(make: Maker) -> Predicate:
+    """One or two comparisons of columns with constants, which key indexes serve."""
+    leaves = tuple(leaf_of(make, make.pick(PLAIN), make.pick(make.scope.columns())) for _ in range(make.number(1, 2)))
+    return leaves[0] if len(leaves) == 1 else Junction("AND", leaves)
 
 
 def draw_predicate(make: Maker, depth: int = 2) -> Predicate:

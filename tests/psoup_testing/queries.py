@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from psoup.model import BIGINT, TIMESTAMP
 from psoup_testing.expressions import Expression, Maker, column
-from psoup_testing.predicates import Predicate, draw_predicate
+from psoup_testing.predicates import Predicate, draw_plain, draw_predicate
 from psoup_testing.windows import WINDOW_KINDS, Window, draw_window
 
 ID = column("_id", BIGINT)
@@ -105,7 +105,8 @@ def draw_order(make: Maker, query: Query) -> tuple[Key, ...]:
 
 def draw_query(make: Maker, stream: str, base: int, span: int, window_kind: str | None = None) -> Query:
     """Any query over the stream whose times start about `base` (microseconds) and span some seconds."""
-    where = draw_predicate(make) if make.number(0, 9) else None
+    form = make.number(0, 9)
+    where = None if not form else draw_plain(make) if form > 6 else draw_predicate(make)
     window = draw_window(make, window_kind or make.pick(WINDOW_KINDS), base, span)
     columns = tuple(make.scope.columns())
     query = Query(stream, columns, draw_outputs(make), where, make.number(0, 4) == 4, window=window)

@@ -1,0 +1,57 @@
+"""Questions asked again over near and far values: the answers stay, and come from every structure that is kept.
+
+A directed sweep over the types of columns that have key indexes. What is kept is observed where the product reads it
+(`psoup_testing.kept_structures`); a structure from which no compared answer came fails.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from psoup.data.keyed import text_numbers
+from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
+from psoup_testing.asked_again import AskedAgain
+from psoup_testing.budget import SEED, replayable, scaled
+from psoup_testing.kept_structures import KEPT
+from psoup_testing.near_far import COLLIDING
+
+TYPES = (BIGINT, DOUBLE, decimal(18, 4), TEXT, TIMESTAMP, DATE)
+MANY = 20
+MOST_ROUNDS = 4
+"""Rounds over all types in which every structure must have been met; one is needed."""
+
+
+def sweep(data_type: DataType, seed: int) -> None:
+    """All kinds of questions over columns of a type."""
+    with replayable(seed), closing(AskedAgain(data_type, seed)) as asked:
+        wheres = list(asked.conditions())
+        for where, duck in wheres:
+            asked.single(where, duck)
+        asked.joined(*wheres[seed % len(wheres)])
+        asked.together(MANY)
+
+
+@pytest.mark.parametrize("data_type", TYPES, ids=str)
+def test_questions_that_are_asked_again_have_the_same_answers(data_type: DataType) -> None:
+    for seed in range(SEED, SEED + scaled(10)):
+        sweep(data_type, seed)
+
+
+def test_compared_answers_came_from_everything_that_is_kept() -> None:
+    """The tests above met all of it; run alone, this one has to meet it by itself."""
+    for seed in range(SEED, SEED + MOST_ROUNDS):
+        for data_type in TYPES if KEPT.missing() else ():
+            sweep(data_type, seed)
+    assert KEPT.missing() == []
+
+
+def test_texts_collide() -> None:
+    """Otherwise they would say nothing of key indexes of texts."""
+    for pair in COLLIDING:
+        texts = [text.encode() for text in pair]
+        ends = np.cumsum([0, *map(len, texts)]).astype(np.int64)
+        one, other = text_numbers(ends, np.frombuffer(b"".join(texts), np.uint8).copy())
+        assert one == other and texts[0] != texts[1]
