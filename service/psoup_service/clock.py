@@ -151,9 +151,9 @@ class GuardedClock:
             self._last = max(self._last, time)
             back = before - self._offset
         if told is not None:
-            message, level, extra = told
-            _log.log(level, message, extra=extra | {"wall_clock": time_text(wall), "service_time": time_text(time)})
-        elif back > STEP:
+            message, extra = told
+            _log.warning(message, extra=extra | {"wall_clock": time_text(wall), "service_time": time_text(time)})
+        if back > STEP:
             _log.warning(
                 "the wall clock was set back, and is followed: new tuples of streams in system time get the time of the"
                 " last one until it is reached",
@@ -178,7 +178,7 @@ class GuardedClock:
 
     def state(self) -> GuardedTime:
         """The wall clock and the service's time, and what is between them."""
-        time = self.check()
+        self.check()
         with self._lock:
             boot, wall = self._readings()
             time, pending = boot + self._offset, self._pending
@@ -235,7 +235,7 @@ class GuardedClock:
         if boot - since >= HOLD:
             self._trusted, self._back = boot + self._back[1], None
 
-    def _judge(self, boot: int, offset: int) -> tuple[str, int, dict[str, object]] | None:
+    def _judge(self, boot: int, offset: int) -> tuple[str, dict[str, object]] | None:
         """Follow the wall clock, or not yet; returns a message about it, if there is something to tell."""
         pending, ahead = self._pending, (offset - self._offset) // SECOND
         if boot + offset <= self._trusted + STEP:
@@ -243,16 +243,16 @@ class GuardedClock:
             if pending is None:
                 return None
             if abs(offset - pending.offset) <= STEP:
-                return "the wall clock is within a minute of the trusted time, and is followed", logging.WARNING, {}
-            return "the wall clock was set back before it was followed: nothing has changed", logging.WARNING, {}
+                return "the wall clock is within a minute of the trusted time, and is followed", {}
+            return "the wall clock was set back before it was followed: nothing has changed", {}
         if pending is None or abs(offset - pending.offset) > STEP:
             self._pending, self._steps = _Pending(offset, boot), self._steps + 1
             extra = {"seconds_ahead": ahead, "followed_in_seconds": HOLD // SECOND, "way_out": _WAY_OUT}
-            return "the wall clock was set forward, and is not followed yet", logging.WARNING, extra
+            return "the wall clock was set forward, and is not followed yet", extra
         if boot - pending.since < HOLD:
             return None
         self._follow(boot, offset)
-        return "the wall clock has held for ten minutes, and is followed", logging.WARNING, {"seconds_ahead": ahead}
+        return "the wall clock has held for ten minutes, and is followed", {"seconds_ahead": ahead}
 
     def _follow(self, boot: int, offset: int) -> None:
         self._offset, self._pending = offset, None

@@ -96,6 +96,17 @@ def test_a_clock_that_comes_back_has_changed_nothing(machine: Machine, caplog: p
     assert messages(caplog)[1:] == ["the wall clock was set back before it was followed: nothing has changed"]
 
 
+def test_a_clock_that_goes_back_further_than_it_came(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+    machine.set_forward(7_200)
+    machine.pass_seconds(1)
+    machine.set_forward(-7_200 - 3_600)
+    assert machine.error == -3_600
+    assert [line.partition(":")[0] for line in messages(caplog)[1:]] == [
+        "the wall clock was set back before it was followed",
+        "the wall clock was set back, and is followed",
+    ]
+
+
 def test_a_step_that_has_held_for_ten_minutes_is_followed(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     machine.set_forward(7_200)
     machine.pass_seconds(HELD)
