@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.answer.archive_work import ArchiveWork, refuse_together
 from psoup.answer.end_bits import EndBits
+from psoup.answer.offering import offer
 from psoup.columns import Array
 from psoup.config import CHUNK_ROWS, TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
@@ -177,6 +178,7 @@ def matches_in(
         work = _work(search, parts, unknown)
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
+        offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
     return [match for match in matches if isinstance(match, ChunkMatches) and (len(match.offsets) or match.errors)]
 
 
@@ -206,17 +208,18 @@ def sides_of_join(
 ) -> list[list[Known]]:
     """Find what `matches_together` does; matches that are kept as bits stay so unless `whole`."""
     looked = [_looked_up(*side, budget, whole=whole) for side in sides]
-    searches = list[tuple[str, Search, _Looked]]()
+    searches = list[tuple[StreamView, ClauseRecord, Search, _Looked]]()
     for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
         if unknown:
             search = search_of(view, clause, texts)
             left = _by_key(search, parts, unknown, matches, budget)
-            searches.append((view.spec.name, search, (parts, matches, left)))
-    works = [(name, _work(search, parts, unknown)) for name, search, (parts, _, unknown) in searches]
+            searches.append((view, clause, search, (parts, matches, left)))
+    works = [(view.spec.name, _work(search, parts, unknown)) for view, _, search, (parts, _, unknown) in searches]
     refuse_together(works, archive_rows, budget)
-    for (_, work), (_, search, (parts, matches, unknown)) in zip(works, searches, strict=True):
+    for (_, work), (view, clause, search, (parts, matches, unknown)) in zip(works, searches, strict=True):
         if unknown:
             _search(search, parts, unknown, matches, run, budget, work)
+            offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
     return [[m for m in matches if m is not None and (m.count or m.errors)] for _, matches, _ in looked]
 
 

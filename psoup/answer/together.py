@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
+from psoup.answer.offering import is_wanted, offer_pairs
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.columns import Array, Column
@@ -126,6 +127,8 @@ class Together:
             parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors))
             if told is not None and not entry.data.in_memory:
                 told(stop - start)
+        if not start and stop == len(entry.data) and is_wanted(self.view, entry):
+            offer_pairs(self.view, entry, self.ids, lacking[errors[lacking] == 0], joined(parts[1:]))
         return Found(entry, joined(parts), errors if errors.any() else None)
 
     # Not evaluated yet ---------------------------------------------------------------------------------------

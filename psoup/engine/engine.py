@@ -22,6 +22,7 @@ from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
 from psoup.engine.maintenance import pair
+from psoup.engine.maintenance.offered import Offered
 from psoup.engine.maintenance.rules import next_task, overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
@@ -92,7 +93,6 @@ class Engine:
         `edge`: the latest time at which tuples of streams in system time may expire now, None for any; as `others`.
         """
         self.config = config
-        self._others = others
         self._run = run
         self._spent, self._edge = Spent(timer), edge
         self._keep = keep
@@ -107,7 +107,8 @@ class Engine:
         self._board = Board()
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
-        self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name))
+        self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name), others)
+        self.offers = self._rooms.offers
         self._tokens: dict[str, AccessToken] = {}
         """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
@@ -203,6 +204,8 @@ class Engine:
         if everything:
             for every in self._streams:
                 self._board.look_after(every)
+        if (offered := self.offers.take()) is not None:
+            return Offered(*offered, self.offers)
         while (stream_id := self._board.take_due()) is not None:
             task = next_task(self._streams[stream_id], everything=everything) or pair.due(self._rooms.kept, stream_id)
             if task is not None:
@@ -234,7 +237,7 @@ class Engine:
         installed, freed = result.install(state), state.expire(edge=self._edge())
         self._verification.touch(result.stream_id)
         if installed or freed or self._board.changed:
-            self._rooms.keep(self.config, [*self._streams.values()], self._taken())
+            self._rooms.keep(self._streams.values())
             self._snapshot = self._publish()
         else:
             self._verification.finish(self._streams, ())
@@ -293,14 +296,10 @@ class Engine:
     def _relieve(self, allowed: int) -> int:
         """Make stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
         ready = [state for state in self._archiving.values() if state.shelf.can_leave]
-        over, freed = self._taken() - allowed if ready else 0, 0
+        over, freed = self._rooms.taken(self._streams.values()) - allowed if ready else 0, 0
         for state in ready:
             freed += state.shelf.relieve(over - freed)
         return freed
-
-    def _taken(self) -> int:
-        """Bytes of the budget that are taken by tuples, queries and others, so that results cannot have them."""
-        return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in self._streams.values())
 
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
@@ -312,6 +311,7 @@ class Engine:
 
     def _drop(self, event: StreamDropped, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = self._forget(event.stream_id)
+        self._rooms.look(self._streams.values())
         if len(event.query_ids):
             freed += self._advance(fed, released)  # joins leave other streams, too
             self._rooms.kept.forget(event.query_ids)

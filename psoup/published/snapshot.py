@@ -49,6 +49,7 @@ from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
+from psoup.results.offers import OfferBox
 from psoup.runner import Runner, serial
 
 Side = Literal["left", "right"]
@@ -111,6 +112,8 @@ class StreamView:
     """The room of what readers have folded, of all streams."""
     packs: PackRoom
     """The room of what is folded of many clauses at once, of all streams."""
+    offers: OfferBox
+    """The box of results that readers offer, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
     runs: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict, compare=False, repr=False)

@@ -45,7 +45,13 @@ class ChunkResults:
     failures: Failures = NO_FAILURES
     """By SQC ID."""
     evicted: bool = False
-    """Results were given up for memory; maintenance does not bring them back on its own."""
+    """Results were given up for memory; maintenance does not bring them back on its own, but readers may offer some."""
+    evictions: int = 0
+    """How often results were given up."""
+    met_before: int = 0
+    """Clauses with a smaller SQC ID had met the chunk when its results were given up."""
+    met_late: frozenset[int] = frozenset()
+    """The other clauses that had."""
     compacted: int = 0
     """How many clauses had died when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
@@ -160,8 +166,19 @@ class ChunkResults:
 
     def give_up(self) -> ChunkResults:
         """The results with all columns dropped: every pair is uncovered."""
+        met_before, met_late = max(self.met_before, self.covered_before), self.met_late | self.late
         none = replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
+        none = replace(none, evictions=self.evictions + 1, met_before=met_before, met_late=met_late)
         return replace(none, failures=NO_FAILURES)
+
+    def met(self, sqc_id: int) -> bool:
+        """Whether a clause had met the chunk before its results were given up: its matches are counted already."""
+        return sqc_id < self.met_before or sqc_id in self.met_late
+
+    def offered(self, pack: Pack, sqc_ids: frozenset[int], most_packs: int = _MOST_PACKS) -> ChunkResults:
+        """The results of an evicted chunk with columns that readers have evaluated; other pairs stay uncovered."""
+        ensure(self.evicted and self.open is None, self, "columns are offered to a chunk that is not evicted")
+        return replace(self.with_pack(pack, most_packs), late=self.late | sqc_ids)
 
     @property
     def nbytes(self) -> int:

@@ -54,6 +54,7 @@ FIGURES = {
     "receiving_bytes": "Bytes charged for requests on their way in",
     "reserved_bytes": "Bytes of tuples accepted and not given back by retention",
     "results_bytes": "Memory of the results of all queries",
+    "results_offered": "Results that were given up, evaluated by readers and kept again since the start",
     "runs": "Runs of events applied since the start, each published once",
     "sequence": "Sequence of the last event that was accepted",
     "sort_bytes": "Memory of answers that are being sorted",

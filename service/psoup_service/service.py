@@ -24,6 +24,7 @@ from psoup.admission import Admission
 from psoup.answer.describe import bill
 from psoup.clock import Clock
 from psoup.engine.engine import Engine
+from psoup.engine.maintenance.offered import Offered
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup_service.clock import guarded
@@ -140,7 +141,7 @@ class Service:
         admission.share_published(engine.snapshot)
         self._weights = Weights(lambda: engine.snapshot().tenants)
         self._judge, self._allowance = admission.judge, settings.allowance(self._weights)
-        return Host(
+        host = Host(
             engine,
             admission,
             self._store,
@@ -153,6 +154,9 @@ class Service:
             quarantine=quarantine,
             weights=self._weights,
         )
+        engine.offers.listen(lambda stream_id, offers: host.install(Offered(stream_id, offers, engine.offers)))
+        self._offers = engine.offers
+        return host
 
     def _make_gate(self) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
@@ -302,7 +306,8 @@ class Service:
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= self.clock.state().figures()
-        frame |= {"watch_rounds": self._sync.rounds, **self.regular.figures()}
+        frame |= {"watch_rounds": self._sync.rounds, "results_offered": self._offers.installed}
+        frame |= self.regular.figures()
         return {**structures, **self.host.counters(), **frame}
 
     def _notices(self) -> str:

@@ -7,6 +7,8 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from psoup.answer.attempts import Work
@@ -17,6 +19,7 @@ from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FOLDING, LEFT_OUT, FoldMark, FoldNotes, read_fold_mark
 from psoup_service.host.giving_way import GivingWay
 from psoup_storage import MemoryStore
+from psoup_testing.wire import Wire, run
 
 BUDGETS = "4096 256 512"
 
@@ -115,3 +118,16 @@ def test_a_note_that_is_not_valid_is_no_note(text: str) -> None:
     store.note(FOLDING, text)
     store.note(LEFT_OUT, text)
     assert FoldNotes(store, BUDGETS).begin(work(7)) and read_fold_mark(text) is None
+
+
+def test_a_service_hands_what_readers_offer_to_its_writer() -> None:
+    async def body(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (a BIGINT)")
+        offers = wire.service._offers
+        offers.put(1, [offers.offer(0, 0, np.arange(3))])
+        pushed = await wire.push("s", pa.table({"a": [1]}))
+        await wire.service.host.wait_for(pushed.sequence, 30)
+        assert not offers._waiting and offers.take() is None, "the writer has looked at it"
+        assert wire.service._figures()["results_offered"] == 0, "there is no such chunk"
+
+    run(body)

@@ -19,16 +19,18 @@ from psoup.events.events import StreamCreated
 from psoup.published.match_room import MatchRoom
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.offers import OfferBox
 from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
     """The identity of a stream, and how its parts are shown to readers."""
 
-    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom, packs: PackRoom) -> None:
+    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom, packs: PackRoom, offers: OfferBox) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
         self._room, self._keys, self._folds, self._packs = MatchRoom(), keys.of(event.tenant), folds, packs
+        self._offers = offers
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -75,6 +77,7 @@ class Publication:
             keys=self._keys,
             folds=self._folds,
             packs=self._packs,
+            offers=self._offers,
             outside=clauses.quarantine.outside,
         )
 

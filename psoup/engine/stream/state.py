@@ -44,6 +44,7 @@ from psoup.plan.standing import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.results.chunk_results import ChunkResults
+from psoup.results.offers import OfferBox
 from psoup.results.open import OpenResults
 from psoup.runner import Runner
 
@@ -61,6 +62,7 @@ class StreamState:
         folds: FoldRoom,
         packs: PackRoom,
         allowance: Allowance,
+        offers: OfferBox,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
@@ -79,7 +81,7 @@ class StreamState:
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
         """Matches of new tuples since `count_matches`; None: nobody counts them."""
-        self._publication = Publication(event, keys, folds, packs)
+        self._publication = Publication(event, keys, folds, packs, offers)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)

@@ -1,0 +1,62 @@
+"""Offers of what a reader has evaluated over chunks whose results were given up, so that the next reader finds it kept.
+
+window   ··· | 7 evicted, evaluated | 8 evicted, evaluated | 9 kept |     columns of 7 and 8 are offered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.results.chunk_results import ALL
+from psoup.results.failures import NO_FAILURES
+from psoup.results.offers import MOST_LATE
+from psoup.results.sets import Pairs
+
+
+def is_wanted(view: StreamView, entry: ChunkEntry) -> bool:
+    """Whether columns of a chunk may be offered: its results were given up, and there is room for some. O(1)."""
+    results = entry.results
+    return entry.data.in_memory and view.offers.wants(results) and len(results.late) < MOST_LATE
+
+
+def _failed(entry: ChunkEntry, attributes: Iterable[int]) -> bool:
+    """Whether values of some attributes failed in a chunk, as counted before: of a chunk, not of a clause."""
+    results = entry.results
+    return results.failures is not NO_FAILURES or any(results.errors.get(attribute, 0) for attribute in attributes)
+
+
+def offer(view: StreamView, clause: ClauseRecord, evaluated: Sequence[tuple[ChunkEntry, int, int, Any]]) -> None:
+    """Offer what a clause matched in parts of chunks, those that are whole: an entry, rows from where to where, and the
+    `ChunkMatches`. O(matches) if they are wanted.
+    """
+    if not view.offers.free or clause.sqc_id >= ALL or view.outside.reasons(clause.sqc_id, clause.attributes):
+        return
+    columns = [
+        view.offers.offer(entry.data.number, clause.sqc_id, match.offsets)
+        for entry, start, stop, match in evaluated
+        if not start and stop == len(entry.data) and not match.errors and is_wanted(view, entry)
+        if not _failed(entry, clause.attributes)
+    ]
+    view.offers.put(view.stream_id, columns)
+
+
+def offer_pairs(view: StreamView, entry: ChunkEntry, sqc_ids: Array, places: Array, pairs: Pairs) -> None:
+    """Offer what clauses matched in a whole chunk: those at some places (ascending) among `sqc_ids`, without an error.
+
+    `pairs`: of a place and an offset. O(pairs log pairs) if they are wanted.
+    """
+    if not is_wanted(view, entry) or _failed(entry, entry.results.errors):
+        return
+    places = places[~np.isin(sqc_ids[places], view.outside.ids)][:MOST_LATE]
+    order = np.lexsort((pairs.offsets, pairs.which))
+    which, offsets = pairs.which[order], pairs.offsets[order]
+    starts, stops = np.searchsorted(which, places), np.searchsorted(which, places, "right")
+    own = zip(sqc_ids[places].tolist(), starts.tolist(), stops.tolist(), strict=True)
+    columns = [view.offers.offer(entry.data.number, sqc_id, offsets[start:stop]) for sqc_id, start, stop in own]
+    view.offers.put(view.stream_id, columns)

@@ -1,0 +1,231 @@
+"""Results that a chunk gave up for want of memory come back: readers offer what they evaluated, if there is room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer.costs import query_cost
+from psoup.answer.invoke import invoke
+from psoup.config import EngineConfig
+from psoup.engine.maintenance.offered import Offered
+from psoup.local import LocalPSoup
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.offers import PIECES, Offer, OfferBox, needed
+
+ROWS = 1_024
+CREATE = "CREATE STREAM {} (a BIGINT, b BIGINT)"
+
+
+def table(start: int, count: int) -> pa.Table:
+    numbers = np.arange(start, start + count)
+    return pa.table({"a": numbers % 10, "b": numbers})
+
+
+def results_of(soup: LocalPSoup, name: str = "s") -> list[ChunkResults]:
+    """The results of the closed chunks of a stream."""
+    (view,) = [view for view in soup.engine.snapshot().by_id.values() if view.spec.name == name]
+    return [entry.results for entry in view.chunks[:-1]]
+
+
+def evicted(memory: int = 400_000, chunks: int = 6) -> tuple[LocalPSoup, list[int]]:
+    """A stream whose results were given up, as another one takes the memory; and its queries."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=ROWS, memory_bytes=memory, results_bytes=memory))
+    soup.execute(CREATE.format("s"))
+    queries = [soup.register(f"SELECT b FROM s WHERE a {sign}") for sign in ("= 3", "> 1", "< 0")]
+    queries += [soup.register(f"SELECT b FROM s WHERE a = 5 AND b % 3 = {k}") for k in range(3)]
+    soup.push("s", table(0, chunks * ROWS + 10))
+    soup.maintain()
+    soup.execute(CREATE.format("big"))
+    fill(soup)
+    return soup, queries
+
+
+def fill(soup: LocalPSoup) -> None:
+    """Take memory until the results of `s` are given up."""
+    at = 0
+    while any(results.packs or not results.evicted for results in results_of(soup)):
+        soup.push("big", table(at, ROWS))
+        soup.register(f"SELECT b FROM big WHERE a > {at % 7}")
+        soup.maintain()
+        at += ROWS
+
+
+def examined(soup: LocalPSoup, query: int) -> int:
+    """Tuples that an invocation evaluates."""
+    budget = ReadBudget(sort_bytes=1 << 30)
+    answer = invoke(soup.engine.snapshot(), query, tenant=DEFAULT_TENANT, now=soup.clock.now(), budget=budget)
+    assert answer.to_table().num_rows == answer.matched
+    return budget.examined
+
+
+def expected(query: int, count: int) -> list[int]:
+    tests = [lambda b: b % 10 == 3, lambda b: b % 10 > 1, lambda b: False]
+    tests += [lambda b, k=k: b % 10 == 5 and b % 3 == k for k in range(3)]
+    return [b for b in range(count) if tests[query](b)]
+
+
+def check(soup: LocalPSoup, queries: list[int], count: int) -> None:
+    for place, query in enumerate(queries):
+        assert soup.invoke(query).to_table().column("b").to_pylist() == expected(place, count)
+
+
+def test_what_readers_evaluate_comes_back_once_there_is_room() -> None:
+    soup, queries = evicted()
+    count = 6 * ROWS + 10
+    soup.maintain()
+    check(soup, queries, count)
+    soup.maintain()
+    assert soup.engine.offers.installed == 0, "no room"
+    before = [query_cost(soup.engine.snapshot(), query, tenant=DEFAULT_TENANT).matched for query in queries]
+    soup.drop_stream("big", cascade=True)
+    assert soup.engine.offers.free
+    for _ in range(3):
+        check(soup, queries, count)
+        soup.maintain()
+        soup.check()
+    assert soup.engine.offers.installed == 6 * len(queries)
+    assert all(results.evicted and len(results.late) == len(queries) for results in results_of(soup))
+    assert [examined(soup, query) for query in queries] == [0] * len(queries)
+    after = [query_cost(soup.engine.snapshot(), query, tenant=DEFAULT_TENANT).matched for query in queries]
+    assert before == after == [len(expected(place, count)) for place in range(len(queries))]
+    late = soup.register("SELECT b FROM s WHERE a = 3 AND b > 7")
+    assert examined(soup, late) and soup.maintain() and not examined(soup, late)
+    soup.unregister(queries[0])
+    soup.maintain()
+    soup.check()
+
+
+def test_a_call_for_many_queries_offers_too() -> None:
+    soup, queries = evicted()
+    soup.drop_stream("big", cascade=True)
+    for _ in range(2):
+        rows = soup.invoke_table(queries).to_table().to_pylist()
+        assert [row["b"] for row in rows if row["_query"] == 1] == expected(1, 6 * ROWS + 10)
+        soup.maintain()
+    assert soup.engine.offers.installed
+    check(soup, queries, 6 * ROWS + 10)
+    soup.check()
+
+
+def test_each_eviction_doubles_the_room_so_results_do_not_come_and_go() -> None:
+    soup, queries = evicted()
+    for times in range(1, 4):
+        results = results_of(soup)
+        assert {own.evictions for own in results} == {times} and needed(results[0], 100) == 100 << times
+        soup.drop_stream("big", cascade=True)
+        for _ in range(2):
+            check(soup, queries, 6 * ROWS + 10)
+            soup.maintain()
+        assert not any(examined(soup, query) for query in queries)
+        soup.execute(CREATE.format("big"))
+        fill(soup)
+    soup.check()
+
+
+def test_in_a_full_memory_results_do_not_come_and_go() -> None:
+    """Tuples arrive and leave, results are given up all the time, and 37 queries are asked after each push."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=ROWS, memory_bytes=400_000))
+    soup.execute(f"{CREATE.format('s')} RETENTION 8192 ROWS")
+    queries = [soup.register(f"SELECT b FROM s WHERE b % 37 >= {k}") for k in range(37)]
+    evictions = 0
+    for start in range(0, 20 * ROWS, ROWS // 2):
+        soup.push("s", table(start, ROWS // 2))
+        soup.maintain()
+        for query in queries:
+            soup.invoke(query)
+        soup.maintain()
+        evictions = max([evictions, *(results.evictions for results in results_of(soup))])
+    assert evictions <= 3
+    soup.check()
+
+
+def test_what_no_longer_fits_is_dropped() -> None:
+    soup, queries = evicted()
+    soup.drop_stream("big", cascade=True)
+    check(soup, queries[:1], 6 * ROWS + 10)
+    soup.unregister(queries[0])
+    soup.maintain()
+    assert soup.engine.offers.installed == 0, "its clause is gone"
+    box, (stream_id,) = soup.engine.offers, soup.engine.snapshot().by_id
+    gone = [Offer(number, 5, 0, np.zeros(0, np.uint16), None) for number in (-1, 6, 99)]
+    assert soup.engine.install(Offered(stream_id, gone, box)) == 0 and box.installed == 0
+    box.free = 0
+    soup.invoke(queries[1]).to_table()
+    assert box.take() is None, "without room nothing is offered"
+
+
+def test_the_box_is_bounded_and_packs_lists_and_bits() -> None:
+    box = OfferBox(4, 2)
+    few, many, none = np.array([3, 5]), np.arange(0, 100, 3), np.zeros(0, np.int64)
+    offers = [box.offer(7, sqc_id, offsets) for sqc_id, offsets in ((9, many), (4, few), (6, none))]
+    pack = box.pack(offers)
+    pack.check(128, 4)
+    assert pack.ids.tolist() == [4, 9]
+    assert pack.offsets(0, 0, 128).tolist() == few.tolist() and pack.offsets(1, 0, 128).tolist() == many.tolist()
+    assert len(box.pack([]).ids) == 0
+    for _ in range(PIECES + 5):
+        box.put(1, offers)
+    pieces = 0
+    while box.take() is not None:
+        pieces += 1
+        box.done()
+    assert pieces == PIECES
+    told = list[Any]()
+    box.listen(lambda stream_id, some: told.append((stream_id, len(some))))
+    box.put(2, offers)
+    assert told == [(2, 3)] and box.take() is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_answers_are_exact_whatever_comes_and_goes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=int(rng.integers(2_000, 30_000))))
+    plain = LocalPSoup(EngineConfig(chunk_rows=64))
+    both, queries, at, others = (soup, plain), list[tuple[int, int]](), 0, 0
+    for each in both:
+        each.execute(f"{CREATE.format('s')} RETENTION 900 ROWS")
+    for _ in range(70):
+        step = int(rng.integers(0, 10))
+        if step < 4:
+            count = int(rng.integers(1, 90))
+            for each in both:
+                each.push("s", table(at, count))
+            at += count
+        elif step == 4 and len(queries) < 14:
+            sql = f"SELECT a, b FROM s WHERE a {rng.choice(['<', '=', '>'])} {int(rng.integers(0, 10))}"
+            sql += ["", f" AND b % 3 = {int(rng.integers(0, 3))}"][int(rng.integers(0, 2))]
+            queries.append((soup.register(sql), plain.register(sql)))
+        elif step == 5 and queries:
+            one, other = queries.pop(int(rng.integers(0, len(queries))))
+            soup.unregister(one), plain.unregister(other)
+        elif step == 6:
+            (state,) = soup.engine._streams.values()
+            state.shelf.give_up(int(rng.integers(0, 5_000)))
+            soup.engine._rooms.keep([state])
+            soup.engine._snapshot = soup.engine._publish()
+            others += 1
+        elif step < 9:
+            for one, other in queries:
+                assert soup.invoke(one).to_table() == plain.invoke(other).to_table()
+        elif queries:
+            own, wanted = (each.invoke_table([pair[k] for pair in queries]) for k, each in enumerate(both))
+            assert own.to_table().to_pylist() == wanted.to_table().to_pylist()
+        if rng.random() < 0.6:
+            soup.maintain()
+        plain.maintain()
+        soup.check()
+    for _ in range(4):
+        for one, other in queries:
+            assert soup.invoke(one).to_table() == plain.invoke(other).to_table()
+        soup.maintain()
+    costs = [
+        [query_cost(each.engine.snapshot(), pair[k], tenant=DEFAULT_TENANT).matched for pair in queries]
+        for k, each in enumerate(both)
+    ]
+    assert all(own <= most for own, most in zip(*costs, strict=True)), "no match is counted twice"
