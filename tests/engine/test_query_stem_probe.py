@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,28 @@ def matches_of(results: OpenResults, slot: int, length: int) -> list[int]:
 
 def _between(column: int, low: int, high: int) -> Factor:
     return Factor((Term(REFS[column], (Interval(low, high),)),))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_near_intervals_of_one_cell_reach_a_clause_once(config: EngineConfig) -> None:
+    """Two intervals of a factor that lie in one cell of a posting list: a tuple of either is one match, at most."""
+    #   keys     k … k + 8          10^12 + k …             cells of two or more codes
+    #   clause   [ a )   [ b )      far away, another two
+    layout = Layout(points_share=1, narrow_share=1, narrow_rows=1, least=1, tests=1)
+    stem, results, clauses = QuerySteM(SCHEMA, config, layout), OpenResults(config, 512), list[tuple[Factor, ...]]()
+    for slot in range(200):
+        low = slot + (10**12 if slot % 2 else 0)
+        clauses.append((Factor((Term(REFS[0], (Interval(low, low + 4), Interval(low + 5, low + 9))),)),))
+        stem.add(slot, clauses[-1])
+    maintain(stem)
+    shifts = [part.index.lists.grid_shift for part in stem._parts]
+    assert any(own.max(initial=0) > 0 for own in shifts), "no cell has several codes: the test says nothing"
+    keys = np.random.default_rng(3).integers(0, 220, CHUNK)
+    piece = random_piece(random.Random(3), CHUNK, 0)
+    piece = replace(piece, columns=(Column(BIGINT, keys + (keys % 2) * 10**12), *piece.columns[1:]))
+    probe(stem, piece, results)
+    for slot, factors in enumerate(clauses):
+        assert matches(results, slot) == naive_matches(factors, piece), slot
 
 
 @pytest.mark.parametrize(("generous", "block_rows"), [(0, 4096), (8192, 4096), (8192, 64), (8192, 65_536)])

@@ -39,6 +39,7 @@ FORMS = (
     "v IN ({all}) OR v = {low}",
     "v NOT IN ({all})",
     "v < {low} OR v > {high}",
+    "v >= {low}",
 )
 SHOWN = ("i", "DISTINCT i % 7 AS i", "count(*) AS n, sum(i) AS t", "g, count(*) AS n, max(i) AS t")
 JOINED = ("r.i AS i, s.i AS j", "count(*) AS n, sum(s.i) AS t", "r.g AS g, count(*) AS n, min(s.i) AS t")
