@@ -18,7 +18,7 @@ from psoup_testing.duel import play
 from psoup_testing.expressions import Maker, Scope
 from psoup_testing.grouped import GroupedDuel, with_groups
 from psoup_testing.histories import History, Maintain, draw_history
-from psoup_testing.restarting import making
+from psoup_testing.restarting import HOT, making
 
 
 class AttachingGroups(GroupedDuel, AttachingDuel):
@@ -56,7 +56,7 @@ def test_aggregates_over_the_archive_history_and_restarts(tmp_path: Path) -> Non
                 count, seed = draw(st.integers(0, 150)), draw(st.integers(0, 1 << 16))
                 actions.append(Attached(count, 60, seed, 64, False, draw(st.booleans())))
             actions += [action, Maintain()] if extra < 3 else [action]
-        every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((2**40, 4_000, 0)))
+        every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((HOT, 4_000, 0)))
         note(f"{history!r}\n{actions}\nevery {every}, hot {hot}")
         with (
             making(tmp_path / str(next(numbers)), every, hot, 1_000) as made,

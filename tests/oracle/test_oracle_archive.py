@@ -14,7 +14,7 @@ from psoup_testing.budget import Budget, run_cases
 from psoup_testing.duel import play
 from psoup_testing.histories import Action, Maintain, draw_history
 from psoup_testing.model import Declaration
-from psoup_testing.restarting import making
+from psoup_testing.restarting import HOT, making
 
 
 def archived(draw: Any, declaration: Declaration) -> Declaration:
@@ -35,7 +35,7 @@ def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(tmp
         for action in history.actions:
             actions += [action, Maintain()] if draw(st.booleans()) else [action]
         history = replace(history, declaration=archived(draw, history.declaration), actions=tuple(actions))
-        every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((2**40, 4_000, 0)))
+        every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((HOT, 4_000, 0)))
         note(f"{history!r}\nevery {every}, hot {hot}")
         cache = draw(st.sampled_from((2**20, 1_000, 0)))
         with making(tmp_path / str(next(numbers)), every, hot, cache) as made:

@@ -7,6 +7,7 @@ A directed sweep over the types of columns that have key indexes. What is kept i
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from psoup_testing.asked_again import AskedAgain
 from psoup_testing.budget import SEED, replayable, scaled
 from psoup_testing.kept_structures import KEPT
 from psoup_testing.near_far import COLLIDING
+from psoup_testing.restarting import making
 
 TYPES = (BIGINT, DOUBLE, decimal(18, 4), TEXT, TIMESTAMP, DATE)
 MANY = 20
@@ -34,15 +36,36 @@ def sweep(data_type: DataType, seed: int) -> None:
         asked.together(MANY)
 
 
+def sweep_archive(data_type: DataType, seed: int, path: Path) -> None:
+    """Some of the questions before a start and after it, when folds of chunks are on the disk."""
+    ends = " RETENTION 70 ROWS ARCHIVE 10000 ROWS"
+    with replayable(seed), making(path) as made, closing(AskedAgain(data_type, seed, made, ends)) as asked:
+        wheres = list(asked.conditions())[1:5]
+        for _ in range(2):
+            for where, duck in wheres:
+                asked.single(where, duck)
+            asked.joined(*wheres[0])
+            asked.together(MANY)
+            assert made.soup.store.archive_reads > 0
+            made.soup.restart()
+
+
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 def test_questions_that_are_asked_again_have_the_same_answers(data_type: DataType) -> None:
     for seed in range(SEED, SEED + scaled(10)):
         sweep(data_type, seed)
 
 
-def test_compared_answers_came_from_everything_that_is_kept() -> None:
+@pytest.mark.parametrize("data_type", [BIGINT, TEXT], ids=str)
+def test_questions_to_an_archive_have_the_same_answers_again(data_type: DataType, tmp_path: Path) -> None:
+    sweep_archive(data_type, SEED + 1, tmp_path)
+
+
+def test_compared_answers_came_from_everything_that_is_kept(tmp_path: Path) -> None:
     """The tests above met all of it; run alone, this one has to meet it by itself."""
     for seed in range(SEED, SEED + MOST_ROUNDS):
+        if KEPT.missing():
+            sweep_archive(BIGINT, seed, tmp_path / str(seed))
         for data_type in TYPES if KEPT.missing() else ():
             sweep(data_type, seed)
     assert KEPT.missing() == []

@@ -8,7 +8,7 @@ s   400 rows    i v g        chunks of 64, all but the last closed; all that is 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -45,17 +45,21 @@ SHOWN = ("i", "DISTINCT i % 7 AS i", "count(*) AS n, sum(i) AS t", "g, count(*) 
 JOINED = ("r.i AS i, s.i AS j", "count(*) AS n, sum(s.i) AS t", "r.g AS g, count(*) AS n, min(s.i) AS t")
 
 
+Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
+
+
 class AskedAgain:
     """One engine and DuckDB, with the same rows."""
 
-    def __init__(self, data_type: DataType, seed: int) -> None:
+    def __init__(self, data_type: DataType, seed: int, make: Make = LocalPSoup, ends: str = "") -> None:
+        """`make`: makes the engine; `ends`: of CREATE STREAM."""
         self.source, self.type = random.Random(seed), data_type
         self.values = near_and_far(data_type, self.source, self.source.choice((8, 300)))
         self.schema = Schema((Attribute("i", BIGINT, False), Attribute("v", data_type), Attribute("g", BIGINT)))
-        self.soup = LocalPSoup(EngineConfig(chunk_rows=64, list_limit=8, shape=EAGER), VirtualClock(0))
+        self.soup = make(EngineConfig(chunk_rows=64, list_limit=8, shape=EAGER), VirtualClock(0))
         self.duck: duckdb.DuckDBPyConnection = empty_database()
         for name, rows in ROWS.items():
-            self.soup.execute(f"CREATE STREAM {name} (i BIGINT NOT NULL, v {data_type}, g BIGINT)")
+            self.soup.execute(f"CREATE STREAM {name} (i BIGINT NOT NULL, v {data_type}, g BIGINT){ends}")
             self._fill(name, rows)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from psoup_testing.kept_structures import KEPT
 from psoup_testing.model import Declaration, ModelStream, Range
 from psoup_testing.near_far import COLLIDING, FAR
 from psoup_testing.oracle import difference
-from psoup_testing.restarting import Made, RestartingPSoup
+from psoup_testing.restarting import HOT, Made, RestartingPSoup
 from psoup_testing.values import arrow_array
 from psoup_testing.windows import WINDOW_KINDS, Window, at, draw_window
 
@@ -57,7 +57,7 @@ class JoinDuel:
         self.words = make.pick((_WORDS, (*_WORDS, *COLLIDING[0], *COLLIDING[1])))
         self.soup: LocalPSoup
         if make.likely(25) or jobs:
-            self.soup = Made(path, hot_bytes=make.pick((2**40, 20_000)))(config, self.clock)
+            self.soup = Made(path, hot_bytes=make.pick((HOT, 20_000)))(config, self.clock)
         else:
             self.soup = LocalPSoup(config, self.clock)
         self.path, self.jobs = path, 0

@@ -32,9 +32,11 @@ STRUCTURES = (
     "kept pairs",
     "placed ranges",
     "looked-up run",
+    "fold on disk",
 )
-"""The structures in memory that must be met."""
-ON_DISK = ("fold on disk", "pack on disk")
+"""The structures that must be met."""
+OTHERS = ("pack on disk",)
+"""Others that are counted."""
 KEYED = tuple(kind for kind in STREAMED if kind is not Kind.BOOLEAN)
 """The kinds of columns that have key indexes."""
 
@@ -65,7 +67,7 @@ class KeptStructures:
 
     def report(self) -> list[str]:
         """The line of the summary."""
-        shown = [f"{name} {self.counts[name]}" for name in (*STRUCTURES, *ON_DISK, *map(index_of, KEYED))]
+        shown = [f"{name} {self.counts[name]}" for name in (*STRUCTURES, *OTHERS, *map(index_of, KEYED))]
         return [f"{self.answers} answers compared, of which from: {', '.join(shown)}"]
 
 

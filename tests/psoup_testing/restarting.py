@@ -23,6 +23,9 @@ from psoup.events.commands import Command
 from psoup_storage import DurableStore
 from psoup_testing.recording import RecordingPSoup
 
+HOT = 2**32
+"""Memory in which everything has room, tuples and what is kept for later questions."""
+
 
 class RestartingPSoup(RecordingPSoup):
     """`every`: restart by itself after so many events; 0 is never. `restarts` counts them; every second reads ahead.
@@ -37,7 +40,7 @@ class RestartingPSoup(RecordingPSoup):
         clock: VirtualClock,
         path: Path,
         every: int = 0,
-        hot_bytes: int = 2**40,
+        hot_bytes: int = HOT,
         cache_bytes: int = 2**20,
     ) -> None:
         super().__init__(config, clock)
@@ -112,7 +115,7 @@ class Made:
     soup: RestartingPSoup
 
     def __init__(
-        self, path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20, unstored: int = 0
+        self, path: Path, every: int = 0, hot_bytes: int = HOT, cache_bytes: int = 2**20, unstored: int = 0
     ) -> None:
         self._path, self._options, self._unstored = path, (every, hot_bytes, cache_bytes), unstored
 
@@ -125,7 +128,7 @@ class Made:
 
 @contextmanager
 def making(
-    path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20, unstored: int = 0
+    path: Path, every: int = 0, hot_bytes: int = HOT, cache_bytes: int = 2**20, unstored: int = 0
 ) -> Iterator[Made]:
     """A maker of an engine whose store is closed at the end. `unstored`: chunks that wait before they are stored."""
     made = Made(path, every, hot_bytes, cache_bytes, unstored)
