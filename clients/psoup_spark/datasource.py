@@ -133,11 +133,16 @@ class PSoupSource(DataSource):
 
 def _check_growing(query: Query) -> None:
     """Raise InvalidRequest for a query whose answer is more than the answers over the parts of its window."""
-    kinds = {"aggregate": "counts over several", "join": "brings together"}
+    kinds = {
+        "aggregate": "counts over several tuples",
+        "join": "brings together tuples",
+        "distinct": "shows one of the tuples that look the same",
+        "limit": "shows some of all tuples",
+    }
     said = next((kinds[node.operator] for node in query.explain().nodes if node.operator in kinds), None)
     if said is not None:
         raise InvalidRequest(
-            f"query {query.id} {said} tuples, which may come in different batches; read it whole with spark.read, or"
+            f"query {query.id} {said}, which may come in different batches; read it whole with spark.read, or"
             " follow the stream and do the same in Spark"
         )
 

@@ -172,7 +172,15 @@ def test_an_answer_that_needs_all_tuples_at_once_is_read_and_not_followed(
     name = filled(client, make_stream)
     counted = client.register(f"SELECT t, count(*) AS n, sum(price) AS p FROM {name} GROUP BY t")
     joined = client.register(f"SELECT a.n FROM {name} a, {name} b WHERE a.seen = b.seen")
-    for query, said in ((counted, "counts over several tuples"), (joined, "brings together tuples")):
+    distinct = client.register(f"SELECT DISTINCT n FROM {name} ORDER BY n")
+    first, skipped = (client.register(f"SELECT n FROM {name} {words}") for words in ("LIMIT 3", "OFFSET 3"))
+    refused = {
+        "counts over several tuples": [counted],
+        "brings together tuples": [joined],
+        "shows one of the tuples that look the same": [distinct],
+        "shows some of all tuples": [first, skipped],
+    }
+    for query, said in ((query, said) for said, queries in refused.items() for query in queries):
         source = PSoupSource({"address": running.address, "query": query.id})
         with pytest.raises(InvalidRequest, match=said):
             source.streamReader(source.schema())
