@@ -78,7 +78,7 @@ def test_a_copy_is_brought_the_rows_that_a_watermark_lets_in(soup: Client, queri
 
 
 def follow(changes: Iterator[tuple[AnswerCopy, Synced]], pairs: list[tuple[AnswerCopy, Query]]) -> None:
-    """Read changes until all copies are the answers. Without a change there is none to read, and the test hangs."""
+    """Read changes until all copies are the answers. A watch that is not told waits until the test's timeout."""
     while not all(copy.complete and copy.rows() == query.invoke().rows() for copy, query in pairs):
         assert next(changes)[1].error is None
 
