@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import gcd
 
@@ -42,12 +42,22 @@ class TextLimits:
 
     `value`: UTF-8 bytes of a text; a longer result is an error of its row. `together`: bytes of all that one expression
     makes on its way over some rows; beyond that it is evaluated over fewer rows at a time. `parts`: into how many parts
-    rows may be cut for that, at most; None: as many as it takes.
+    rows may be cut for that, at most; None: as many as it takes. `several`: the same as `together`, for more than one
+    row; None: `together`.
     """
 
     value: int = 1024 * 1024
     together: int = 64 * 1024 * 1024
     parts: int | None = None
+    several: int | None = None
+
+    def of(self, rows: int) -> int:
+        """Return the bytes that the texts of so many rows may take together. O(1)."""
+        return self.together if self.several is None or rows < 2 else self.several
+
+    def in_pieces(self, most: int) -> TextLimits:
+        """Return limits under which a piece of several rows has at most `most` bytes of texts; one row is as before."""
+        return replace(self, several=max(min(most, self.together), 1))
 
 
 @lru_cache

@@ -198,6 +198,18 @@ UNBOUNDED = ReadBudget()
 """The budget of reads without a waiting caller. Its counts mean nothing."""
 
 
+class HeldBytes(Protocol):
+    """Bytes that one step of a read holds, charged before they are made."""
+
+    def hold(self, size: int) -> None:
+        """Take `size` bytes. Raises what says that they are too many."""
+        ...
+
+    def give_back(self, size: int | None = None) -> None:
+        """Return bytes that were taken; None: all of them."""
+        ...
+
+
 class GroupBytes:
     """Bytes that one step of a read holds for groups, given back together."""
 
@@ -214,7 +226,8 @@ class GroupBytes:
         """What it holds now."""
         return self._held
 
-    def give_back(self) -> None:
-        """Return all that were taken."""
-        self._budget.give_back_grouped(self._held)
-        self._held = 0
+    def give_back(self, size: int | None = None) -> None:
+        """Return bytes that were taken; None: all of them."""
+        size = self._held if size is None else size
+        self._budget.give_back_grouped(size)
+        self._held -= size

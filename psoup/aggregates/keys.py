@@ -82,6 +82,10 @@ class Keys:
         """The keys of some groups (int64[k])."""
         return [own.column(some) for own, some in zip(self._single, self._of_each(groups), strict=True)]
 
+    def text_bytes(self, groups: Array) -> int:
+        """Bytes of the texts that `columns` makes for some groups (int64[k]). O(k)."""
+        return sum([own.text_bytes(some) for own, some in zip(self._single, self._of_each(groups), strict=True)])
+
     def order(self) -> Array:
         """The groups in the order of their keys, NULLs last: int64[count]."""
         if self.in_order:

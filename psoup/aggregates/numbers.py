@@ -122,6 +122,10 @@ class Numbers(ABC):
     def number_column(self, column: Column) -> Array:
         """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
 
+    def text_bytes(self, numbers: Array) -> int:
+        """Bytes of the texts with some numbers (int64[k]); of other values none."""
+        return 0
+
     @abstractmethod
     def order(self) -> Array:
         """The numbers in the order of their values, NULL last: int64[count]."""
@@ -338,6 +342,10 @@ class Texts(Numbers):
         beyond = (64 - 8 * left).astype(np.uint64)
         values = np.where(left == 0, np.uint64(0), values >> beyond % np.uint64(64) << beyond % np.uint64(64))
         return (values ^ np.uint64(1 << 63)).view(np.int64)
+
+    def text_bytes(self, numbers: Array) -> int:
+        """Bytes of the texts with some numbers (int64[k]). O(k)."""
+        return int(np.diff(self._kept.values)[numbers].sum())
 
     def column(self, numbers: Array) -> Column:
         """The texts with some numbers (int64[k])."""

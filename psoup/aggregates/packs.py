@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.folds import LEAST_WORK, Span
+from psoup.aggregates.growth import bytes_taken
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
 from psoup.aggregates.recipes import Fold, Recipe
@@ -74,6 +75,10 @@ class FoldPack:
         line = np.minimum(np.searchsorted(self.at, rows), len(self.at) - 1)
         some = np.flatnonzero(self.at[line] == rows)
         return line[some], places[some]
+
+    def bytes_of(self, which: int, lines: Array | None) -> int:
+        """Bytes of what `state` makes, at most. O(lines)."""
+        return bytes_taken(self.states[which], lines)
 
     def state(self, which: int, folding: Folding, lines: Array | None) -> State:
         """One of the states, of some lines or of all, as `combine` takes it. O(lines)."""

@@ -198,6 +198,21 @@ class DoubleSum:
             wide.add_wide(aligned, places, sums)
         return counts, sums, scale, odd
 
+    def room_to_add(self, state: State, rows: Rows) -> int:
+        """Bytes, at most, that `add` makes beside the state. O(rows)."""
+        _, sums, scale, odd = _arrays(state)
+        values = plain(rows.args[0].values)
+        least, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        words = _words(sums, scale, least - _UNIT, greatest - _UNIT, rows.count) if greatest else 0
+        return _more(sums, words, odd, bool(strange))
+
+    def room_to_combine(self, into: State, other: State) -> int:
+        """Bytes, at most, that `combine` makes beside the states. O(1)."""
+        (_, sums, scale, odd), (_, added, its_scale, strange) = _arrays(into), _arrays(other)
+        base, top, count = its_scale.tolist()
+        words = _words(sums, scale, base, top, count) if count else 0
+        return _more(sums, words, odd, len(strange) > 0) + 8 * words * len(added)
+
     def arrange(self, state: State, order: Array) -> State:
         """Give the groups in an order."""
         counts, sums, scale, odd = _arrays(state)
@@ -219,6 +234,12 @@ class DoubleSum:
         return Column(measure.type, values, None if counts.all() else counts > 0)
 
 
+def _more(sums: Array, words: int, odd: Array, strange: bool) -> int:
+    """Bytes of sums of so many words, if they are wider than these, and of the counts of values that are not finite."""
+    wider = 8 * words * len(sums) if words > sums.shape[1] else sums.nbytes
+    return wider + (24 * len(sums) if strange and not len(odd) else 0)
+
+
 def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) -> None:
     """Add values of which the greatest has the exponent `top`, in units of 2^base."""
     if top - base > _NEAR or not -_FAR < base < _FAR or rows.count > _NEAR_ROWS:
@@ -234,12 +255,19 @@ def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) ->
         wide.add_halves(halves, _SPLIT, sums)
 
 
+def _words(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> int:
+    """The words of a sum in units that all numbers have, of so many more rows."""
+    base, top, count = scale.tolist()
+    bits = max(top, greatest) - min(base, least) + _DIGITS + 1 + (count + rows).bit_length()
+    return max(-(-bits // 64), sums.shape[1])
+
+
 def _with_room(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> tuple[Array, Array]:
     """The sums in units that all numbers have, with words for so many more rows, and their (base, top, rows)."""
     base, top, count = scale.tolist()
     lower, upper, more = min(base, least), max(top, greatest), count + rows
     bits = upper - lower + _DIGITS + 1 + more.bit_length()
-    words = max(-(-bits // 64), sums.shape[1])
+    words = _words(sums, scale, least, greatest, rows)
     if count and (lower < base or words > sums.shape[1]):
         lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower  # so is the next
         shifted = np.zeros((len(sums), words), np.int64)

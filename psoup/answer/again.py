@@ -37,6 +37,8 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
+_STEP_BYTES = 8 * 1024 * 1024
+"""Bytes of rows that are gathered before they are charged."""
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of an answer, as Arrow, that is compared with the one before."""
 DIGEST_BYTES = 16
@@ -254,7 +256,7 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
     """All rows of an answer, or the first, in one piece."""
     batches, size, left = list[pa.RecordBatch](), 0, rows
     try:
-        for batch in answer.batches():
+        for batch in answer.batches(max_bytes=_STEP_BYTES):
             part = batch if left is None else batch.slice(0, left)
             batches.append(part)
             budget.hold_joined(part.nbytes, _WHAT)

@@ -16,28 +16,24 @@ from typing import Any
 
 import numpy as np
 
+from psoup.aggregates.growth import is_fixed, room_to_add, room_to_combine, states_bytes
 from psoup.aggregates.measures import Name, counts_rows, folding_of, read_by, rows_for, state_of, states_for
-from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import FoldPack, pack_of, taken
-from psoup.aggregates.recipes import not_held
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.answer.outputs import shown
 from psoup.answer.shaped import Shown, count_errors
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found, Part, Together, Told
-from psoup.columns import Array, Column, concat_columns
+from psoup.columns import Array, Column, concat_columns, value_bytes
 from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.model import BIGINT
+from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Having, Measure, Node, Project, Source
 from psoup.results.runs import order_of
 
 _FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
 """Functions whose states have a fixed size for each group, and are exact."""
-
-_GROUP_BYTES = 16
-"""Bytes of a group beside its states: of its count of rows, and of errors."""
-
 _ROWS = 65_536
 """Rows of the table of clauses that are computed at once."""
 
@@ -56,13 +52,6 @@ def can_be_folded(measure: Measure) -> bool:
     return measure.function in _FOLDED and not measure.distinct
 
 
-def states_bytes(measures: Sequence[Measure], groups: int) -> int:
-    """The bytes of the states of so many groups, without texts. O(measures)."""
-    foldings = [folding_of(measure) for measure in states_for(measures).values()]
-    each = sum(size_of(folding.empty(2)) - size_of(folding.empty(1)) for folding in foldings)
-    return groups * (each + _GROUP_BYTES)
-
-
 def folds_of(plan: Node) -> Folds | None:
     """The aggregates of a plan, if it has no more than these, HAVING and a SELECT list; None otherwise."""
     if not isinstance(plan, Project):
@@ -78,13 +67,16 @@ def folds_of(plan: Node) -> Folds | None:
 
 
 class Folded:
-    """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have."""
+    """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have.
 
-    def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int, hold: Hold = not_held) -> None:
-        """`hold`: told of bytes of states before they are made; of texts after each part of a chunk."""
+    States are charged to `reading` before they are made, and as long as they are here: `close` gives them back.
+    """
+
+    def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
+        """Make the states of so many clauses without a match. Raises what says that they are too large."""
         self._measures, self._reading, self._clauses = measures, reading, clauses
-        self._hold, self._charged = hold, states_bytes(measures, clauses)
-        hold(self._charged)
+        self._room, self._held = reading.charged(), 0
+        self._hold((8 + states_bytes(measures)) * clauses)
         self.errors: Array = np.zeros(clauses, np.int64)
         self.rows: Array = np.zeros(clauses, np.int64)
         self._states: dict[Name, tuple[Measure, Folding, State]] = {}
@@ -119,25 +111,47 @@ class Folded:
             order = order_of(offsets)
             which, offsets = which[order], offsets[order]
         codes, at = which.astype(np.int32), 0
+        size = min(len(which) * sum([value_bytes(expr.type) for expr in self._wanted]), self._reading.texts.of(2))
+        self._hold(size)
         for columns in self._reading.computed(self._wanted, [(found.entry.data, offsets)]):
             count = len(columns[0])
             count_errors(columns, which[at : at + count], self.errors)
             self._fold(columns, codes[at : at + count])
             at += count
+        self._room.give_back(size)
+        self._held -= size
 
     def _fold(self, columns: Sequence[Column], codes: Array) -> None:
         for name, (measure, folding, state) in self._states.items():
             args = [columns[self._places[arg]] for arg in measure.args]
             condition = None if measure.condition is None else columns[self._places[measure.condition]]
-            state = folding.add(state, rows_for(measure, args, condition, codes, len(codes)))
+            rows = rows_for(measure, args, condition, codes, len(codes))
+            if is_fixed(folding):
+                state = folding.add(state, rows)
+            else:
+                before = self._begin(state, room_to_add(folding, state, rows))
+                state = folding.add(state, rows)
+                self._end(state, before)
             self._states[name] = measure, folding, state
-        self._charge()
 
-    def _charge(self) -> None:
-        """Charge what the states have grown by: texts."""
-        if self._hold is not not_held and (more := self.nbytes - self._charged) > 0:
-            self._hold(more)
-            self._charged += more
+    def _hold(self, size: int) -> None:
+        self._room.hold(size)
+        self._held += size
+
+    def _begin(self, state: State, size: int) -> int:
+        """Charge what a state grows by at most; returns what is held without it."""
+        self._hold(size)
+        return self._held - size - size_of(state)
+
+    def _end(self, state: State, before: int) -> None:
+        """Charge what a state has grown to."""
+        self._room.give_back(self._held - before - size_of(state))
+        self._held = before + size_of(state)
+
+    def close(self) -> None:
+        """Give back what the states are charged for. Idempotent."""
+        self._room.give_back(self._held)
+        self._held = 0
 
     def join(self, pack: FoldPack, rows: Array | None, places: Array) -> None:
         """Add a pack of later rows: the clauses at `rows` among its own (None: all), whose places are `places`."""
@@ -146,12 +160,22 @@ class Folded:
         lines, places = pack.lines(rows, places)
         self.rows[places] += pack.matched if lines is None else pack.matched[lines]
         for which, (name, (measure, folding, state)) in enumerate(self._states.items()):
-            state = folding.combine(state, pack.state(which, folding, lines), places)
+            copied = pack.bytes_of(which, lines)
+            self._hold(copied)
+            later = pack.state(which, folding, lines)
+            if is_fixed(folding):
+                state = folding.combine(state, later, places)
+            else:
+                before = self._begin(state, room_to_combine(folding, state, later))
+                state = folding.combine(state, later, places)
+                self._end(state, before)
+            self._room.give_back(copied)
+            self._held -= copied
             self._states[name] = measure, folding, state
-        self._charge()
 
     def packed(self, ids: Array) -> FoldPack:
         """The states as a pack of the clauses with some IDs: those at the same places here."""
+        self._hold(self.nbytes)
         some = np.flatnonzero(self.rows)
         at = some if 3 * len(some) < 2 * len(ids) else None
         states = [taken(folding, state, at) for _, folding, state in self._states.values()]
@@ -169,6 +193,7 @@ class Folded:
 
     def shown(self, folds: Folds) -> Shown:
         """The clauses that satisfy HAVING, a row each, and the columns that these show."""
+        self._hold(sum(value_bytes(measure.type) for measure in self._measures) * self._clauses)
         whole: dict[int, Column] = {}
         for place, measure in enumerate(self._measures):
             if counts_rows(measure):
@@ -183,19 +208,30 @@ class Folded:
             count_errors([condition], rows, hidden)
             passed = condition.values if condition.valid is None else condition.values & condition.valid
             rows, counts = np.flatnonzero(passed), passed.astype(np.int64)
+            self._hold(sum(column.bytes_at(rows) for column in whole.values()))
             whole = {place: column.take(rows) for place, column in whole.items()}
         columns = computed(folds.outputs, whole, self._reading)
         return Shown(counts, None, columns, self.errors, hidden)
 
 
 def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:
-    """Compute expressions over all rows of a table of groups."""
+    """Compute expressions over all rows of a table of groups, charged to `reading` part by part."""
     if all(isinstance(expr, AttributeRef) for expr in outputs):
         return [table[expr.index] for expr in outputs if isinstance(expr, AttributeRef)]
-    size = len(next(iter(table.values())))
-    starts = range(0, max(size, 1), _ROWS)
-    parts = [part for start in starts for part in _computed(list(outputs), table, start, _ROWS, reading)]
-    return parts[0] if len(parts) == 1 else [concat_columns(list(of)) for of in zip(*parts, strict=True)]
+    size, room = len(next(iter(table.values()))), reading.charged()
+    room.hold(sum(value_bytes(expr.type) for expr in outputs) * size)
+    parts = list[list[Column]]()
+    for start in range(0, max(size, 1), _ROWS):
+        for part in _computed(list(outputs), table, start, _ROWS, reading):
+            parts.append(part)
+            room.hold(sum(text_bytes(column) for column in part if column.type.kind is Kind.TEXT))
+    if len(parts) == 1:
+        return parts[0]
+    copied = sum(column.nbytes for part in parts for column in part)
+    room.hold(copied)
+    whole = [concat_columns(list(of)) for of in zip(*parts, strict=True)]
+    room.give_back(copied)
+    return whole
 
 
 def _computed(

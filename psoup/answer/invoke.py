@@ -139,10 +139,13 @@ class Answer:
             return f"{between.window}/{self.matched}"
         return ", ".join([f"{_ends(matches)}/{count_of(matches)}" for matches in self._reading.matches])
 
-    def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
+    def batches(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+        """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget.
+
+        Rows without anything to compute are gathered `max_bytes` at a time, or one.
+        """
         schema: pa.Schema | None = None
-        for part in self.messages(max_rows):
+        for part in self.messages(max_rows, max_bytes):
             if isinstance(part, Message):
                 schema = self.schema if schema is None else schema
                 yield read(part.gathered(), schema)

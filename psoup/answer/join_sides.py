@@ -228,7 +228,7 @@ class MatchedSide:
         for column in columns:
             if column.type.kind is Kind.TEXT:
                 size += int((column.values[1:][positions] - column.values[:-1][positions]).sum())
-        if size > self._texts.together and len(positions) > 1:
+        if len(positions) > 1 and size > self._texts.of(len(positions)):
             raise TooMuchText(2)
 
 

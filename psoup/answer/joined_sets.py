@@ -24,21 +24,29 @@ from psoup.answer.shaped import Shape
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Together, parts_of
 from psoup.answer.window import Reach
-from psoup.columns import Array, Column, concat_columns, vast_array
+from psoup.columns import Array, Column, concat_columns, value_bytes, vast_array
+from psoup.errors import ResourceExhausted
+from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import Expr
 from psoup.joins.keys import Keyed, keyed
 from psoup.joins.room import Room
 from psoup.kernels.paired_sets import pairs_of_sets
 from psoup.kernels.sets import place_rows
+from psoup.model import Kind
 from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id
 from psoup.published.records import picked
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.reading import HeldBytes, ReadBudget
 from psoup.results.sets import TooManyPairs
 
 EVERY = -1
 """In place of a clause: a side without a condition."""
+
+JOINED_BYTES = 96
+"""Bytes that a match, or a row, of a join takes while its piece is made, about."""
+_MATCH_BYTES = 44
+"""Bytes of a match of a side: the pair, and its rows by query."""
 
 _WORTH = 32_768
 """Rows of the windows for each query up to which it is worth while to look at all of them: what a query costs alone."""
@@ -127,10 +135,15 @@ class PairsOfQueries:
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
         """Expressions over all rows, of which there is one at least."""
-        wanted, count = list(dict.fromkeys(exprs)), self.count
-        parts = list(self.pairs.computed(wanted, self.join, 0, count, count, self.reading)) if wanted else []
+        wanted, count, room = list(dict.fromkeys(exprs)), self.count, self.reading.charged()
+        parts = list[list[Column]]()
+        room.hold(count * sum([value_bytes(expr.type) for expr in wanted]))
+        for part in self.pairs.computed(wanted, self.join, 0, count, count, self.reading) if wanted else ():
+            room.hold(sum([text_bytes(column) for column in part if column.type.kind is Kind.TEXT]))
+            parts.append(part)
         if len(parts) == 1:
             return dict(zip(wanted, parts[0], strict=True))
+        room.hold(sum([column.nbytes for part in parts for column in part]))
         return {expr: concat_columns([part[at] for part in parts]) for at, expr in enumerate(wanted)}
 
 
@@ -170,10 +183,12 @@ class JoinedSets:
         """Whether a look at all rows of the windows is worth while for so many queries."""
         return not self._large and sum(self._rows) <= _WORTH * count
 
-    def found(self, clauses: Sequence[Array], most: int) -> Pairs:
+    def found(self, clauses: Sequence[Array], most: int, held: HeldBytes | None = None) -> Pairs:
         """The rows of queries whose sides have these clauses (int64[n] of each source).
 
-        Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself; and as `keyed`.
+        `held`: is charged with what the rows take, before they are made.
+
+        Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself.
         """
         count, errors = len(clauses[0]), 0
         if not self.are_worth(count):
@@ -192,6 +207,8 @@ class JoinedSets:
             of: Array = np.arange(count) if back is None else back
             errors += int(failed[of].sum())
             sides.append((of, starts, rows))
+        if held is not None:
+            held.hold(12 * most + sum([_MATCH_BYTES * len(rows) for _, _, rows in sides]))
         pairs, out = 0, vast_array(3 * most if keys else 0, np.int32).reshape(3, -1)
         if keys:
             first, second, edge = sides[0], sides[1], keys.edges[0].towards(1)
@@ -208,6 +225,9 @@ class JoinedSets:
         limits = (config.texts, self._budget, config.joins.bytes)
         try:
             keys = keyed(self._join, [MatchedSide(window, *limits) for window in self._windows], room)
+        except ResourceExhausted as problem:  # the sides of one query may be smaller than the windows
+            self._large = True
+            raise TooManyPairs from problem
         finally:
             room.close()
         if keys.errors:

@@ -2,7 +2,7 @@
 
     matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
 
-A group whose texts would take too much memory is computed in halves, and these in halves; so are the rows of an
+A group whose values would take too much memory is computed in halves, and these in halves; so are the rows of an
 expression that raises, down to the row that does, where its value is an error. This module knows no windows,
 order or Arrow.
 """
@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from psoup.budgets import ROW_BYTES
-from psoup.columns import Array, Column, concat_columns, empty_column
+from psoup.columns import Array, Column, concat_columns, empty_column, value_bytes
 from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.errors import ResourceExhausted
@@ -36,6 +36,9 @@ _AHEAD = 32
 """Chunks that are announced to the disk before they are read."""
 _SHARED_FROM = 8
 """Chunks on disk from which on several threads are worth their start."""
+
+_FEW_ROWS = 1_024
+"""Rows up to which numbers that are computed are few, however many expressions there are."""
 
 Group = list[tuple[Chunk, Array]]
 """Matches in order: some offsets of each chunk."""
@@ -105,14 +108,14 @@ def gathered(
 ) -> tuple[dict[int, Column], int]:
     """Gather columns, by their places in the schema, over a group of matches; also the number of rows.
 
-    Raises TooMuchText if the texts of several rows are more than `texts` allows together.
+    Raises TooMuchText, before they are gathered, if the texts of several rows are more than `texts` allows together.
     """
     parts, rows = [], 0
     for data, offsets in group:
         parts.append((data, offsets, rows, rows + len(offsets)))
         rows += len(offsets)
     fetched = _fetch(indices, parts, run)
-    if rows > 1 and sum(_stored_text(index, parts, fetched) for index in indices) > texts.together:
+    if rows > 1 and sum(_stored_text(index, parts, fetched) for index in indices) > texts.of(rows):
         raise TooMuchText(2)
     return {index: _gather(index, parts, rows, fetched) for index in indices}, rows
 
@@ -128,15 +131,22 @@ def shown(
     """Compute the output expressions over `columns`, by their places. Raises as `computed_at_once`."""
     memo: dict[Expr, Column] = {}
     made = 0
+    if rows > _FEW_ROWS and rows * _bytes_each(outputs) > texts.of(rows):
+        raise TooMuchText(2)
     for expr in outputs:
         if isinstance(expr, AttributeRef):
             memo[expr] = columns[expr.index]
         elif expr not in memo:
             memo[expr] = every_value(expr, _scope(columns, rows, now, texts), budget)
             made += text_bytes(memo[expr]) if expr.type.kind is Kind.TEXT else 0
-            if made > texts.together:
+            if made > texts.of(rows):
                 raise TooMuchText(2) if rows > 1 else _row_too_large(made, texts)
     return [memo[expr] for expr in outputs]
+
+
+def _bytes_each(outputs: list[Expr]) -> int:
+    """Bytes of a row of what is computed, without those of texts."""
+    return sum([value_bytes(expr.type) for expr in set(outputs) if not isinstance(expr, AttributeRef)])
 
 
 def _row_too_large(size: int, texts: TextLimits) -> ResourceExhausted:

@@ -11,16 +11,16 @@ spans, and kept for the next call. Spans come in the order of the stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from psoup.aggregates.folds import Span, cover
+from psoup.aggregates.growth import states_bytes
 from psoup.aggregates.leaves import leaf_of
-from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs, Uses, uses_of
-from psoup.aggregates.recipes import not_held
-from psoup.answer.folded import Folded, states_bytes
+from psoup.answer.folded import Folded
 from psoup.answer.packs_on_disk import PackShelf, one_of, pack_shelf
 from psoup.answer.reused import Inner, inner_of
 from psoup.answer.source_rows import Reading
@@ -97,8 +97,6 @@ class Spans:
     reading: Reading
     most: int
     told: Told = None
-    hold: Hold = not_held
-    """Told of the bytes of states before they are made."""
     _known: dict[tuple[int, ...], Uses] = field(default_factory=dict)
     _rosters: list[Array] = field(default_factory=list)
     """Keeps the arrays whose addresses are names in `_known`."""
@@ -161,10 +159,10 @@ class Spans:
             into.join(packs[use.pack], use.rows, use.places)
         if len(lacking):
             part = self._part(lacking)
-            fresh = Folded(self.measures, self.reading, len(lacking), self.hold)
-            for span in spans:
-                part.add(fresh, span)
-            pack = fresh.packed(part.ids)
+            with closing(Folded(self.measures, self.reading, len(lacking))) as fresh:
+                for span in spans:
+                    part.add(fresh, span)
+                pack = fresh.packed(part.ids)
             self.together.view.packs.put_inner(self.packs, inside, pack)
             into.join(pack, None, lacking)
 
@@ -202,19 +200,23 @@ class Spans:
         entry, _, _ = self._chunk(number)
         if not isinstance(entry.data, ChunkView) or not all_evaluated(entry.results, ids):
             return None
-        self.hold(states_bytes(self.measures, len(ids)))
-        return leaf_of(entry.results, entry.data.columns, self.together.wanted, ids, self.measures)
+        room, size = self.reading.charged(), 2 * states_bytes(self.measures) * len(ids)
+        room.hold(size)
+        try:
+            return leaf_of(entry.results, entry.data.columns, self.together.wanted, ids, self.measures)
+        finally:
+            room.give_back(size)
 
     def _folded(self, span: Span, ids: Array) -> FoldPack:
         """The pack of a span from what is narrower: of a chunk from its matches."""
         (level, number), fan = span, self.together.view.packs.fan
-        fresh = Folded(self.measures, self.reading, len(ids), self.hold)
-        if level:
-            for child in range(number * fan, (number + 1) * fan):
-                self.add(fresh, (level - 1, child))
-        else:
-            fresh.read(self.together, [self._chunk(number)], self.most, self.told)
-        return fresh.packed(ids)
+        with closing(Folded(self.measures, self.reading, len(ids))) as fresh:
+            if level:
+                for child in range(number * fan, (number + 1) * fan):
+                    self.add(fresh, (level - 1, child))
+            else:
+                fresh.read(self.together, [self._chunk(number)], self.most, self.told)
+            return fresh.packed(ids)
 
     def _keep(self, span: Span, pack: FoldPack) -> None:
         """Keep a pack of a span; of many one is made."""
@@ -248,7 +250,7 @@ class Spans:
         if part is None:
             whole = self.together
             some = Together(whole.snapshot, whole.view, whole.ids[lacking], whole.budget)
-            part = Spans(self.measures, self.packs, some, self.reading, self.most, self.told, self.hold)
+            part = Spans(self.measures, self.packs, some, self.reading, self.most, self.told)
             self._parts[lacking.tobytes()] = part
         return part
 

@@ -32,7 +32,7 @@ from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import NO_LIMIT, UNBOUNDED, GroupBytes, ReadBudget
+from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.sets import all_evaluated
 
@@ -151,13 +151,12 @@ def _made(
     snapshot: Snapshot, view: StreamView, packs: Packs, ids: Array, numbers: list[int], budget: ReadBudget
 ) -> int:
     """Fold chunks, and the spans that end with them and whose other chunks need not be read; returns how many."""
-    made, held = 0, GroupBytes(budget)
+    made = 0
     reading = Reading([], None, snapshot.config.texts, budget, 0)
-    spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT, hold=held.hold)
+    spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT)
     shelf = pack_shelf(snapshot, view, packs, budget)
     for number in numbers:
         made += _made_of(spans, shelf, number, view.chunks[0].data.number)
-        held.give_back()
         packs.ahead = number + 1
     return made
 

@@ -10,6 +10,7 @@ operator's functions stay in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,9 +127,10 @@ class PackShelf:
 
     def _some(self, pack: FoldPack, rows: Array, ids: Array) -> FoldPack:
         """The pack of the clauses at some places, which have these IDs."""
-        made, order = Folded(self.packs.measures, self._reading(), len(rows)), np.argsort(rows)
-        made.join(pack, rows[order], order)
-        return made.packed(ids)
+        order = np.argsort(rows)
+        with closing(Folded(self.packs.measures, self._reading(), len(rows))) as made:
+            made.join(pack, rows[order], order)
+            return made.packed(ids)
 
     def _clauses_of(self, roster: Roster) -> Array:
         """The clauses (SQC IDs, or _UNKNOWN) of queries of this stream: int64[k]."""
@@ -181,10 +183,10 @@ class PackShelf:
 
 def one_of(measures: Sequence[Measure], reading: Reading, packs: Sequence[FoldPack], ids: Array) -> FoldPack:
     """One pack of some of a span: of the clauses `ids`, all of which these have."""
-    whole = Folded(measures, reading, len(ids))
-    for use in uses_of(ids, packs).uses:
-        whole.join(packs[use.pack], use.rows, use.places)
-    return whole.packed(ids)
+    with closing(Folded(measures, reading, len(ids))) as whole:
+        for use in uses_of(ids, packs).uses:
+            whole.join(packs[use.pack], use.rows, use.places)
+        return whole.packed(ids)
 
 
 def _calls(columns: ClauseColumns) -> bool:

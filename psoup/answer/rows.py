@@ -126,8 +126,9 @@ class Arranged:
         if total is not None and total > reading.sort_rows and not sorting.reducible:
             raise over_rows(total, reading.sort_rows)
         try:
-            for ids, keys in rows.keyed(sorting.wanted, _MAX_ROWS):
-                sorting.add_all(ids, self._counted(sorting.wanted, outputs, keys))
+            with reading.texts_within(sorting.texts(reading.texts)):
+                for ids, keys in rows.keyed(sorting.wanted, sorting.rows_at_once(_MAX_ROWS)):
+                    sorting.add_all(ids, self._counted(sorting.wanted, outputs, keys))
             yield from rows.arranged(outputs, sorting.order()[self.skip :], most)
         finally:
             sorting.close()

@@ -20,9 +20,10 @@ from psoup.answer.ordering import distinct_rows, ranks
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.source_rows import Reading
 from psoup.answer.together import Found
-from psoup.columns import Array, Column, plain
+from psoup.columns import Array, Column, plain, value_bytes
 from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
@@ -30,6 +31,11 @@ from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, Ord
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
+
+_RANK_BYTES = 32
+"""Bytes of a key's rank, of its row, and of both while they are moved."""
+_TEXT_COPIES = 2
+"""Copies of different texts while they are ranked: told apart, and as bytes to be sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +154,14 @@ class Gathered:
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
         """Expressions over all matches, of which there is one at least, by clause. Raises TooMuchText."""
+        room = self._reading.charged()
+        room.hold(self.count * sum([value_bytes(expr.type) for expr in dict.fromkeys(exprs)]))
         columns = {expr: column for expr in exprs if (column := self._put(expr)) is not None}
         rest = [expr for expr in dict.fromkeys(exprs) if expr not in columns]
         if rest:
             reading, rows = self._reading, self.rows()
             values = computed_at_once(rest, self.group, reading.now, reading.texts, reading.budget)
+            room.hold(sum([column.nbytes for column in values]))  # those in the order in which they came, and the texts
             columns |= {expr: column.take(rows) for expr, column in zip(rest, values, strict=True)}
         return columns
 
@@ -217,8 +226,18 @@ def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) ->
         refuse_many(starts, reading.sort_rows)
     keys = gathered.columns(shape.arranged_by)
     count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
+    reading.charged().hold(arranging_bytes(keys.values()))
     starts, rows = shape.arranged(starts, keys, reading.budget)
     return Shown(np.diff(starts), gathered.rows()[rows], (), errors, hidden)
+
+
+def arranging_bytes(keys: Iterable[Column]) -> int:
+    """Bytes, at most, that sorting rows by some keys, or telling them apart, makes beside the keys. O(keys)."""
+    return sum([_RANK_BYTES * len(key) + _TEXT_COPIES * _text_bytes(key) for key in keys])
+
+
+def _text_bytes(column: Column) -> int:
+    return text_bytes(column) if column.type.kind is Kind.TEXT else 0
 
 
 def starts_of(counts: Array) -> Array:

@@ -9,23 +9,34 @@ charged to the budget of the read, and so are the rows (`sort_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
 import numpy as np
 
 from psoup.answer.ordering import distinct_rows, flagged, pieces, sorted_rows
 from psoup.budgets import SORT_ROWS
-from psoup.columns import Array, Column, concat_columns, concatenated
+from psoup.columns import Array, Column, concat_columns, concatenated, value_bytes
+from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
+from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
 from psoup.reading import ReadBudget
 
 _REDUCED_FROM = 262_144
 """Rows from which on it is worth while to drop those that cannot be in the answer."""
 _GROWN = 4
-"""How many times as many rows as could be in the answer are held before that is done again."""
+"""How many times as many rows, or bytes, as could be in the answer are held before that is done again."""
+_REDUCED_BYTES = 1 << 25
+"""Bytes from which on that is worth while: of few rows with long keys."""
+_ROOM_SHARE, _PIECE_SHARE = 8, 16
+"""The shares of the room that rows take which may be of no use, and the keys of rows that come together."""
+_MOST_BYTES = 1 << 28
+"""Bytes of the room, of a read that has no limit, by which the size of a piece is chosen."""
+_LEAST_ROWS = 64
+_ID_BYTES = 8
 
 
 def most_held(rows: int, limit: int | None) -> int:
@@ -52,13 +63,31 @@ class Sorting:
         self._most_rows = most_rows
         self.wanted: list[Expr] = list(dict.fromkeys(chain(distinct, (key.expr for key in order))))
         self._told_apart = len(dict.fromkeys(distinct))
+        self._piece = max(min(budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
+        """Bytes of the keys of several rows that come together, about."""
         self._groups: list[tuple[Array, list[Column]]] = []
+        self.reduced = 0
+        """How often rows were dropped that cannot be in the answer."""
+        self._fresh = 0
+        """Bytes that came since then."""
         self._rows = 0
         self._of_use = 0
         self._held = 0
 
+    def rows_at_once(self, most: int) -> int:
+        """How many rows may come together, `most` at most: so many that keys of fixed width take little of the room."""
+        each = _ID_BYTES + sum([value_bytes(expr.type) for expr in self.wanted])
+        return min(most, max(self._piece // each, _LEAST_ROWS))
+
+    def texts(self, limits: TextLimits) -> TextLimits:
+        """Limits under which the keys of several rows that come together take little of the room."""
+        return limits.in_pieces(self._piece)
+
     def add_all(self, ids: Array, parts: Iterable[list[Column]]) -> None:
-        """Add a group of matches in parts: their tuple IDs (int64[n]) and, part by part, the values of `wanted`."""
+        """Add a group of matches in parts: their tuple IDs (int64[n]) and, part by part, the values of `wanted`.
+
+        A part is charged before the next one is made: of several rows it takes a sixteenth of the room at most.
+        """
         start = 0
         for keys in parts:
             stop = start + len(keys[0])
@@ -67,17 +96,17 @@ class Sorting:
 
     def add(self, ids: Array, keys: list[Column]) -> None:
         """Add one part."""
+        needed = _bytes(ids, keys)
+        self._hold(needed)
         self._groups.append((ids, keys))
         self._rows += len(ids)
-        needed = _bytes(ids, keys)
+        self._fresh += needed
         if self.reducible and (
             self._rows > max(_REDUCED_FROM, _GROWN * self._of_use)
             or self._rows > self._most_rows
-            or self._budget.held + needed > self._budget.sort_bytes
+            or self._fresh > self._enough()
         ):
             self._reduce()
-        else:
-            self._hold(needed)
         if self._rows > self._most_rows:
             raise over_rows(self._rows, self._most_rows)
 
@@ -85,10 +114,10 @@ class Sorting:
         """Return tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
         if not self._groups:
             return np.zeros(0, np.int64)
-        ids, keys = self._joined()
-        with_sort = 8 * self._rows * (len(keys) + 1)
-        self._hold(with_sort)
-        rows = self._arranged(keys, self._limit)
+        ranks = 8 * self._rows * (len(self.wanted) + 1)
+        with self._while_held(self._work() if self.reduced else ranks):
+            ids, keys = self._joined()
+            rows = self._arranged(keys, self._limit)
         sorted_ids = _taken(ids, rows, self._budget)
         self._groups = []
         self._give_back(self._held)
@@ -124,27 +153,56 @@ class Sorting:
         rows = distinct_rows(keys[: self._told_apart], self._budget)
         return None if len(rows) == len(keys[0]) else rows
 
+    def _enough(self) -> int:
+        """Bytes that are held beside rows of use before those of no use are dropped: there has to be room for that."""
+        used = self._held - self._fresh
+        return min(max(_REDUCED_BYTES, _GROWN * used), max(self._budget.sort_bytes - used, 0) // _ROOM_SHARE)
+
+    def _work(self) -> int:
+        """Bytes that sorting what is held makes beside it: columns are put together, and then ranked, one by one."""
+        columns = [*zip(*(keys for _, keys in self._groups), strict=True)]
+        sizes = [sum([part.nbytes for part in parts]) for parts in columns]
+        texts = [size for size, expr in zip(sizes, self.wanted, strict=True) if expr.type.kind is Kind.TEXT]
+        return max(max(sizes, default=0), 8 * self._rows * (len(columns) + 1) + max(texts, default=0))
+
     def _reduce(self) -> None:
         """Hold only rows that can be in the answer, in the order in which they came."""
-        ids, keys = self._joined()
-        self._give_back(self._held)
-        if self._limit is None:
-            rows = self._distinct(keys)
-        else:
-            useful: Array = np.zeros(len(ids), np.bool_)
-            useful[self._arranged(keys, self._limit)] = True
-            rows = flagged(useful, self._budget)
+        with self._while_held(self._work()):
+            ids, keys = self._joined()
+            rows = self._distinct(keys) if self._limit is None else self._useful(keys)
         if rows is not None:
-            ids, keys = _taken(ids, rows, self._budget), _taken_columns(keys, rows, self._budget)
+            size = ids.itemsize * len(rows) + sum([column.bytes_at(rows) for column in keys])
+            with self._while_held(size):
+                ids, keys = _taken(ids, rows, self._budget), _taken_columns(keys, rows, self._budget)
         self._groups, self._rows, self._of_use = [(ids, keys)], len(ids), len(ids)
+        self._give_back(self._held)
         self._hold(_bytes(ids, keys))
+        self._fresh = 0
+        self.reduced += 1
+
+    def _useful(self, keys: list[Column]) -> Array:
+        """The rows that are in the answer if no more come, ascending."""
+        useful: Array = np.zeros(len(keys[0]), np.bool_)
+        useful[self._arranged(keys, self._limit)] = True
+        return flagged(useful, self._budget)
 
     def _joined(self) -> tuple[Array, list[Column]]:
-        """All rows that are held, as one group."""
+        """All rows that are held, as one group; of each column the parts go when it is put together."""
         groups, self._groups = self._groups, []
         check = self._budget.check
         ids = concatenated([ids for ids, _ in groups], check)
-        return ids, [concat_columns(parts, check) for parts in zip(*(keys for _, keys in groups), strict=True)]
+        parts = [keys[::-1] for _, keys in groups]
+        groups.clear()
+        return ids, [concat_columns([left.pop() for left in parts], check) for _ in self.wanted]
+
+    @contextmanager
+    def _while_held(self, size: int) -> Iterator[None]:
+        """A context in which bytes are charged. Raises ResourceExhausted."""
+        self._hold(size)
+        try:
+            yield
+        finally:
+            self._give_back(size)
 
     def _hold(self, size: int) -> None:
         self._budget.hold(size)

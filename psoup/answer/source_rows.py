@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ from psoup.data.key_room import KeyRoom
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.joins.kept import PairTable
-from psoup.reading import ReadBudget
+from psoup.reading import GroupBytes, HeldBytes, ReadBudget
 from psoup.runner import Runner, serial
 
 _DISK_ROWS = 16_384
@@ -122,6 +122,22 @@ class Reading:
 
     between: Between | None = None
     """Of an aggregate without keys: what is folded already, between two ends of the window, whose matches are given."""
+
+    room: HeldBytes | None = None
+    """Where the groups of many queries are charged; None: to the budget, as those of one query are."""
+
+    def charged(self) -> HeldBytes:
+        """Where the groups of many queries are charged."""
+        return GroupBytes(self.budget) if self.room is None else self.room
+
+    @contextmanager
+    def texts_within(self, limits: TextLimits) -> Iterator[None]:
+        """A context in which texts have other limits; nothing is given out in it."""
+        before, self.texts = self.texts, limits
+        try:
+            yield
+        finally:
+            self.texts = before
 
     def count(self, columns: Sequence[Column]) -> None:
         """Count the errors of some values."""

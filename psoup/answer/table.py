@@ -23,6 +23,7 @@ import pyarrow as pa
 from psoup.answer.asked import Asked, Failed, asked_for
 from psoup.answer.message import row_bytes
 from psoup.answer.one_row import aggregate_of
+from psoup.answer.table_batches import PLACE, Most, by_place, joined
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.answer.window import WindowChoice
 from psoup.columns import Array
@@ -31,11 +32,7 @@ from psoup.errors import Internal, PSoupError
 from psoup.kinds import arrow_type
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
-from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
-
-PLACE = "_query"
-"""The name of the first column."""
 
 _QUERIES = 1 << 17
 """Queries of a piece."""
@@ -49,8 +46,10 @@ _ON_DISK = 1 << 10
 """Queries of a call up to which aggregates are answered one by one if they would read too much on disk."""
 _PAIRS = 1 << 20
 """Matches of a piece."""
-_PAIR_BYTES = 48
-"""Bytes that a match takes while its piece is made, about."""
+_PLACE_BYTES = 16
+"""Bytes of a row's place while the rows of several sets are put in order."""
+_OF_ONE = frozenset({"ROW_BUDGET", "SORT_BUDGET", "GROUP_BUDGET"})
+"""Refusals of what a query makes: each query is asked by itself whether it is refused too."""
 _ROWS = 65_536
 _BATCH_BYTES = 1 << 30
 
@@ -68,6 +67,8 @@ class Table:
         self.select = asked.select
         self.failed: list[Failed] = list(asked.failed)
         self.groups: list[Group] = []
+        self.halved = 0
+        """How many pieces did not fit into their room so far."""
         self._asking = asking
         self._sets: list[Set] = []
         self._set_of: Array = np.full(self.count, -1, np.int32)
@@ -106,17 +107,10 @@ class Table:
         ]
 
     def batches(self, max_rows: int = _ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
-        """The rows, at most `max_rows` in a batch, in about half of `max_bytes`, if texts are of usual length."""
-        most = min(max_rows, max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1)) if self.select else 1
-        held, rows = list[pa.RecordBatch](), 0
-        for batch in self._parts(most):
-            if rows + batch.num_rows > most and held:
-                yield _one(held)
-                held, rows = [], 0
-            held.append(batch)
-            rows += batch.num_rows
-        if held:
-            yield _one(held)
+        """The rows, at most `max_rows` in a batch, and at most `max_bytes`, or one row."""
+        fitting = max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1) if self.select else 1
+        most = Most(min(max_rows, fitting), max_bytes)
+        yield from joined(self._parts(most), most)
 
     def failures(self) -> list[Failed]:
         """The failures so far, those that say the same together: of each `places` ascending."""
@@ -131,8 +125,8 @@ class Table:
 
     # Pieces --------------------------------------------------------------------------------------------------
 
-    def _parts(self, most: int) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of any size up to `most`."""
+    def _parts(self, most: Most) -> Iterator[pa.RecordBatch]:
+        """The rows in batches of any size up to so many rows."""
         most_alone = _LONE if self.count < _FEW * len(self._sets) else 0
         alone = [
             made.alike.places
@@ -147,10 +141,18 @@ class Table:
                 yield from self._alone(edge, most)
             start = edge + 1
 
-    def _together(self, start: int, end: int, most: int) -> Iterator[pa.RecordBatch]:
+    def _together(self, start: int, end: int, most: Most) -> Iterator[pa.RecordBatch]:
         """The rows of the queries at some places, all of them in sets."""
-        size = _QUERIES
+        try:
+            yield from self._pieces(start, end, most)
+        finally:
+            self._asking.room.begin()
+
+    def _pieces(self, start: int, end: int, most: Most) -> Iterator[pa.RecordBatch]:
+        """The same, piece by piece: a piece that does not fit into its room is halved."""
+        size, room = _QUERIES, self._asking.room
         while start < end:
+            room.begin()
             stop = min(start + size, end)
             if stop - start <= _FEW:
                 for place in range(start, stop):
@@ -160,6 +162,7 @@ class Table:
             try:
                 lines, pairs = self._lines(start, stop)
             except TooManyPairs:
+                self.halved += 1
                 size = (stop - start) // 2
                 continue
             except _FoldedOnDisk:
@@ -167,9 +170,9 @@ class Table:
                     yield from self._alone(place, most)
                 start = stop
                 continue
-            with self._asking.held(pairs * _PAIR_BYTES):
-                yield from self._gathered(lines, most)
-            size = min(2 * size, _QUERIES) if pairs < _PAIRS // 2 else size
+            yield from self._gathered(lines, most)
+            small = pairs < _PAIRS // 2 and room.peak < room.most // 2
+            size = min(2 * size, _QUERIES) if small else size
             start = stop
 
     def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
@@ -186,6 +189,10 @@ class Table:
             except Internal:
                 raise
             except PSoupError as problem:
+                if problem.reason == "SORTS_BUDGET":
+                    raise
+                if problem.reason in _OF_ONE:
+                    raise TooManyPairs from problem
                 if problem.reason == "ARCHIVE_BUDGET" and self.count <= _ON_DISK and aggregate_of(made.alike.plan):
                     raise _FoldedOnDisk from problem
                 failed.append(Failed(_raised(problem), made.alike.places[some]))
@@ -195,34 +202,33 @@ class Table:
             failed += line.failed
             lines.append(line)
             pairs += len(line.rows)
+        self._asking.room.hold(_PLACE_BYTES * pairs)
         self.failed += failed
         for line in lines:
             line.of.group.errors += line.errors
             line.of.group.select_errors += line.select_errors
         return lines, pairs
 
-    def _gathered(self, lines: list[Lines], most: int) -> Iterator[pa.RecordBatch]:
+    def _gathered(self, lines: list[Lines], most: Most) -> Iterator[pa.RecordBatch]:
         """The rows of some sets, gathered, at most so many at once, by place."""
-        every = [line for line in lines if len(line.rows)]
-        cuts = [self.count]
-        if len(every) > 1:
-            ends = np.sort(np.concatenate([line.places for line in every]))
-            cuts = [*ends[most - 1 :: most].tolist(), self.count]
-        last = -1
-        for cut in cuts:  # of several sets all rows up to a place, so that they can be put in its order
-            batches = list[pa.RecordBatch]()
+        every, asking = [line for line in lines if len(line.rows)], self._asking
+        for line in every:
+            asking.compute(line)
+
+        def between(last: int, cut: int) -> Iterator[pa.RecordBatch]:
             for line in every:
                 low, high = np.searchsorted(line.places, (last, cut), "right").tolist()
-                rows = self._asking.rows(line, low, high, most, self.schema)
-                if len(every) == 1:
-                    yield from rows
-                else:
-                    batches += rows
-            last = cut
-            if batches:
-                yield from _by_place(batches, most)
+                yield from asking.rows(line, low, high, most.rows, self.schema)
 
-    def _alone(self, place: int, most: int) -> Iterator[pa.RecordBatch]:
+        if len(every) == 1:
+            yield from asking.rows(every[0], 0, len(every[0].rows), most.rows, self.schema)
+        elif every:
+            places = np.sort(np.concatenate([line.places for line in every]))
+            yield from by_place(places, between, Most(most.rows, min(most.bytes, asking.texts.of(2))))
+        for line in every:
+            self.failed += [Failed(problem, np.array([place])) for place, problem in line.refused.items()]
+
+    def _alone(self, place: int, most: Most) -> Iterator[pa.RecordBatch]:
         """The rows of one query, as those of its invocation."""
         number = int(self._set_of[place])
         if number < 0:
@@ -230,7 +236,7 @@ class Table:
         made, rows = self._sets[number], 0
         try:
             answer = self._asking.invoke(int(self.ids[place]))
-            for batch in answer.batches(most):
+            for batch in answer.batches(most.rows, most.bytes):
                 rows += batch.num_rows
                 yield placed(np.full(batch.num_rows, place), batch.columns, self.schema)
         except Internal:
@@ -274,16 +280,3 @@ def invoke_table(
 def _raised(problem: PSoupError) -> PSoupError:
     """The error without the frames that it was raised in, which hold arrays."""
     return problem.with_traceback(None)
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def _by_place(batches: list[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The rows of several sets in the order of their places; those of one query keep theirs."""
-    every = pa.Table.from_batches(batches)
-    order = order_of(every.column(PLACE).to_numpy())
-    rows = every.take(pa.array(order)).combine_chunks()
-    for start in range(0, rows.num_rows, most):
-        yield from rows.slice(start, most).to_batches()

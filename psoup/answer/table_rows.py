@@ -8,7 +8,6 @@ A set are queries of one plan; `psoup.answer.table` puts the rows of all sets in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,21 +17,30 @@ from psoup.answer.asked import Alike, Failed, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.folded import Folds, folds_of
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_sets import JoinedSets, Pairs, by_query, can_be_grouped, can_be_together, side_clauses
+from psoup.answer.joined_sets import (
+    JOINED_BYTES,
+    JoinedSets,
+    Pairs,
+    by_query,
+    can_be_grouped,
+    can_be_together,
+    side_clauses,
+)
 from psoup.answer.message import row_bytes
 from psoup.answer.outputs import computed_at_once
 from psoup.answer.packed import BeyondArchive, folded
-from psoup.answer.ranked import ranked, read_of
+from psoup.answer.piece_room import PieceRoom
+from psoup.answer.ranked import ranked
 from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of, starts_of
 from psoup.answer.source_rows import Reading, by_ids, ids_of
 from psoup.answer.together import Together
 from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.columns import Array, Column
+from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.windows import refuse_truncation
-from psoup.errors import InvalidInput, PSoupError
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.tree import Expr
 from psoup.kernels.segments import spread_names
 from psoup.model import Kind, WindowClause
 from psoup.plan.standing import StandingQuery
@@ -43,6 +51,9 @@ from psoup.results.sets import TooManyPairs
 
 MOST_GROUPS = 1_024
 """Streams and windows of a call: each has a completeness of its own."""
+
+_PAIR_BYTES = 48
+"""Bytes of a match while its piece is made, about: the pair, its places, and the row that is shown of it."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE_BYTES = 1 << 25
@@ -104,6 +115,19 @@ class Lines:
     """Errors of values that no row shows; and those of `columns`."""
     failed: list[Failed] = field(default_factory=list)
     """Queries that have no answer, beside the others."""
+    refused: dict[int, PSoupError] = field(default_factory=dict)
+    """The places of queries whose first row is too large, which is known when it is computed."""
+
+    def refuse(self, row: int, problem: ResourceExhausted) -> int:
+        """Leave out the query of a row that is too large, if no row of it was sent; returns where the next one starts.
+
+        Raises the problem, if rows were sent, or if it is not that of a row.
+        """
+        place = int(self.places[row])
+        if problem.reason != "ROW_BUDGET" or (row and self.places[row - 1] == place):
+            raise problem
+        self.refused[place] = problem.with_traceback(None)
+        return int(np.searchsorted(self.places, place, "right"))
 
 
 @dataclass(slots=True)
@@ -117,6 +141,12 @@ class Asking:
     window: WindowChoice | None
     accept_truncation: bool
     budget: ReadBudget
+    room: PieceRoom = field(init=False)
+    texts: TextLimits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.room = PieceRoom(self.budget)
+        self.texts = self.room.texts(self.snapshot.config.texts)
 
     def set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> Set:
         """The windows of the queries with some IDs, and the group of these. Raises what an invocation would."""
@@ -170,10 +200,11 @@ class Asking:
         return seen
 
     def lines(self, made: Set, some: slice, most: int) -> Lines:
-        """The rows of some queries of a set as references. Raises TooManyPairs."""
+        """The rows of some queries of a set as references, charged to the room. Raises TooManyPairs."""
         places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
         if made.joined is not None:
-            pairs = made.joined.found([clauses[some] for clauses in made.sides], most)
+            most = self.room.pairs(most, JOINED_BYTES)
+            pairs = made.joined.found([clauses[some] for clauses in made.sides], most, self.room)
             if made.shape is not None:
                 return self._grouped(made, made.shape, places, pairs, most)
             return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs, errors=pairs.errors)
@@ -183,13 +214,13 @@ class Asking:
         together = Together(self.snapshot, part.view, clauses, self.budget)
         assert made.shape is not None
         gathered, shape = Gathered(self._reading(made), len(clauses)), made.shape
+        most = self.room.pairs(most, _PAIR_BYTES)
         for found in together.found(*part.range[:2], most):
+            self.room.hold(_PAIR_BYTES * len(found.pairs.which))
             gathered.add(found)
             if gathered.count > most:
                 raise TooManyPairs
-        wanted = len(shape.arranged_by if shape.node is None else read_of(shape.node))
-        with self.held(gathered.nbytes + 16 * wanted * gathered.count):
-            return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
+        return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
 
     def _grouped(self, made: Set, shape: Shape, places: Array, pairs: Pairs, most: int) -> Lines:
         """The groups of the rows of joins at some places. Raises TooManyPairs."""
@@ -197,12 +228,11 @@ class Asking:
         reading = self._reading(made)
         reading.joins = self.snapshot.config.joins
         gathered = by_query(pairs, made.alike.plan, len(places), reading)
-        with self.held(16 * (1 + len(read_of(shape.node))) * gathered.count):
-            try:
-                answers = ranked(shape, shape.node, gathered, reading)
-            except TooMuchText as problem:
-                raise TooManyPairs from problem
-            line = self._of_each(made, places, answers, None, most, [])
+        try:
+            answers = ranked(shape, shape.node, gathered, reading)
+        except TooMuchText as problem:
+            raise TooManyPairs from problem
+        line = self._of_each(made, places, answers, None, most, [])
         line.errors += pairs.errors
         return line
 
@@ -211,8 +241,9 @@ class Asking:
         clauses, back = distinct_ids(sqc_ids)
         together, part = Together(self.snapshot, made.seen[0].view, clauses, self.budget), made.seen[0]
         reading, measures = self._reading(made), folds.node.measures
+        pairs = self.room.pairs(most, _PAIR_BYTES)
         try:
-            states = folded(measures, together, part.range.low, part.range.high, most, reading)
+            states = folded(measures, together, part.range.low, part.range.high, pairs, reading)
         except BeyondArchive as beyond:
             out = beyond.clauses if back is None else beyond.clauses[back]
             if out.all() or not out.any():
@@ -220,8 +251,7 @@ class Asking:
             lines = self._folded(made, folds, places[~out], sqc_ids[~out], most)
             lines.failed.append(Failed(beyond.problem.with_traceback(None), places[out]))
             return lines
-        with self.held(states.nbytes):
-            return self._of_each(made, places, states.shown(folds), back, most, [])
+        return self._of_each(made, places, states.shown(folds), back, most, [])
 
     def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
         """The rows that are shown of matches, or of their groups. Raises TooManyPairs."""
@@ -249,9 +279,11 @@ class Asking:
         counts, rows, columns, errors, hidden = answers
         if back is not None:
             more = _spread(counts, back, most)
+            self.room.hold(16 * len(more) + sum([column.bytes_at(more) for column in columns]))
             counts, errors, hidden = counts[back], errors[back], hidden[back]
             rows, columns = None if rows is None else rows[more], [column.take(more) for column in columns]
         starts = starts_of(counts)
+        self.room.hold(8 * int(starts[-1]))
         own = np.empty(starts[-1], np.int64)
         spread_names(places, starts, own)
         reading = self._reading(made)
@@ -263,7 +295,8 @@ class Asking:
 
     def _reading(self, made: Set) -> Reading:
         config, groups = self.snapshot.config, self.snapshot.groups_of(self.tenant)
-        return Reading([], made.group.told.now, config.texts, self.budget, config.sort_rows, groups=groups)
+        now = made.group.told.now
+        return Reading([], now, self.texts, self.budget, config.sort_rows, groups=groups, room=self.room)
 
     def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Some rows of a set, gathered and computed, at most so many at once."""
@@ -274,7 +307,7 @@ class Asking:
                 yield placed(line.places[some], arrays, schema)
             return
         outputs = [output.expr for output in line.of.alike.plan.schema]
-        told, texts, group = line.of.group.told, self.snapshot.config.texts, line.of.group
+        told, group = line.of.group.told, line.of.group
         reading = self._reading(line.of)
         if line.pairs is not None:
             reading.joins = self.snapshot.config.joins
@@ -283,34 +316,36 @@ class Asking:
                 yield placed(line.places[low : low + len(columns[0])], list(map(_arrow, columns)), schema)
                 low += len(columns[0])
             high = low
-        if line.columns is None and self._whole(line, outputs, reading):
-            yield from self.rows(line, low, high, most, schema)
-            return
         chunks = [chunk for chunk, _ in line.group]
         tuple_ids = ids_of(line.group) if line.group else _NOTHING
-        for start in range(low, high, most):
-            ids = tuple_ids[line.rows[start : min(start + most, high)]]
-            for columns in by_ids(outputs, chunks, ids, told.now, texts, self.budget):
-                reading.count(columns)
-                places = line.places[start : start + len(columns[0])]
-                start += len(columns[0])
-                yield placed(places, list(map(_arrow, columns)), schema)
+        while low < high:
+            ids = tuple_ids[line.rows[low : min(low + most, high)]]
+            try:
+                for columns in by_ids(outputs, chunks, ids, told.now, self.texts, self.budget):
+                    reading.count(columns)
+                    places = line.places[low : low + len(columns[0])]
+                    low += len(columns[0])
+                    yield placed(places, list(map(_arrow, columns)), schema)
+            except ResourceExhausted as problem:  # the row at `low` by itself
+                low = line.refuse(low, problem)
         group.select_errors += reading.errors
 
-    def _whole(self, line: Lines, outputs: list[Expr], reading: Reading) -> bool:
+    def compute(self, line: Lines) -> None:
         """Compute the columns of all rows of a set, chunk by chunk, if they take little memory and are in memory."""
-        schema = line.of.alike.plan.schema
+        schema, reading = line.of.alike.plan.schema, self._reading(line.of)
         large = len(line.rows) * row_bytes(schema) > _WHOLE_BYTES
-        if large or not line.group or not all(chunk.in_memory for chunk, _ in line.group):
-            return False
+        known = line.columns is not None or line.pairs is not None
+        if large or known or not line.group or not all(chunk.in_memory for chunk, _ in line.group):
+            return
         try:
+            outputs = [output.expr for output in schema]
             columns = computed_at_once(outputs, line.group, reading.now, reading.texts, self.budget)
-        except TooMuchText:
-            return False
+            self.room.hold(sum([column.nbytes + column.bytes_at(line.rows) for column in columns]))
+        except (TooMuchText, TooManyPairs):
+            return
         line.columns = [column.take(line.rows) for column in columns]
         reading.count(line.columns)
         line.of.group.select_errors += reading.errors
-        return True
 
     def invoke(self, query_id: int) -> Answer:
         """The answer of one query."""
@@ -324,15 +359,6 @@ class Asking:
             accept_truncation=self.accept_truncation,
             budget=self.budget,
         )
-
-    @contextmanager
-    def held(self, size: int) -> Iterator[None]:
-        """A context in which bytes are charged to the budget. Raises ResourceExhausted."""
-        self.budget.hold_joined(size, "this piece of the table")
-        try:
-            yield
-        finally:
-            self.budget.give_back_joined(size)
 
 
 def _spread(counts: Array, back: Array, most: int) -> Array:

@@ -38,10 +38,12 @@ from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
-from psoup.results.sets import Pairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
+from psoup.results.sets import Pairs, TooManyPairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _FIRST_ID = attrgetter("data.first_id")
+_PAIR_BYTES, _RESULT_BYTES = 16, 1 << 24
+"""Bytes of a pair; and bytes of the results of clauses that are evaluated up to which their pairs are counted."""
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 Part = tuple[ChunkEntry, int, int]
@@ -122,9 +124,14 @@ class Together:
         kept = Pairs(known[pairs.which], pairs.offsets)
         alone = self._alone(entry, lacking)
         errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
-        parts = [kept, *self._one_by_one(entry, lacking[alone], start, stop, errors)]
+        parts, room = [kept], most - len(kept.which)
+        for single in self._one_by_one(entry, lacking[alone], start, stop, errors):
+            room -= len(single.which)
+            if room < 0:
+                raise TooManyPairs
+            parts.append(single)
         if not alone.all():
-            parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors))
+            parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors, room))
             if told is not None and not entry.data.in_memory:
                 told(stop - start)
         if not start and stop == len(entry.data) and is_wanted(self.view, entry):
@@ -155,8 +162,8 @@ class Together:
             errors[place] += match.errors
             yield Pairs(np.full(match.count, place), match.offsets)
 
-    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Pairs:
-        """The matches of clauses at some places: all of them meet the tuples at once."""
+    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array, most: int) -> Pairs:
+        """The matches of clauses at some places: all of them meet the tuples at once. Raises TooManyPairs."""
         name = places.tobytes()
         if self._index is None or self._index[0] != name:
             self._index = name, _Index(self.snapshot, self.view, self._of(places))
@@ -168,9 +175,11 @@ class Together:
             self.budget.examine(last - first)
             piece = Piece(_columns(data, first, last), data.ids_of(first, last), data.times[first:last], first)
             probe(index.subset, piece, results, self.snapshot.run, every_row(self.budget))
+            if results.nbytes > max(_PAIR_BYTES * most, _RESULT_BYTES):
+                raise TooManyPairs
         errors[places] += index.errors(results)
         view = results.view(stop, slots)
-        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, 2**62)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, most)
         return Pairs(places[pairs.which], pairs.offsets)
 
     def begin(self, parts: Sequence[Part]) -> Told:

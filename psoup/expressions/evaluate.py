@@ -140,7 +140,7 @@ def evaluate(expr: Expr, scope: Scope) -> Column:
 def _evaluate(expr: Expr, scope: Scope, most: int | None) -> Column:
     """`evaluate`, in at most so many parts."""
     try:
-        return Frame(scope, EVALUATORS, Sizes(scope.texts)).column(expr)
+        return Frame(scope, EVALUATORS, Sizes(scope.texts, scope.rows)).column(expr)
     except TooMuchText as problem:
         parts = min(problem.parts, scope.rows)
     scope.memo.clear()
@@ -157,6 +157,6 @@ def _in_parts(expr: Expr, scope: Scope, parts: int, most: int | None) -> Column:
         columns.append(_evaluate(expr, scope.slice(start, stop), most))
         if expr.type.kind is Kind.TEXT:
             made += text_bytes(columns[-1])
-            if made > scope.texts.together:
+            if made > scope.texts.of(scope.rows):
                 raise TooMuchText(parts)
     return concat_columns(columns)

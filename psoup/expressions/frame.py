@@ -50,10 +50,11 @@ class TooMuchWork(Exception):
 
 
 class Sizes:
-    """The text that one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far."""
+    """The text that one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far; `most`: at most."""
 
-    def __init__(self, limits: TextLimits) -> None:
+    def __init__(self, limits: TextLimits, rows: int) -> None:
         self.limits = limits
+        self.most = limits.of(rows)
         self.kept = 0
 
     def check(self, lengths: Array, otherwise: int = 0) -> Array | None:
@@ -71,8 +72,8 @@ class Sizes:
     def borrow(self, size: int) -> None:
         """Check for room before `size` bytes are made that are not kept, or counted when they are."""
         whole = self.kept + size
-        if whole > self.limits.together:
-            raise TooMuchText(max(-(-whole // max(self.limits.together, 1)), 2))
+        if whole > self.most:
+            raise TooMuchText(max(-(-whole // max(self.most, 1)), 2))
 
     def keep(self, size: int) -> None:
         """Count bytes that have been made and stay."""

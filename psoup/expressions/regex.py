@@ -318,10 +318,10 @@ def _every(column: Column, regex: Regex, new: str, frame: Frame) -> Column:
         frame.sizes.borrow(int(np.square(lengths, dtype=np.float64).sum()) // _AGAIN * (1 + regex.states // _SHARE))
     references = Counter(match[1] for match in _ESCAPED.finditer(new) if match[1] != "\\")
     most = lengths * (1 + references.total()) + (lengths + 1) * len(new.encode())
-    limits = frame.sizes.limits
-    if most.max(initial=0) > limits.value or frame.sizes.kept + int(most.sum()) > limits.together:
-        frame.sizes.borrow(2 * text_bytes(column) + frame.rows)
-        over = frame.sizes.check(_lengths(texts, pattern, new, references))
+    sizes = frame.sizes
+    if most.max(initial=0) > sizes.limits.value or sizes.kept + int(most.sum()) > sizes.most:
+        sizes.borrow(2 * text_bytes(column) + frame.rows)
+        over = sizes.check(_lengths(texts, pattern, new, references))
         texts = texts if over is None else blank(texts, over)
     return finish_text(pc.replace_substring_regex(texts, pattern=pattern, replacement=new), [column], over)
 

@@ -209,11 +209,11 @@ def _too_long_replaced(call: Call, frame: Frame, count: Callable[[], pa.Array]) 
     before, old, new = (frame.lengths(arg) for arg in call.args)
     grows = (new > old) & (old > 0)
     most = np.where(grows, before // np.maximum(old, 1) * new + before % np.maximum(old, 1), before)
-    limits = frame.sizes.limits
-    if most.max(initial=0) <= limits.value and frame.sizes.kept + int(most.sum()) <= limits.together:
+    sizes = frame.sizes
+    if most.max(initial=0) <= sizes.limits.value and sizes.kept + int(most.sum()) <= sizes.most:
         return None
     occurrences = count().fill_null(0).to_numpy(zero_copy_only=False)
-    return frame.sizes.check(before + occurrences * (new - old))
+    return sizes.check(before + occurrences * (new - old))
 
 
 def by_distinct(

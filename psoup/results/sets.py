@@ -45,7 +45,7 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 
 class TooManyPairs(Exception):
-    """Raised if there are more pairs than were asked for: fewer clauses must be asked for."""
+    """Raised if there are more pairs than were asked for, or no room for them: fewer clauses must be asked for."""
 
 
 class Wanted:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -37,6 +36,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
 from psoup_service.sync.asked import Asked
 from psoup_service.sync.compared import ComparedPage, compared_page
+from psoup_service.sync.fitting import Part, Written, bytes_in, fitting, raw_of, rows_in
 from psoup_service.sync.joined import page_of
 from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
@@ -46,6 +46,8 @@ MOST_TUPLES = 4 * 1024 * 1024
 """Tuples of a window that one change looks at: a copy of more comes in several calls."""
 _NUMBERS = 2
 """Columns of a copy that grow from row to row: `_id` and `_time`."""
+_ROOMS = 8
+"""Rooms that rows take in Arrow at most: as JSON, or compressed, they may take a part of that."""
 _LARGER, _ATTEMPTS = 2, 20
 """Attempts to send more rows than was guessed, and to find how many fit."""
 _BEHIND = 65_536
@@ -59,8 +61,6 @@ _CODECS = {
 }
 _WORTH = 512
 """Bytes from which on compression is tried."""
-
-Part: TypeAlias = Message | pa.RecordBatch
 
 
 @dataclass(slots=True)
@@ -123,8 +123,7 @@ class Copies:
         most = want.max_rows or NO_LIMIT
         rows = min(max(asked.room // row_bytes(how.plan.schema), 1), most)
         for attempt in range(_ATTEMPTS):
-            found = self._found(asked, how, rows)
-            written = self._since_written(found)
+            found, written = self._fitting(asked, how, rows)
             fits = found.rows <= 1 or written.size <= asked.room
             if fits and (not found.left or rows == most or 2 * written.size > asked.room or attempt >= _LARGER):
                 break
@@ -157,14 +156,20 @@ class Copies:
             budget=self.budget,
         )
 
-    def _since_written(self, found: Since) -> Written:
-        """The rows of a change: if they are few, from where they lie."""
-        if not found.rows:
-            return Written()
-        attributes, few = found.ranged.attributes, found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW
-        if attributes is not None and few and (parts := found.stored()) is not None:
-            return Written(columns=stored_to_json(parts, attributes, _NUMBERS))
-        return self._written([*found.answer.messages()], found.answer, _NUMBERS)
+    def _fitting(self, asked: Asked, how: Ranged, rows: int) -> tuple[Since, Written]:
+        """The change of at most so many rows; of fewer, if their bytes in Arrow are many times the room."""
+        most = _ROOMS * asked.room
+        while True:
+            found = self._found(asked, how, rows)
+            if not found.rows:
+                return found, Written()
+            attributes, few = found.ranged.attributes, found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW
+            if attributes is not None and few and (parts := found.stored()) is not None:
+                return found, Written(columns=stored_to_json(parts, attributes, _NUMBERS))
+            fit = fitting(found.answer.messages(max_bytes=max(most, 1)), most)
+            if fit.all or found.rows <= 1:
+                return found, self._written(fit.parts, found.answer, _NUMBERS)
+            rows = max(min(fit.rows, found.rows - 1), 1)
 
     def _joined(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of a box."""
@@ -258,10 +263,10 @@ class Copies:
         parts, size = list[Part](), 0
         for part in answer.messages():
             parts.append(part)
-            size += part.size if isinstance(part, Message) else part.nbytes
+            size += bytes_in(part)
             if size > asked.most_bytes:
                 raise _too_large(size, asked.most_bytes)
-        seen = digest(b"".join(map(_raw, parts)))
+        seen = digest(b"".join(map(raw_of, parts)))
         change = sync_pb2.Change(reset=asked.reset, complete=True)
         self._tell(change, asked.record, answer.completeness, answer.select_errors)
         if asked.reset or seen != asked.held.digest:
@@ -272,7 +277,7 @@ class Copies:
                 return None
             written.put(change)
             change.reset = asked.reset or sync_pb2.RESET_WHOLE
-            change.rows = sum(part.rows if isinstance(part, Message) else part.num_rows for part in parts)
+            change.rows = sum(map(rows_in, parts))
             change.form.schema_ipc, change.form.whole = answer.schema_message, True
             change.token = self._token(Held(asked.held.query_id, asked.held.window, digest=seen))
         return change
@@ -283,13 +288,13 @@ class Copies:
     def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> Written:
         """Rows in the encoding of the reply; of the first columns, `differences` of them, the differences."""
         if self.encoding == sync_pb2.ENCODING_ARROW:
-            return Written(batches=[*map(_raw, parts)])
+            return Written(batches=[*map(raw_of, parts)])
         rows = [read(part.gathered(), answer.schema) if isinstance(part, Message) else part for part in parts]
         return self._encoded(rows, differences)
 
     def _encoded(self, rows: Sequence[pa.RecordBatch], differences: int) -> Written:
         if self.encoding == sync_pb2.ENCODING_ARROW:
-            return Written(batches=[*map(_raw, rows)])
+            return Written(batches=[*map(raw_of, rows)])
         return Written(columns=to_json(rows, differences) if rows else b"")
 
     def _tell(
@@ -347,24 +352,6 @@ def packed(
     return sync_pb2.SyncResponse(body=raw, size=len(raw))
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Rows as they are sent, in one of two encodings."""
-
-    batches: Sequence[bytes] = ()
-    columns: bytes = b""
-
-    @property
-    def size(self) -> int:
-        """Bytes, before compression."""
-        return sum(map(len, self.batches)) + len(self.columns)
-
-    def put(self, change: sync_pb2.Change) -> None:
-        """Put them into a change."""
-        change.batches.extend(self.batches)
-        change.columns_json = self.columns
-
-
 def _describe(form: sync_pb2.CopyForm, schema: bytes, id_columns: int, order: Sequence[OrderKey]) -> None:
     """Say how rows that come are read and shown."""
     form.schema_ipc, form.id_columns = schema, id_columns
@@ -383,10 +370,6 @@ def _differences(keep: Sequence[Interval]) -> Iterator[int]:
     """The ends of intervals, each as the difference to the one before."""
     ends = [0, *[end for interval in keep for end in interval]]
     return (end - before for before, end in pairwise(ends))
-
-
-def _raw(part: Part) -> bytes:
-    return bytes(part.gathered()) if isinstance(part, Message) else part.serialize().to_pybytes()
 
 
 def _too_large(size: int, most_bytes: int) -> ResourceExhausted:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from psoup.answer.again import Compared, Earlier
 from psoup.answer.intervals import Intervals
-
-if TYPE_CHECKING:
-    from psoup_service.sync.changes import Written
+from psoup_service.sync.fitting import Written
 
 _LARGER, _ATTEMPTS = 2, 20
 """Attempts to send more rows than was guessed, and to find how many fit."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from psoup.answer.joined_since import HeldBox, JoinedSince, Piece
-
-if TYPE_CHECKING:
-    from psoup_service.sync.changes import Written
+from psoup_service.sync.fitting import Written
 
 _MORE = 2
 """Bytes as Arrow for each byte of room: as JSON columns, most rows take less."""

@@ -134,13 +134,15 @@ def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.Rec
     wanted = rows + 1
     parts: list[pa.RecordBatch] = []
     seen = held = 0
-    for batch in answer.batches(max(wanted, 1_024)):
+    size = 0
+    for batch in answer.batches(max(wanted, 1_024), max(max_bytes, 1)):
         part = batch.slice(max(offset - seen, 0), wanted - held)
         seen += batch.num_rows
         if part.num_rows:
             parts.append(part)
             held += part.num_rows
-        if held >= wanted:
+            size += part.nbytes
+        if held >= wanted or (size > max_bytes and held > 1):
             break
     if not parts:
         return None, False

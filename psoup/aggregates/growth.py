@@ -1,0 +1,78 @@
+"""The bytes of states before they are made: of groups without a row, and of what is added to them.
+
+    groups 131,072 x sum of integers   24 bytes a group     known from the folding alone
+    MAX of texts                       texts of the rows    known from the offsets of the rows that are added
+    MEDIAN, DISTINCT, sketches         entries of the rows  at most so many
+
+A reader charges these to its budget first: a state that was made before it is charged has taken the memory already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.aggregates.measures import states_for
+from psoup.aggregates.moments import Moments
+from psoup.aggregates.picks import Extreme, Pick
+from psoup.aggregates.state import Folding, Rows, State, size_of
+from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
+from psoup.columns import Array, Column
+from psoup.model import Kind
+from psoup.plan.nodes import Measure
+
+_SAMPLE = 64
+_ENTRY_BYTES = 64
+"""Bytes of an entry of a list or a sketch while it is added and sorted, beside its value."""
+_COPIES = 3
+"""Copies of the values of a list while it is finished: the list, its numbers by text, the result."""
+
+
+def group_bytes(folding: Folding) -> int:
+    """Bytes of a group without a row in a state."""
+    return -(-size_of(folding.empty(_SAMPLE)) // _SAMPLE)
+
+
+def states_bytes(measures: Sequence[Measure]) -> int:
+    """Bytes of a group without a row in the states of measures, and of the number of its rows."""
+    return 8 + sum(group_bytes(folding) for folding, *_ in states_for(measures))
+
+
+def is_fixed(folding: Folding) -> bool:
+    """Whether a state keeps the size that it has without a row."""
+    if isinstance(folding, Pick):
+        return Kind.TEXT not in (folding.type.kind, folding.key and folding.key.kind)
+    return isinstance(folding, Count | IntegerSum | Extreme | Moments)
+
+
+def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
+    """Bytes, at most, that adding rows makes beside the state: those it grows by, and copies on the way."""
+    if isinstance(folding, Moments):
+        return size_of(state)
+    if is_fixed(folding):
+        return 0
+    if isinstance(folding, DoubleSum):
+        return folding.room_to_add(state, rows)
+    if isinstance(folding, Pick):
+        return 2 * size_of(state) + 2 * sum(column.nbytes for column in rows.args)
+    return _ENTRY_BYTES * rows.count + _COPIES * sum(column.nbytes for column in rows.args)
+
+
+def room_to_combine(folding: Folding, into: State, other: State) -> int:
+    """Bytes, at most, that combining two states makes beside them, of those that readers of many queries combine."""
+    if isinstance(folding, DoubleSum):
+        return folding.room_to_combine(into, other)
+    return 0 if is_fixed(folding) else 2 * (size_of(into) + size_of(other))
+
+
+def bytes_taken(state: State, groups: Array | None) -> int:
+    """Bytes of some groups of a state (int64[k]; None: of all) as numbers of 64 bits. O(k)."""
+    size = 0
+    for part in state:
+        if isinstance(part, Column):
+            size += part.nbytes if groups is None else part.bytes_at(groups)
+        else:
+            rows = len(part) if groups is None else len(groups)
+            size += 8 * rows * max(int(np.prod(part.shape[1:])), part.ndim)
+    return size
