@@ -63,6 +63,12 @@ class FoldingAhead:
 
     def step(self, snapshot: Snapshot) -> int:
         """Fold some of what stands over some chunks; returns how many folds were made, 0 if there is nothing to do."""
+        try:
+            return self._step(snapshot)
+        finally:
+            self._attempts.end()
+
+    def _step(self, snapshot: Snapshot) -> int:
         made = 0
         self._looked = {stream: looked for stream, looked in self._looked.items() if stream in snapshot.by_id}
         for view in snapshot.by_id.values():

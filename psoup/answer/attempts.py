@@ -55,7 +55,7 @@ class Spare(Protocol):
         ...
 
     def end(self) -> None:
-        """Take the note back: the process has not ended."""
+        """Take the note back: no fold is under way, and the process has not ended."""
         ...
 
     def refused(self, work: Work, why: str) -> None:
@@ -93,6 +93,13 @@ class Attempts:
 
     def __init__(self, spare: Spare) -> None:
         self._spare = spare
+        self._begun = False
+
+    def end(self) -> None:
+        """Note that no fold is under way: after some attempts, as a note takes a few microseconds."""
+        if self._begun:
+            self._begun = False
+            self._spare.end()
 
     def is_open(self, work: Work, refusals: Refusals, most: int) -> bool:
         """Whether an attempt may be made: it was not refused, or the refusal is over."""
@@ -110,6 +117,7 @@ class Attempts:
         if not self._spare.begin(work):
             self._refuse(work, refusals, _LEFT_OUT, NO_LIMIT)
             return None
+        self._begun = True
         room = self.room(work.view.tenant, most)
         with self._spare.budget(work.view.tenant, room) as budget:
             try:
@@ -122,8 +130,6 @@ class Attempts:
             except MemoryError:
                 self._refuse(work, refusals, "there was no memory for it", NO_LIMIT)
                 return None
-            finally:
-                self._spare.end()
         refusals.forget(work.key)
         return made
 

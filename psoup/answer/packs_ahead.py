@@ -88,10 +88,10 @@ class PacksAhead:
         work = Work(view, key, wanted.query_id, numbers[0] if numbers else base)
         if numbers:
             made = self._attempt(work, partial(_made, snapshot, view, packs, ids, numbers)) or 0
-        return made + self._shelve(snapshot, view, packs, work)
+        return made + self._shelve(snapshot, view, packs, work._replace(key=("shelve", *key)))
 
     def _shelve(self, snapshot: Snapshot, view: StreamView, packs: Packs, work: Work) -> int:
-        """Put packs of chunks on disk on the disk; returns of how many spans."""
+        """Put packs of chunks on disk on the disk, also while others are refused; returns of how many spans."""
         if not self._shelves or not packs.fresh or not view.archived:
             return 0
 

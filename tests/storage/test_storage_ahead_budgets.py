@@ -38,6 +38,7 @@ class Means(Lent):
         self.told = list[tuple[int, str]]()
         self.held = 0
         self.left_out = set[int]()
+        self.noted = False
 
     @contextmanager
     def budget(self, tenant: str, most: int) -> Iterator[ReadBudget]:
@@ -49,7 +50,11 @@ class Means(Lent):
         if work.query_id in self.left_out:
             return False
         self.begun.append(work.query_id)
+        self.noted = True
         return True
+
+    def end(self) -> None:
+        self.noted = False
 
     def refused(self, work: Work, why: str) -> None:
         self.told.append((work.query_id, why))
@@ -155,7 +160,7 @@ def test_no_memory_ends_one_fold_and_no_other(soup: RestartingPSoup, monkeypatch
     monkeypatch.setattr(ahead, "fold_of", fold_of)
     push(soup, 0, 300)
     assert means.told == [(deadly, "there was no memory for it")]
-    assert means.begun == [deadly, *[plain] * 4]
+    assert means.begun == [deadly, *[plain] * 4] and not means.noted
 
 
 def test_what_ended_processes_is_left_out_and_told(soup: RestartingPSoup) -> None:

@@ -23,8 +23,8 @@ from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.giving_way import GivingWay, Rests
 from psoup_service.turns import ShortTurns
 
-MOST_CPU_S = 10.0
-"""Seconds of processor time of one piece of work, if a read may use as much."""
+MOST_CPU_S = 2.0
+"""Seconds of processor time of one piece of work, if a read may use as much. Most take milliseconds."""
 
 _NO_TENANT = ""
 """Work in the background gives way to the calls of all tenants, its own among them."""
