@@ -12,13 +12,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.convert import is_pandas
+from psoup_client.casts import REFUSALS
+from psoup_client.columns.frames import columns_of_frame, guessed_series, is_pandas, is_series
+from psoup_client.columns.misfits import shown
+from psoup_client.columns.plain import guessed, plain
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
 from psoup_client.wording import counted, verb
@@ -28,11 +31,10 @@ PART_QUERIES = 8_192
 """Queries of one call: some tenths of a second of the service's time, so that pushes do not wait long for it."""
 
 _PART_BYTES = 1024 * 1024
-_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
 _SHOWN = 60
 """Characters of a value in a message."""
-_NAMED = re.compile(r"\$[A-Za-z_]\w*(?![\w$])")
+_NAMED = re.compile(r"\$([A-Za-z_]\w*)(?![\w$])")
 
 Progress = Callable[[int, int], None]
 """Called with the number of queries registered so far, and of all."""
@@ -61,11 +63,11 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
     Raises TypeError, and InvalidData, which names the column and the row.
     """
     if is_pandas(rows):
-        rows = _of_pandas(rows)
+        rows = _of_pandas(rows, {name.lower() for name in _NAMED.findall(sql)})
     if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
         try:
             rows = pa.table(rows)
-        except (pa.ArrowException, TypeError, ValueError) as problem:
+        except REFUSALS as problem:
             raise InvalidData(f"a {type(rows).__name__} is not a table; {_ROWS}") from problem
     if isinstance(rows, pa.Table):
         return ParameterTable(rows, bool(_NAMED.search(sql)))
@@ -82,29 +84,26 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
     return ParameterTable(_table(_in_order(rows)), False)
 
 
-def _of_pandas(frame: Any) -> pa.Table:
-    """Make a table of a pandas frame, column by column, as NaN means NULL there."""
-    names = [str(name) for name in frame.columns]
-    for place, name in enumerate(names):
-        if name in names[:place]:
+def _of_pandas(frame: Any, named: Collection[str]) -> pa.Table:
+    """Make a table of a pandas frame, column by column, as NaN means NULL there; `named`: parameters with names."""
+    columns: dict[str, Any] = {}
+    for name, series in columns_of_frame(frame, named, "a parameter of the statement"):
+        if name in columns:
             raise InvalidData(f"column {name!r} comes twice; give it once", facts={"column": name})
-    columns = {}
-    for place, name in enumerate(names):
-        series = frame.iloc[:, place]
         try:
-            columns[name] = pa.Array.from_pandas(series)
-        except _UNFIT as problem:
+            columns[name] = guessed_series(series)
+        except REFUSALS as problem:
             raise _unfit(name, list(series)) from problem
     return pa.table(columns)
 
 
-def _values(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+def _values(name: str, values: Any) -> Any:
+    if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
         raise InvalidData(
             f"the values of parameter {name} are a {type(values).__name__}; give a list, with a value for each query",
             facts={"parameter": name},
         )
-    return list(values)
+    return values if hasattr(values, "dtype") else list(values)
 
 
 def _by_name(rows: Sequence[Any]) -> dict[str, list[Any]]:
@@ -145,8 +144,8 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
 
 def _array(name: str, values: Sequence[Any]) -> pa.Array:
     try:
-        return pa.array(values)
-    except _UNFIT as problem:
+        return guessed_series(values) if is_series(values) else guessed(values)
+    except REFUSALS as problem:
         raise _unfit(name, values) from problem
 
 
@@ -155,7 +154,16 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
     for number, value in enumerate(values, 1):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return InvalidData(
-                f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits; give it as a Decimal",
+                f"parameter {name} in row {number} is {shown(value)}, which is out of the range of 64 bits; give it as"
+                " a Decimal",
+                facts={"parameter": name, "row": str(number)},
+            )
+    for number, value in enumerate(values, 1):
+        try:
+            plain(value)
+        except REFUSALS:
+            return InvalidData(
+                f"parameter {name} in row {number}, {shown(value)}, is finer than a parameter holds; round it",
                 facts={"parameter": name, "row": str(number)},
             )
     kinds: dict[str, int] = {}

@@ -35,6 +35,9 @@ _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "
 
 _SCALES = {"s": 6, "ms": 3, "us": 0}
 
+REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
+"""What Arrow, Python and this module raise for a value that cannot be converted."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeOptions:
@@ -272,7 +275,7 @@ def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
         low, high = ranges.pop()
         try:
             attempt(low, high)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except REFUSALS:
             middle = (low + high) // 2
             if high - low == 1:
                 found.append(low)

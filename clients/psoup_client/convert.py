@@ -5,38 +5,38 @@
 
 Columns are found by name, in any case. Values are converted where none is changed (`psoup_client.casts`): text to
 TIMESTAMP, DATE and DECIMAL, floats to DECIMAL and, if they are whole, to BIGINT (pandas makes floats of integers with
-gaps). A time without a zone is UTC. In pandas, NaN is NULL, as pandas means it; elsewhere NaN is a DOUBLE. Raises
-InvalidData that names the column and the row.
+gaps), a date to the first instant of its day. A time without a zone is UTC. In pandas, NaN is NULL, as pandas means it,
+and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
-import re
-import sys
-from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.casts import ISO, TimeOptions, cast, goes_as_it_is, may_convert
+from psoup_client.casts import ISO, REFUSALS, TimeOptions
+from psoup_client.columns.arrays import fit_array
+from psoup_client.columns.frames import columns_of_frame, fit_series, is_pandas, is_series
+from psoup_client.columns.lists import fit_list
+from psoup_client.columns.plain import typed
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo, StreamInfo
-from psoup_client.times import to_micros
-
-_ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 
 def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Table:
     """Make `data` a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
-    if isinstance(data, pa.Table | pa.RecordBatch):
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])  # PyArrow has no arrays of some types, and a table has pieces
+    if isinstance(data, pa.Table):
         named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
     elif is_pandas(data):
-        named = [(str(name), _SeriesValues(data.iloc[:, i])) for i, name in enumerate(data.columns)]
+        names = {column.name.lower() for column in stream.columns}
+        named = columns_of_frame(data, names, f"a column of stream {stream.name!r}")
     elif hasattr(data, "__arrow_c_stream__"):
-        return to_table(pa.table(data), stream, times)
+        return to_table(table_of(data), stream, times)
     elif isinstance(data, Mapping):
         named = list(data.items())
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
@@ -55,17 +55,20 @@ _MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
 """How what is nearly rows becomes rows."""
 
 
-class _SeriesValues:
-    """A pandas column, so that `_array` knows that NaN means NULL."""
+def table_of(data: Any) -> pa.Table:
+    """Make a table of what speaks Arrow; raises InvalidData for what is not rows with names."""
+    try:
+        return pa.table(data)
+    except REFUSALS as problem:
+        raise InvalidData(
+            f"a {type(data).__name__} is not a table that Arrow reads: {first_line(problem)}; give a frame whose"
+            " columns have types of Arrow, a list of dicts or a dict of lists"
+        ) from problem
 
-    def __init__(self, series: Any) -> None:
-        self.series = series
 
-
-def is_pandas(data: Any) -> bool:
-    """Whether it is a frame of pandas: none exists before pandas is imported, or while it is being imported."""
-    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
-    return frame is not None and isinstance(data, frame)
+def first_line(problem: BaseException) -> str:
+    """Return the first line of the message of an error."""
+    return (str(problem).splitlines() or [type(problem).__name__])[0]
 
 
 def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
@@ -136,189 +139,22 @@ def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
 
 def array_of(values: Any, column: ColumnInfo, times: TimeOptions = ISO) -> pa.Array | pa.ChunkedArray:
     """Make the values of a column an array that the service takes; raises InvalidData that names the row."""
-    if isinstance(values, _SeriesValues):
-        return _from_series(values.series, column, times)
+    if is_series(values):
+        return fit_series(values, column, times)
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return _from_arrow(values, column, times)
-    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        return fit_array(values, column, times)
+    single = not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0
+    if single or isinstance(values, str | bytes | Mapping | Set):
         raise InvalidData(
             f"column {column.name!r} is one {type(values).__name__}; give a list of values, or put a single row in a"
-            " list: [{...}]"
-        )
-    if isinstance(values, list | tuple):
-        return _from_python(values, column, times)
-    try:
-        return _from_arrow(pa.array(values), column, times)
-    except _ARROW_ERRORS:
-        return _from_python(list(values), column, times)
-
-
-def _from_series(series: Any, column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
-    try:
-        return _from_arrow(pa.Array.from_pandas(series), column, times)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several types
-        return _from_python([None if value != value else value for value in series.tolist()], column, times)
-
-
-# Arrow to Arrow ------------------------------------------------------------------------------------------
-
-
-def _from_arrow(
-    array: pa.Array | pa.ChunkedArray, column: ColumnInfo, times: TimeOptions
-) -> pa.Array | pa.ChunkedArray:
-    if pa.types.is_dictionary(array.type):
-        array = _decode(array)
-    if array.type == column.arrow or pa.types.is_null(array.type) or goes_as_it_is(array.type, column.arrow):
-        return array
-    if not may_convert(array.type, column.arrow, times):
-        counts = column.type == "TIMESTAMP" and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
-        raise InvalidData(
-            f"column {column.name!r} is {column.type}, but the data has {array.type}"
-            + (_COUNTS if counts else "; convert it first"),
+            " list: [{...}]",
             facts={"column": column.name},
         )
-    try:
-        return cast(array, column.arrow, times)
-    except _ARROW_ERRORS as problem:
-        row = _first_bad_row(array, column.arrow, times)
-        raise _unfit(row, None if row is None else _value(array[row]), column, times) from problem
-
-
-def _decode(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Write out the values of a dictionary array."""
-    if isinstance(array, pa.ChunkedArray):
-        return pa.chunked_array([_decode(chunk) for chunk in array.chunks], None if array.num_chunks else pa.string())
-    values = array.dictionary
-    if pa.types.is_string_view(values.type):  # Polars has these; pyarrow cannot take rows of them
-        values = values.cast(pa.large_string())
-    return values.take(array.indices)
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except ValueError:  # nanoseconds, which a datetime does not have
-        return scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False).as_py()
-
-
-def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOptions) -> int | None:
-    """Find the first row that cannot be converted, by halving. O(rows) conversions in all."""
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
+    if not isinstance(values, list | tuple):
         try:
-            cast(array.slice(low, middle - low), target, times)
-            low = middle
-        except _ARROW_ERRORS:
-            high = middle
-    return low if high > low else None
-
-
-# Python values to Arrow ----------------------------------------------------------------------------------
-
-
-def _from_python(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
-    try:
-        # Without a type: given one, pyarrow cuts 1.5 to a BIGINT of 1 and takes 1 as a DATE.
-        return _from_arrow(pa.array(values), column, times)
-    except (InvalidData, *_ARROW_ERRORS):
-        pass  # values of several types, or one that does not fit: now one by one
-    converted = []
-    for row, value in enumerate(values):
-        try:
-            converted.append(None if value is None else _one(value, column.arrow, times))
-            pa.scalar(converted[-1], column.arrow)
-        except (*_ARROW_ERRORS, InvalidOperation) as problem:
-            raise _unfit(row, value, column, times) from problem
-    return pa.array(converted, column.arrow)
-
-
-def _one(value: Any, target: pa.DataType, times: TimeOptions) -> Any:
-    """Give a Python value the form that pyarrow takes for `target` without loss; raises ValueError if none does."""
-    if hasattr(value, "item"):  # a scalar of NumPy
-        value = value.item()
-    t = pa.types
-    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if t.is_timestamp(target):
-        fit = _as_time(value, target, times)
-    elif t.is_date(target):
-        fit = cast(pa.array([value]), target, times)[0].as_py() if isinstance(value, str) else value
-        fit = None if isinstance(fit, dt.datetime) or not isinstance(fit, dt.date) else fit
-    elif t.is_decimal(target):
-        fit = Decimal(value.strip()) if isinstance(value, str) else value if number else None
-        fit = cast(pa.array([value]), target, times)[0].as_py() if isinstance(value, float) else fit
-    elif t.is_integer(target):
-        fit = int(value) if number and value == int(value) else None
-    elif t.is_floating(target):
-        fit = float(value) if number and (not isinstance(value, int) or value == float(value)) else None
-    elif t.is_boolean(target):
-        fit = value if isinstance(value, bool) else None
-    else:
-        fit = value if isinstance(value, str) else None
-    if fit is None:
-        raise ValueError(f"{value!r} is not a valid {target}")
-    return fit
-
-
-def _as_time(value: Any, target: pa.DataType, times: TimeOptions) -> Any:
-    if times != ISO and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return cast(pa.array([value]), target, times)[0].as_py()
-    if isinstance(value, str):
-        return None if _FINER.search(value) else to_micros(value)
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return dt.datetime.combine(value, dt.time(), dt.UTC)
-    return value if isinstance(value, dt.datetime) else None
-
-
-_COUNTS = '; if it counts from 1970, say what: time_unit="s" (--time-unit s), or "ms", "us", "ns"'
-
-_TAKEN = {
-    ("TEXT", int): "; give it as a text",
-    ("TEXT", float): "; give it as a text",
-    ("BIGINT", str): "; give a whole number",
-    ("BIGINT", float): "; round it, or make the column DOUBLE",
-    ("BOOLEAN", str): "; give True or False",
-    ("BOOLEAN", int): "; give True or False",
-}
-"""What to do with a value of that Python type for a column of that type."""
-
-_COUNT = re.compile(r"[+-]?\d{9,19}(\.\d*)?")
-"""A text that looks like a number of seconds since 1970, or of less."""
-
-_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
-"""A part of a second below a microsecond."""
-
-_WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
-"""Texts of these types."""
-
-
-def _unfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) -> InvalidData:
-    place = "" if row is None else f"row {row}: "
-    shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-    facts = {"column": column.name, "row": "-1" if row is None else str(row)}
-    if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
-        return InvalidData(f"{place}{shown} in column {column.name!r} is not a valid TIMESTAMP{_COUNTS}", facts=facts)
-    if isinstance(value, str) and column.type in _WRITTEN:
-        written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
-        way = f"is not a valid {column.type}; {written}"
-        return InvalidData(f"{place}{shown} in column {column.name!r} {way}", facts=facts)
-    hint = _way_out(value, column, times)
-    return InvalidData(
-        f"{place}{shown} in column {column.name!r} does not fit {column.type} without loss{hint}",
-        facts=facts,
-    )
-
-
-def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if pa.types.is_decimal(column.arrow) and isinstance(value, float):
-        small = abs(value) < 10 ** (column.arrow.precision - column.arrow.scale)
-        if small:
-            return f"; round it to {column.arrow.scale} digits, or give text or Decimal"
-    if column.type == "TIMESTAMP" and isinstance(value, dt.datetime):
-        return "; a TIMESTAMP has microseconds: round it"
-    if column.type == "TIMESTAMP" and number:
-        return f", as {times.unit} since 1970" if times.unit else _COUNTS
-    if pa.types.is_decimal(column.arrow) and number:
-        return f"; it has {column.arrow.precision - column.arrow.scale} digits before the point"
-    return _TAKEN.get((column.type, type(value)), "")
+            array = typed(values)
+        except REFUSALS:
+            values = list(values)
+        else:
+            return fit_array(array, column, times)
+    return fit_list(values, column, times)

@@ -37,6 +37,10 @@ class IngestCalls(Session):
         later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone; the result
         counts and lists them. A call that is retried on the way is taken once. For many pushes use `producer`.
 
+        Values are converted where none is changed: whole floats to BIGINT, text to TIMESTAMP, DATE and DECIMAL, a date
+        to its midnight; a bool is not a number. Missing values of pandas are NULL, and an index with a name is a
+        column. Raises InvalidData for others, which names the row and the column.
+
         `time_unit`: numbers in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
         """
         table = self.convert(stream, data, TimeOptions(time_unit))

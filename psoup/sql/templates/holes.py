@@ -301,6 +301,8 @@ def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
     if isinstance(value, Decimal) and (wanted is None or wanted in NUMBERS):
         return _exact(value)
     if isinstance(value, datetime.datetime) and (wanted is None or wanted in TIMES):
+        if getattr(value, "nanosecond", 0):  # a Timestamp of pandas
+            raise Wrong(f"{_shown(value)}, which has nanoseconds; round it to microseconds", reason="PARAMETER_TYPE")
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         micros = (value - EPOCH) // datetime.timedelta(microseconds=1)

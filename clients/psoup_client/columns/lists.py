@@ -1,0 +1,174 @@
+"""Lists of Python values -> arrays of Arrow for a column of a stream.
+
+[1, 2.0]  [Decimal("1.5"), 2]          Arrow guesses a type that holds all, and `casts` changes none
+[date, datetime]  [np.int8(1), 2.0]    one by one, each made the column's own type, or refused with its row
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from psoup_client.casts import INSTANT, ISO, REFUSALS, TimeOptions, cast
+from psoup_client.columns.arrays import Column, fit_array
+from psoup_client.columns.misfits import misfit
+from psoup_client.columns.plain import goes_together, kinds_of, midnight, plain
+from psoup_client.errors import InvalidData
+from psoup_client.schema import ColumnInfo
+from psoup_client.times import to_micros
+
+_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
+"""A part of a second below a microsecond."""
+
+_DIGITS = 40
+"""Digits of a number that may be a BIGINT or a time: one of more is not written out."""
+
+
+def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> Column:
+    """Make values an array that the service takes for `column`; raises InvalidData that names the row.
+
+    O(values): some nanoseconds each where they are of one type, and microseconds where they are of several.
+    """
+    kinds = kinds_of(values)
+    if goes_together(kinds):
+        typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None  # 8 times as fast
+        try:
+            return fit_array(pa.array(values, typed), column, times)
+        except (InvalidData, *REFUSALS):
+            pass  # a value that does not fit, or fits in another form: now one by one
+    form, stored = _form_of(column.arrow, times)
+    fits = []
+    for row, value in enumerate(values):
+        try:
+            known = plain(value)
+            fits.append(None if known is None else form(known))
+        except REFUSALS as problem:
+            raise misfit(row, value, column, times) from problem
+    return pa.array(fits, stored).cast(column.arrow)
+
+
+Form = Callable[[Any], Any]
+"""Makes a plain value one that Arrow takes for a column as it is; raises one of REFUSALS."""
+
+
+def _form_of(target: pa.DataType, times: TimeOptions) -> tuple[Form, pa.DataType]:
+    """Return what makes a value fit, and the type of an array of what it makes."""
+    t = pa.types
+    if t.is_timestamp(target):
+        return lambda value: _micros(value, times), pa.int64()
+    if t.is_date(target):
+        return lambda value: _day(value, times), target
+    if t.is_decimal(target):
+        return lambda value: _decimal(value, target), target
+    if t.is_integer(target):
+        return _whole, target
+    if t.is_floating(target):
+        return _double, target
+    return (_truth if t.is_boolean(target) else _text), target
+
+
+def _micros(value: Any, times: TimeOptions) -> int:
+    if isinstance(value, str):
+        if times != ISO:
+            return int(cast(pa.array([value]), INSTANT, times)[0].value)
+        if _FINER.search(value):
+            raise ValueError(f"{value!r} has parts below a microsecond")
+        return to_micros(value)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return _counted(value, times)
+    if isinstance(value, dt.datetime):
+        return to_micros(value)
+    if isinstance(value, dt.date):
+        return to_micros(midnight(value))
+    raise _not_valid(value)
+
+
+def _counted(value: int | float | Decimal, times: TimeOptions) -> int:
+    if times.unit is None:
+        raise ValueError("a number is a time only with a unit")
+    if isinstance(value, Decimal):
+        if abs(value.adjusted()) > _DIGITS:
+            raise ValueError("it is out of the range of times")
+        return int(cast(pa.array([format(value, "f")]), INSTANT, times)[0].value)
+    return int(cast(pa.array([value]), INSTANT, times)[0].value)
+
+
+def _day(value: Any, times: TimeOptions) -> dt.date:
+    if isinstance(value, dt.datetime):
+        instant = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+        if instant.time() != dt.time():
+            raise ValueError("a DATE has no time of day")
+        return instant.date()
+    if isinstance(value, dt.date):
+        return value
+    if isinstance(value, str):
+        read = cast(pa.array([value]), pa.date32(), times)[0].as_py()
+        assert isinstance(read, dt.date)
+        return read
+    raise _not_valid(value)
+
+
+def _decimal(value: Any, target: pa.DataType) -> Decimal:
+    if isinstance(value, str):
+        fit = pa.array([value.strip()]).cast(target)[0]
+    elif isinstance(value, float):
+        fit = cast(pa.array([value]), target, ISO)[0]
+    elif isinstance(value, int | Decimal) and not isinstance(value, bool):
+        if value and Decimal(value).adjusted() > _DIGITS:
+            raise ValueError(f"it is too large for {target}")
+        fit = pa.scalar(Decimal(value), target)
+    else:
+        raise _not_valid(value)
+    found = fit.as_py()
+    assert isinstance(found, Decimal)
+    return found
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _not_valid(value)
+    if isinstance(value, Decimal) and value and value.adjusted() > _DIGITS:
+        raise ValueError("it is out of the range of 64 bits")
+    whole = int(value)
+    if whole != value or not -(2**63) <= whole < 2**63:
+        raise ValueError("it is not a whole number of 64 bits")
+    return whole
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _not_valid(value)
+    found = float(value)
+    if isinstance(value, int) and found != value:
+        raise ValueError("it is not exact")
+    if isinstance(value, Decimal) and value.is_finite() and not stands_for(found, value):
+        raise ValueError("it is not exact")
+    return found
+
+
+def stands_for(found: float, value: Decimal) -> bool:
+    """Whether a float is a decimal number, or is written as it."""
+    return math.isfinite(found) and (value == found or value == Decimal(repr(found)))
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _not_valid(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _not_valid(value)
+    value.encode()  # half of a surrogate pair is not UTF-8
+    return value
+
+
+def _not_valid(value: object) -> TypeError:
+    return TypeError(f"a {type(value).__name__} is not valid here")

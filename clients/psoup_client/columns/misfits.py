@@ -1,0 +1,101 @@
+"""Refusals of values that a column does not take: the row, the value, the column, and the way out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from psoup_client.casts import TimeOptions
+from psoup_client.columns.plain import plain
+from psoup_client.errors import InvalidData
+from psoup_client.schema import ColumnInfo
+
+COUNTS = '; if it counts from 1970, say what: time_unit="s" (--time-unit s), or "ms", "us", "ns"'
+
+_COUNT = re.compile(r"[+-]?\d{9,19}(\.\d*)?")
+"""A text that looks like a number of seconds since 1970, or of less."""
+
+_WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
+"""Texts of these types."""
+
+_SHOWN = 80
+
+_WAYS = {
+    ("TEXT", int): "; give it as a text",
+    ("TEXT", float): "; give it as a text",
+    ("TEXT", Decimal): "; give it as a text",
+    ("TEXT", bytes): "; decode it",
+    ("BIGINT", str): "; give a whole number",
+    ("DOUBLE", str): "; give a number",
+    ("DOUBLE", int): "; a DOUBLE holds whole numbers up to 2^53, and few of those above: round it",
+    ("DOUBLE", Decimal): "; a DOUBLE holds 15 digits, and some numbers of 17: round it, or make the column DECIMAL",
+    ("BOOLEAN", str): "; give True or False",
+    ("BOOLEAN", int): "; give True or False",
+    ("DATE", dt.datetime): "; a DATE has no time of day: give value.date(), or make the column TIMESTAMP",
+}
+"""What to do with a value of that Python type for a column of that type."""
+
+
+def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) -> InvalidData:
+    """Make the error of a value that does not fit a column."""
+    place = "" if row is None else f"row {row}: "
+    facts = {"column": column.name, "row": "-1" if row is None else str(row)}
+    what = f"{place}{shown(value)} in column {column.name!r}"
+    if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
+        return InvalidData(f"{what} is not a valid TIMESTAMP{COUNTS}", facts=facts)
+    if isinstance(value, str) and column.type in _WRITTEN:
+        written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
+        return InvalidData(f"{what} is not a valid {column.type}; {written}", facts=facts)
+    return InvalidData(f"{what} does not fit {column.type} without loss{_way_out(value, column, times)}", facts=facts)
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it, at most 80 characters."""
+    try:
+        text = str(value) if isinstance(value, Decimal | np.generic) else repr(value)
+    except ValueError:  # Python writes integers of up to 4,300 digits
+        return f"a number of {value.bit_length():,} bits"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
+    value = _plain(value)
+    if column.type == "TIMESTAMP" and isinstance(value, dt.datetime | np.datetime64 | pa.TimestampScalar):
+        is_coarse = isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in ("D", "s", "ms", "us")
+        return "; its year is beyond those of a TIMESTAMP" if is_coarse else "; a TIMESTAMP has microseconds: round it"
+    if isinstance(value, bool):
+        return "; give a number: int(value)" if pa.types.is_integer(column.arrow) else ""
+    if isinstance(value, int | float | Decimal):
+        return _way_of_number(value, column, times)
+    return _WAYS.get((column.type, type(value)), "")
+
+
+def _way_of_number(value: int | float | Decimal, column: ColumnInfo, times: TimeOptions) -> str:
+    finite = isinstance(value, int) or (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value))
+    if not finite:
+        return "; make it NULL" if value != value else "; only a DOUBLE holds infinity: make it NULL"
+    if column.type == "TIMESTAMP":
+        return f", as {times.unit} since 1970" if times.unit else COUNTS
+    if pa.types.is_decimal(column.arrow):
+        scale, before = column.arrow.scale, column.arrow.precision - column.arrow.scale
+        if abs(value) >= 10**before:
+            return f"; it has {before} digits before the point"
+        text = ", or give text or Decimal" if isinstance(value, float) else ""
+        return f"; round it to {scale} digits{text}"
+    if pa.types.is_integer(column.arrow):
+        beyond = not -(2**63) <= value < 2**63
+        return "; it is out of the range of 64 bits" if beyond else "; round it, or make the column DOUBLE"
+    return _WAYS.get((column.type, type(value)), "")
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain(value)
+    except (ValueError, pa.ArrowException):
+        return value

@@ -1,0 +1,150 @@
+"""Python values of any library, as the few types that Arrow reads without a guess.
+
+    np.int8(3), Colour.RED(3)          ──> int               pd.NaT, pd.NA, None          ──> None
+    np.str_("a"), pa.scalar("a")       ──> str               np.datetime64, pd.Timestamp  ──> datetime, date
+
+Arrow makes an array of a type that it guesses from the first values, and cuts the later ones to it: a datetime behind a
+date loses its time, a float16 behind an integer its fraction. Values of one plain type, or of a few pairs, are safe.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_PLAIN = frozenset({bool, int, float, str, Decimal, dt.date, dt.datetime})
+_NONE = type(None)
+_PAIRS = (frozenset({int, float}), frozenset({int, Decimal}))
+"""Types that Arrow makes one of, and raises where a value would be changed."""
+
+
+def kinds_of(values: Iterable[object]) -> frozenset[type]:
+    """Return the types of the values, without that of None."""
+    return frozenset(map(type, values)) - {_NONE}
+
+
+def goes_together(kinds: frozenset[type]) -> bool:
+    """Whether Arrow can be left to guess the type of an array of such values."""
+    return kinds <= _PLAIN if len(kinds) < 2 else kinds in _PAIRS
+
+
+def plain(value: Any) -> Any:
+    """Return a value as None or one of the plain types; an unknown one as it is. Raises ValueError if that loses."""
+    kind = type(value)
+    if kind in _PLAIN or kind is _NONE:
+        return value
+    if isinstance(value, pa.Scalar):
+        return _of_scalar(value)
+    if isinstance(value, np.generic):
+        return _of_numpy(value)
+    if _is_missing(value):
+        return None
+    for base, copied in _COPIES:
+        if isinstance(value, base):
+            return copied(value)
+    return value
+
+
+def plain_values(values: Sequence[Any]) -> list[Any]:
+    """Return all values as `plain` does."""
+    return [plain(value) for value in values]
+
+
+def _is_missing(value: object) -> bool:
+    """Whether it is NaT or NA of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and any(value is getattr(pandas, name, pandas) for name in ("NaT", "NA"))
+
+
+def _of_scalar(value: pa.Scalar) -> Any:
+    if pa.types.is_timestamp(value.type):
+        value = value.cast(pa.timestamp("us", value.type.tz))
+    return value.as_py()
+
+
+def _of_numpy(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return _of_instant(value)
+    if isinstance(value, np.timedelta64):
+        return value
+    if isinstance(value, np.longdouble) and float(value) != value and value == value:
+        raise ValueError(f"{value} has more digits than a float")
+    return float(value) if isinstance(value, np.longdouble) else value.item()
+
+
+def _of_instant(value: np.datetime64) -> dt.datetime | dt.date | None:
+    """Make a datetime, or a date of one that has whole days."""
+    if np.isnat(value):
+        return None
+    unit = np.datetime_data(value.dtype)[0]
+    found = value.astype("datetime64[D]" if unit in ("Y", "M", "W", "D") else "datetime64[us]")
+    if found.astype(value.dtype) != value:
+        raise ValueError(f"{value} has parts below a microsecond")
+    read = found.item()
+    if not isinstance(read, dt.date):
+        raise ValueError(f"{value} is not within the years 1 to 9999")
+    return read
+
+
+def _of_datetime(value: dt.datetime) -> dt.datetime:
+    if getattr(value, "nanosecond", 0):  # a Timestamp of pandas
+        raise ValueError(f"{value} has nanoseconds")
+    return dt.datetime.combine(dt.date(value.year, value.month, value.day), value.timetz())
+
+
+_COPIES: tuple[tuple[type, Any], ...] = (
+    (bool, bool),
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (Decimal, Decimal),
+    (dt.datetime, _of_datetime),
+    (dt.date, lambda day: dt.date(day.year, day.month, day.day)),
+)
+"""Values of subclasses as those of the plain types; a datetime is a date, and comes before it."""
+
+
+def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
+    """Make an array of values whose type is not known, such as parameters. O(values).
+
+    A date among datetimes is midnight. Raises TypeError for values of several types, and ValueError or an error of
+    Arrow for one that would be changed.
+    """
+    if not isinstance(values, list | tuple):
+        try:
+            return typed(values)
+        except (TypeError, ValueError, pa.ArrowException):
+            values = list(values)
+    kinds = kinds_of(values)
+    if not goes_together(kinds):
+        values = plain_values(values)
+        kinds = kinds_of(values)
+    if kinds == {dt.date, dt.datetime}:
+        values = [value if value is None or type(value) is dt.datetime else midnight(value) for value in values]
+    elif not goes_together(kinds) and len(kinds) > 1:
+        raise TypeError(f"values of {len(kinds)} types do not make one column")
+    return pa.array(values)
+
+
+def typed(values: Any) -> pa.Array | pa.ChunkedArray:
+    """Make an array of values that have a type of their own, as of NumPy and Polars; raises TypeError for others.
+
+    Also raises an error of Arrow where it does not have the type.
+    """
+    if hasattr(values, "__arrow_c_stream__"):  # nanoseconds of Polars would be cut on the way through Python
+        return pa.chunked_array(values)
+    kind = getattr(values, "dtype", None)
+    if kind is None or kind == np.dtype(object) or hasattr(kind, "categories"):
+        raise TypeError("the values have no type in common")
+    return pa.array(values)
+
+
+def midnight(day: dt.date) -> dt.datetime:
+    """Return the first instant of a day, UTC."""
+    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
