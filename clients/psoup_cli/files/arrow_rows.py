@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from psoup_cli.files.header import Names
+from psoup_cli.files.parquet_file import check_int96, open_parquet
 from psoup_cli.files.source import Source
 from psoup_client import InvalidData
 from psoup_client.payload import BATCH_ROWS
@@ -28,14 +29,13 @@ class ArrowPiece:
 
 def parquet_pieces(file: BinaryIO, names: Names, size: int) -> Iterator[ArrowPiece]:
     """The rows of a Parquet file; the whole of a pipe is read first, as its index is at the end."""
-    import pyarrow.parquet as pq  # here, as its 14 ms are not for every command
-
     source: Any = file if file.seekable() else pa.BufferReader(file.read())
     if Source(file).compression if file.seekable() else False:
         raise InvalidData("a Parquet file is compressed within; decompress what is around it first")
-    with pq.ParquetFile(source) as parquet:
+    with open_parquet(source) as parquet:
         rows, done = max(1, parquet.metadata.num_rows), 0
         wanted = names.wanted(parquet.schema_arrow.names)
+        check_int96(parquet, source, wanted)
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=[*wanted]):
             yield ArrowPiece(_renamed(batch, wanted), done, size * (done + batch.num_rows) // rows)
             done += batch.num_rows
