@@ -14,9 +14,10 @@ import typer
 
 from psoup_cli.common import unreadable
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
-from psoup_cli.files.json_rows import json_kind, json_value
+from psoup_cli.files.json_values import json_kind, json_value
 from psoup_cli.files.opening import format_of
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.parquet_file import check_int96, open_parquet
 from psoup_cli.files.source import Source, Text
 from psoup_client import InvalidData, PSoupError
 
@@ -112,16 +113,16 @@ def read_parameters(path: str) -> ParameterFile:
                 rows = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
             return ParameterFile([row for row, _ in rows], [number for _, number in rows])
         if format == "parquet":
-            import pyarrow.parquet as pq
-
-            return ParameterFile(pq.read_table(path), [])
+            with open_parquet(path) as parquet:
+                check_int96(parquet, path, parquet.schema_arrow.names)
+                return ParameterFile(parquet.read(), [])
         if format == "arrow":
             with open(path, "rb") as file, pa.ipc.open_stream(file) as batches:
                 return ParameterFile(batches.read_all(), [])
         return _csv(path)
     except InvalidData as problem:
         raise ValueError(f"{path}, {problem.message}") from problem
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+    except pa.ArrowException as problem:
         raise ValueError(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
@@ -144,7 +145,7 @@ def _csv(path: str) -> ParameterFile:
 
 def _json_values(line: str, number: int) -> Any:
     try:
-        row = json_value(line)
+        row = json_value(line, shortest=True)
     except InvalidData as problem:
         raise InvalidData(f"line {number}: {problem.message}") from problem
     if not isinstance(row, dict | list):

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from psoup_cli.file_flags import file_options
-from psoup_cli.files import csv_rows, records
-from psoup_cli.files.csv_rows import CsvColumns, CsvField, csv_pieces
+from psoup_cli.files import csv_values, records
+from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
+from psoup_cli.files.csv_values import CsvField
 from psoup_cli.files.header import Names
 from psoup_cli.files.json_rows import json_pieces
 from psoup_cli.files.opening import format_of
@@ -293,6 +294,6 @@ def test_what_is_not_tried_could_not_be_read() -> None:
                 text.insert(drawn.randrange(len(text) + 1), drawn.choice(letters))
                 del text[drawn.randrange(len(text))]
             values = pa.array(["".join(text).encode()])
-            if csv_rows._hopeless(values, own):
+            if csv_values._hopeless(values, own):
                 with pytest.raises(pa.ArrowInvalid):
-                    csv_rows._converted(values, arrow)
+                    csv_values._converted(values, arrow)

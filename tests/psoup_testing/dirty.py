@@ -267,7 +267,7 @@ def _others() -> list[Dirty]:
             "rows.jsonl",
             '{"id": 1}\n{"id": 2, "price": 0.30000000000000004}\n',
             "line 2: 0.30000000000000004 in column 'price' does not fit DECIMAL(9,2) without loss; round it to"
-            " 2 digits, or give text or Decimal",
+            " 2 digits",
         ),
         _text(
             "cut.jsonl",

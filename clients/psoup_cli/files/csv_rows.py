@@ -21,34 +21,17 @@ import pyarrow as pa
 import pyarrow.csv
 
 from psoup_cli.files import records
+from psoup_cli.files.csv_values import FALSE, TRUE, CsvField, is_doubtful, typed
 from psoup_cli.files.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records, read_records
 from psoup_cli.files.source import not_in
 from psoup_client import InvalidData
-from psoup_client.casts import failing
 from psoup_client.wording import counted
-
-_TRUE, _FALSE = ["true", "TRUE", "True", "t", "1"], ["false", "FALSE", "False", "f", "0"]
-
-_LOOKS = {
-    pa.int64(): r"^[ \t]*-?([0-9]+|0[xX][0-9a-fA-F]+)[ \t]*$",
-    pa.date32(): r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$",
-}
-"""What every value of a type looks like that Arrow reads."""
 
 _SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
 
 Read = Callable[[int], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class CsvField:
-    """A field of a CSV: the column that it goes into, the type that Arrow reads, and the type's name in SQL."""
-
-    name: str
-    arrow: pa.DataType
-    sql: str
 
 
 class CsvColumns:
@@ -134,7 +117,8 @@ class _Shape:
 
     def piece(self, records: Records) -> CsvPiece:
         try:
-            return CsvPiece(self._read(records.data, {own.name: own.arrow for own in self._wanted}), records)
+            table = self._read(records.data, {own.name: own.arrow for own in self._wanted})
+            return self._sifted(records) if any(map(is_doubtful, table.columns)) else CsvPiece(table, records)
         except pa.ArrowInvalid as problem:
             piece = self._sifted(records)
             if not piece.refused:
@@ -157,8 +141,8 @@ class _Shape:
                 null_values=self._nulls,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
-                true_values=_TRUE,
-                false_values=_FALSE,
+                true_values=TRUE,
+                false_values=FALSE,
             ),
         )
 
@@ -175,7 +159,7 @@ class _Shape:
         numbers = np.setdiff1d(places, list(refused))
         arrays, good = [], np.ones(len(texts), bool)
         for own, column in zip(self._wanted, texts.columns, strict=True):
-            array, reasons = _typed(column.combine_chunks(), own)
+            array, reasons = typed(column.combine_chunks(), own)
             arrays.append(array)
             for row, reason in reasons.items():
                 good[row] = False
@@ -225,95 +209,5 @@ def _is_utf8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str]]:
-    """Read texts as values of a column; those that cannot be read are NULL, and have a reason by their row."""
-    different = texts.dictionary_encode()
-    values = different.dictionary
-    bad = _hopeless(values, own)
-    hopeful = _without(values, bad)
-    bad += failing(len(values), lambda low, high: _converted(hopeful.slice(low, high - low), own.arrow))
-    if not bad:
-        return _converted(values, own.arrow).take(different.indices), {}
-    reasons = {at: _reason(values[at].as_py(), own) for at in bad}
-    import pyarrow.compute as pc
-
-    array = _converted(_without(values, bad), own.arrow).take(different.indices)
-    codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(np.isin(codes, bad))
-    return array, {int(row): reasons[int(codes[row])] for row in rows}
-
-
-def _hopeless(values: pa.Array, own: CsvField) -> list[int]:
-    """Find the values that do not even look like those of a type; to try each takes 40 times as long."""
-    import pyarrow.compute as pc
-
-    looks = _LOOKS.get(own.arrow)
-    if looks is None:
-        return []
-    try:
-        fits = pc.match_substring_regex(values.cast(pa.string()), looks)
-    except pa.ArrowInvalid:  # not all are UTF-8
-        return []
-    found: list[int] = np.flatnonzero(~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)).tolist()
-    return found
-
-
-def _without(values: pa.Array, places: list[int]) -> pa.Array:
-    """Put NULL in some places."""
-    import pyarrow.compute as pc
-
-    mask = pa.array(np.isin(np.arange(len(values)), places))
-    return pc.if_else(mask, pa.scalar(None, pa.binary()), values) if places else values
-
-
-def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Read texts as Arrow's reader of CSV reads them; raises ArrowInvalid."""
-    import pyarrow.compute as pc
-
-    text = values.cast(pa.string())
-    if pa.types.is_string(arrow):
-        return text
-    text = pc.utf8_trim(text, " \t")
-    if not pa.types.is_boolean(arrow):
-        return text.cast(arrow)
-    true, false = pc.is_in(text, pa.array(_TRUE)), pc.is_in(text, pa.array(_FALSE))
-    if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text))).as_py():
-        raise pa.ArrowInvalid("neither true nor false")
-    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
-
-
-def _reason(value: bytes, own: CsvField) -> str:
-    """Say what is wrong with a value, and what helps."""
-    try:
-        shown = repr(value.decode()[:100])
-    except UnicodeDecodeError:
-        shown = repr(value[:100])[1:]  # as bytes are written, without the b in front
-    shown += "…" if len(value) > 100 else ""
-    place = f"column {own.name!r}, {shown}"
-    try:
-        text = value.decode().strip()
-    except UnicodeDecodeError as problem:
-        byte = value[problem.start : problem.end].hex(" ")
-        return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
-    if pa.types.is_decimal(own.arrow) and _is_number(text):
-        return f"{place}: it has more digits than {own.sql} holds; round it"
-    if pa.types.is_int64(own.arrow) and text.lstrip("+-").isdigit():
-        hint = "leave its sign out" if text.startswith("+") else "it is out of the range of 64 bits"
-        return f"{place}: it is not a valid {own.sql}; {hint}"
-    if "," in text and _is_number(text.replace(",", "")) and own.sql not in ("DATE", "BOOLEAN"):
-        return f"{place}: it is not a valid {own.sql}; write a point for the decimal comma, and no thousands"
-    if own.sql == "DATE" and any(letter.isdigit() for letter in text):
-        return f"{place}: it is not a valid DATE; name its form with --date-format, %d.%m.%Y for instance"
-    return f"{place}: it is not a valid {own.sql}; if that stands for NULL, name it with --null"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
         return False
     return True

@@ -12,8 +12,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
 from psoup_client.wording import counted
 
@@ -98,12 +101,36 @@ def _refusal(line: int, what: str) -> InvalidData:
     return InvalidData(f"line {line}: {what}", facts={"line": str(line)}) if line else InvalidData(what)
 
 
+_EXACT = ("BIGINT", "DECIMAL", "TIMESTAMP")
+"""Types of columns that take a number as it is written: a double may be another one."""
+
+
+_SHAPES = 256
+"""Different objects whose names are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The columns of the names of an object, None if both are the same; and those columns that take doubles."""
+
+    columns: list[str | None] | None
+    doubles: list[str]
+
+
+def _double(value: Decimal, column: str) -> float:
+    try:
+        return double(value)
+    except InvalidData as problem:
+        raise InvalidData(f"column {column!r}: {problem.message}", facts={"column": column}) from None
+
+
 class Names:
     """The stream's columns for names of fields that come with the rows: in JSON, Parquet and Arrow."""
 
     def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
         self._stream, self._ignore = stream, ignore_extra
-        self._found: dict[str, str | None] = {}
+        self._shapes = dict[tuple[str, ...], _Shape]()
+        self._exact = {own.name for own in stream.columns if own.type.startswith(_EXACT)}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
         """Return the column of each field that is wanted; raises InvalidData."""
@@ -111,17 +138,30 @@ class Names:
         return {field: column for field, column in zip(fields, columns, strict=True) if column is not None}
 
     def of_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row by the stream's columns; raises InvalidData."""
-        named = dict[str, Any]()
-        for field, value in row.items():
-            if field not in self._found:
-                self._found[field] = self._column(field)
-            column = self._found[field]
-            if column in named:
+        """Return a row of JSON by the stream's columns; raises InvalidData."""
+        names = tuple(row)
+        shape = self._shapes.get(names) or self._shape(names)
+        if shape.columns is not None:
+            pairs = zip(shape.columns, row.values(), strict=True)
+            row = {column: value for column, value in pairs if column is not None}
+        for column in shape.doubles:
+            if type(row[column]) is Decimal:
+                row[column] = _double(row[column], column)
+        return row
+
+    def _shape(self, names: tuple[str, ...]) -> _Shape:
+        """Find the columns of the names of an object; raises InvalidData."""
+        columns = list[str | None]()
+        for name in names:
+            column = self._column(name)
+            if column is not None and column in columns:
                 raise InvalidData(f"column {column!r} comes twice; give it once", facts={"column": column})
-            if column is not None:
-                named[column] = value
-        return named
+            columns.append(column)
+        doubles = [column for column in columns if column is not None and column not in self._exact]
+        shape = _Shape(None if columns == [*names] else columns, doubles)
+        if len(self._shapes) < _SHAPES:
+            self._shapes[names] = shape
+        return shape
 
     def _column(self, field: str) -> str | None:
         column = _column(field, self._stream)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from psoup_cli.files.dialect import Dialect
 from psoup_cli.files.header import Names
+from psoup_cli.files.json_values import json_kind, json_value
 from psoup_cli.files.records import Records, read_records
 from psoup_client import InvalidData
 
@@ -45,25 +45,3 @@ def _row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise InvalidData(f"it is {json_kind(row)}; write one object on each line")
     return row
-
-
-def json_kind(value: Any) -> str:
-    """Name the kind of a JSON value."""
-    kinds = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a number"}
-    return kinds.get(type(value), f"`{json.dumps(value)}`")
-
-
-def json_value(line: bytes | str) -> Any:
-    """Read the JSON value on a line of a file; raises InvalidData that names the column of the fault."""
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as problem:
-        what = f"{problem.msg} at column {problem.colno}"
-    except UnicodeDecodeError as problem:
-        what = f"byte {problem.object[problem.start : problem.end].hex(' ')} is not utf-8"
-        raise InvalidData(f"{what}; say what the file is in with --encoding, latin-1 for instance") from None
-    except RecursionError:
-        what = "it is nested too deeply"
-    except ValueError as problem:
-        what = str(problem)
-    raise InvalidData(f"it is not valid JSON: {what}; write one object on each line")

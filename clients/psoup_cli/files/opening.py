@@ -23,7 +23,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from psoup_cli.files.arrow_rows import ArrowPiece, arrow_pieces, parquet_pieces
-from psoup_cli.files.csv_rows import CsvColumns, CsvField, CsvPiece, csv_pieces
+from psoup_cli.files.csv_rows import CsvColumns, CsvPiece, csv_pieces
+from psoup_cli.files.csv_values import CsvField
 from psoup_cli.files.header import Names, columns_in_order, columns_of, known_columns
 from psoup_cli.files.json_rows import JsonPiece, json_pieces
 from psoup_cli.files.options import FileOptions

@@ -1,0 +1,159 @@
+"""Texts of a CSV as values of a column, and the reason for each that is not one.
+
+different texts of a column ──Arrow──> values
+                   └── it fails: halved ──> values of the good ones, and a reason for each other one
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup_client.casts import failing
+
+
+def _in_any_case(words: tuple[str, ...]) -> list[str]:
+    """Return the words in every mixture of capital and small letters: Arrow's reader compares bytes."""
+    return sorted(
+        {"".join(letters) for word in words for letters in itertools.product(*zip(word, word.upper(), strict=True))}
+    )
+
+
+TRUE, FALSE = _in_any_case(("true", "t", "yes", "y", "1")), _in_any_case(("false", "f", "no", "n", "0"))
+"""Texts of a BOOLEAN, as CAST reads them."""
+
+_TRUTHS = "true or false, t or f, yes or no, y or n, 1 or 0"
+
+_LOOKS = {
+    pa.int64(): r"^[ \t]*-?([0-9]+|0[xX][0-9a-fA-F]+)[ \t]*$",
+    pa.date32(): r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$",
+}
+"""Regular expressions that match all values of a type that Arrow reads."""
+
+_DIGIT = "[0-9]"
+"""A regular expression that matches a number, and no infinity in letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvField:
+    """A field of a CSV: the column that it goes into, the type that Arrow reads, and the type's name in SQL."""
+
+    name: str
+    arrow: pa.DataType
+    sql: str
+
+
+def typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str]]:
+    """Read texts as values of a column; those that cannot be read are NULL, and have a reason by their row."""
+    different = texts.dictionary_encode()
+    values = different.dictionary
+    bad = _hopeless(values, own)
+    hopeful = _without(values, bad)
+    bad += failing(len(values), lambda low, high: _converted(hopeful.slice(low, high - low), own.arrow))
+    if not bad:
+        return _converted(values, own.arrow).take(different.indices), {}
+    reasons = {at: _reason(values[at].as_py(), own) for at in bad}
+    import pyarrow.compute as pc
+
+    array = _converted(_without(values, bad), own.arrow).take(different.indices)
+    codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(codes, bad))
+    return array, {int(row): reasons[int(codes[row])] for row in rows}
+
+
+def _hopeless(values: pa.Array, own: CsvField) -> list[int]:
+    """Find the values that do not even look like those of a type; to try each takes 40 times as long."""
+    import pyarrow.compute as pc
+
+    looks = _LOOKS.get(own.arrow)
+    if looks is None:
+        return []
+    try:
+        fits = pc.match_substring_regex(values.cast(pa.string()), looks)
+    except pa.ArrowInvalid:  # not all are UTF-8
+        return []
+    found: list[int] = np.flatnonzero(~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)).tolist()
+    return found
+
+
+def _without(values: pa.Array, places: list[int]) -> pa.Array:
+    """Put NULL in some places."""
+    import pyarrow.compute as pc
+
+    mask = pa.array(np.isin(np.arange(len(values)), places))
+    return pc.if_else(mask, pa.scalar(None, pa.binary()), values) if places else values
+
+
+def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Read texts as Arrow's reader of CSV reads them; raises ArrowInvalid."""
+    import pyarrow.compute as pc
+
+    text = values.cast(pa.string())
+    if pa.types.is_string(arrow):
+        return text
+    text = pc.utf8_trim(text, " \t")
+    if not pa.types.is_boolean(arrow):
+        found = text.cast(arrow)
+        if pa.types.is_floating(arrow) and _infinite(found):
+            written = pc.match_substring_regex(text, _DIGIT)
+            if pc.any(pc.and_(pc.is_inf(found), written)).as_py():
+                raise pa.ArrowInvalid("too large for a DOUBLE")
+        return found
+    true, false = pc.is_in(text, pa.array(TRUE)), pc.is_in(text, pa.array(FALSE))
+    if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text))).as_py():
+        raise pa.ArrowInvalid("neither true nor false")
+    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+
+
+def is_doubtful(column: pa.ChunkedArray) -> bool:
+    """Whether Arrow's reader may have taken a number that is too large: infinity, or a digit too many. O(values)."""
+    if pa.types.is_decimal(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return True
+    return pa.types.is_floating(column.type) and any(map(_infinite, column.chunks))
+
+
+def _infinite(column: pa.Array) -> bool:
+    return bool(np.isinf(column.to_numpy(zero_copy_only=False)).any())
+
+
+def _reason(value: bytes, own: CsvField) -> str:
+    """Say what is wrong with a value, and what helps."""
+    try:
+        shown = repr(value.decode()[:100])
+    except UnicodeDecodeError:
+        shown = repr(value[:100])[1:]  # as bytes are written, without the b in front
+    shown += "…" if len(value) > 100 else ""
+    place = f"column {own.name!r}, {shown}"
+    try:
+        text = value.decode().strip()
+    except UnicodeDecodeError as problem:
+        byte = value[problem.start : problem.end].hex(" ")
+        return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
+    if pa.types.is_decimal(own.arrow) and _is_number(text):
+        return f"{place}: it has more digits than {own.sql} holds; round it"
+    if own.sql == "BOOLEAN":
+        return f"{place}: it is not a valid BOOLEAN; write {_TRUTHS}; if that stands for NULL, name it with --null"
+    if pa.types.is_floating(own.arrow) and _is_number(text):
+        return f"{place}: it is too large for a DOUBLE; write inf if it stands for infinity"
+    if pa.types.is_int64(own.arrow) and text.lstrip("+-").isdigit():
+        hint = "leave its sign out" if text.startswith("+") else "it is out of the range of 64 bits"
+        return f"{place}: it is not a valid {own.sql}; {hint}"
+    if "," in text and _is_number(text.replace(",", "")) and own.sql != "DATE":
+        return f"{place}: it is not a valid {own.sql}; write a point for the decimal comma, and no thousands"
+    if own.sql == "DATE" and any(letter.isdigit() for letter in text):
+        return f"{place}: it is not a valid DATE; name its form with --date-format, %d.%m.%Y for instance"
+    return f"{place}: it is not a valid {own.sql}; if that stands for NULL, name it with --null"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
