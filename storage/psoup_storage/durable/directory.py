@@ -218,9 +218,9 @@ def refuse_other_owner(path: Path | str) -> None:
         return
     if (owner := path.stat().st_uid) != me:
         raise _belongs_to(path, path, owner, me)
-    for entry in os.scandir(path):
-        if entry.name not in _OF_OTHERS and (owner := entry.stat(follow_symlinks=False).st_uid) not in (0, me):
-            raise _belongs_to(path, Path(entry), owner, me)
+    for entry in path.iterdir():
+        if entry.name not in _OF_OTHERS and (owner := entry.lstat().st_uid) not in (0, me):
+            raise _belongs_to(path, entry, owner, me)
 
 
 def _belongs_to(directory: Path, entry: Path, owner: int, me: int) -> InvalidInput:
@@ -228,8 +228,8 @@ def _belongs_to(directory: Path, entry: Path, owner: int, me: int) -> InvalidInp
         f"the data directory {directory}" if entry == directory else f"{entry.name} in the data directory {directory}"
     )
     return InvalidInput(
-        f"{what} belongs to {_user(owner)}, and this process runs as {_user(me)}: start it as the owner, make the"
-        f" directory its own (chown -R {me} {directory}), or name one that is not there yet, such as"
+        f"{what} belongs to {_user(owner)}, and this process runs as {_user(me)}: start it as that user,"
+        f" give it the directory (chown -R {me} {directory}), or name one that is not there yet, such as"
         f" {directory / 'psoup-data'}",
         reason="DATA_DIR",
         data_dir=str(directory),
