@@ -251,7 +251,7 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
         if exact is not None:
             return exact
         if name not in _EXACT:
-            args = long_numbers.plain(args)
+            args = long_numbers.summands(args) if name in ("add", "sub") else long_numbers.plain(args)
     signature = supplied.known(name)  # before the others: a later release may have a function of that name
     if signature is not None:
         return rules.supplied_call(signature, args)

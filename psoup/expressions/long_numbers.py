@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from psoup.expressions.tree import Expr, Literal, LongNumber
-from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, DataType, Kind, decimal
+from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, DataType, Kind, decimal, wide
 
 MOST_PLACES = 1_100
 """Decimal places of a constant that are kept: no DOUBLE has more. Digits behind them become a single 1."""
@@ -64,6 +64,19 @@ def compared(name: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
 def plain(args: Sequence[Expr]) -> list[Expr]:
     """The arguments with the nearest DOUBLE for each `LongNumber`."""
     return [Literal(arg.type, arg.value) if isinstance(arg, LongNumber) else arg for arg in args]
+
+
+def summands(args: Sequence[Expr]) -> list[Expr]:
+    """The arguments of + and -: beside a sum each `LongNumber` of up to 38 digits is exact, else the nearest DOUBLE."""
+    if not any(arg.type.kind is Kind.WIDE for arg in args):
+        return plain(args)
+    exact = [
+        Literal(wide(arg.places), arg.digits)
+        if isinstance(arg, LongNumber) and abs(arg.digits) < _WIDE_END and arg.places <= MAX_WIDE_PRECISION
+        else arg
+        for arg in args
+    ]
+    return plain(exact)
 
 
 def computed(name: str, args: Sequence[Expr]) -> Literal | None:

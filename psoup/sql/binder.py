@@ -24,8 +24,9 @@ from psoup.resting import may_rest
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.elsewhere.advice import advised_arguments
+from psoup.sql.elsewhere.refused_functions import refuse_function
 from psoup.sql.names import Names
-from psoup.sql.refusals import refuse_function, refuse_node
+from psoup.sql.refusals import refuse_node
 from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
 from psoup.sql.spelled import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned

@@ -11,12 +11,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
-from psoup.expressions import functions
 from psoup.resting import MOVES, may_rest
-from psoup.sql.elsewhere.functions import FUNCTIONS
 from psoup.sql.elsewhere.statements import STATEMENTS
 from psoup.sql.instead import (
-    FOR_FUNCTION,
     FOR_STATEMENT,
     NESTED_JOIN,
     ORDER_IN_FUNCTION,
@@ -25,7 +22,7 @@ from psoup.sql.instead import (
     feature_hint,
     join_hint,
 )
-from psoup.sql.source import Place, StatementText, nearest
+from psoup.sql.source import StatementText, nearest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
 MAX_TREE = 100
@@ -234,16 +231,6 @@ def _words(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-_AGGREGATES = _words(
-    "mode list array_agg string_agg group_concat listagg bit_and "
-    "bit_or bit_xor corr covar_pop covar_samp "
-    "sumif histogram product skewness kurtosis entropy "
-    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
-)
-_VOLATILE = _words(
-    "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "
-    "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp"
-)
 _STATEMENTS = _words(
     "INSERT UPDATE DELETE MERGE TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
     "COMMIT ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH "
@@ -384,26 +371,6 @@ def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
         if value and name not in parts:
             feature = _PARTS.get((type(node), name)) or f"this form of {source.written(node)!r}"
             raise source.unsupported(feature, node, hint=feature_hint(feature))
-
-
-def refuse_function(source: StatementText, name: str, at: Place) -> None:
-    """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
-    if name in _AGGREGATES:
-        hint = FOR_FUNCTION.get(name) or FUNCTIONS.get(name) or feature_hint("an aggregate")
-        raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)
-    if name in _VOLATILE:
-        raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
-    names = functions.names()
-    if name in names:
-        return
-    if name in FOR_FUNCTION:
-        raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
-    hint = (
-        FUNCTIONS.get(name)
-        or nearest(name, names)
-        or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
-    )
-    raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 
 def refuse_node(source: StatementText, node: exp.Expr) -> SqlError:

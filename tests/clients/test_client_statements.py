@@ -195,6 +195,7 @@ def test_what_may_not_be_repeated_is_sent_once(running: Serving) -> None:
         ("/* x\n/* ; */ y */a;", [Statement(1, "a", 2, 13)]),
         ("a 'it''s;' - / * ;b", [Statement(1, "a 'it''s;' - / *", 1, 1), Statement(2, "b", 1, 19)]),
         ('"a;""b;";c', [Statement(1, '"a;""b;"', 1, 1), Statement(2, "c", 1, 10)]),
+        ("`a;'`;b", [Statement(1, "`a;'`", 1, 1), Statement(2, "b", 1, 7)]),
         (r"a E'\';'';\\';b", [Statement(1, r"a E'\';'';\\'", 1, 1), Statement(2, "b", 1, 15)]),
         (
             "$$;'$$;$a$;$$$a$;b",

@@ -180,6 +180,7 @@ def test_joins_and_groups_take_all_digits(soup: LocalPSoup) -> None:
     assert found(soup, f"{total} > 18446744073709551612.99999999999999999999") == [2**64 - 3]
     assert found(soup, f"{total} >= 18446744073709551613.00000000000000000001") == []
     assert found(soup, f"{total} < {'9' * 60}") == [2**64 - 3]
+    assert found(soup, f"{total} + 0.000000000000000001 > 18446744073709551613") == [2**64 - 3]
 
 
 def test_a_parameter_of_many_digits_is_taken_as_its_text_is() -> None:

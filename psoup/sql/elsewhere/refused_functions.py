@@ -1,0 +1,48 @@
+"""Refusals of functions by name: aggregates that are left out, functions that change by themselves, unknown ones.
+
+SELECT to_char(at) FROM trades   ->   there is no function 'to_char'
+                                      hint: write strftime(t, '%Y-%m-%d %H:%M:%S')
+"""
+
+from __future__ import annotations
+
+from psoup.expressions import functions
+from psoup.sql.elsewhere.functions import FUNCTIONS
+from psoup.sql.instead import FOR_FUNCTION, feature_hint
+from psoup.sql.source import Place, StatementText, nearest
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_AGGREGATES = _words(
+    "mode list array_agg string_agg group_concat listagg bit_and "
+    "bit_or bit_xor corr covar_pop covar_samp "
+    "sumif histogram product skewness kurtosis entropy "
+    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
+)
+_VOLATILE = _words(
+    "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "
+    "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp"
+)
+
+
+def refuse_function(source: StatementText, name: str, at: Place) -> None:
+    """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
+    if name in _AGGREGATES:
+        hint = FOR_FUNCTION.get(name) or FUNCTIONS.get(name) or feature_hint("an aggregate")
+        raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)
+    if name in _VOLATILE:
+        raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
+    names = functions.names()
+    if name in names:
+        return
+    if name in FOR_FUNCTION:
+        raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
+    hint = (
+        FUNCTIONS.get(name)
+        or nearest(name, names)
+        or "docs/sql.md has all functions; an operator adds others: psoup serve --functions"
+    )
+    raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
