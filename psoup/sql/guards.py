@@ -92,6 +92,7 @@ MAX_DEPTH = 50
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.INTERVAL})
+_UNUSUAL = re.compile(r"\btop\b|\bn'", re.IGNORECASE)
 _BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _AFTER_NUMBER = re.compile(r"\w")
@@ -107,7 +108,8 @@ def tokens_of(source: StatementText) -> list[Token]:
         raise source.error("this cannot be read as SQL", problem.start or 0) from problem
     if written:
         tokens = [_said(source, token, written) for token in tokens]
-    tokens = [_usual(tokens, at) for at in range(len(tokens))]
+    if _UNUSUAL.search(text):
+        tokens = [_usual(tokens, at) for at in range(len(tokens))]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:

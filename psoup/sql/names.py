@@ -18,7 +18,7 @@ from sqlglot import exp
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
-from psoup.sql.elsewhere.columns import COLUMNS, PARTS
+from psoup.sql.elsewhere.columns import COLUMNS, OF_PARTS, PARTS
 from psoup.sql.source import Place, StatementText, nearest
 
 _PSEUDO = {TIME_COLUMN: (TIMESTAMP, TIME_INDEX), ID_COLUMN: (BIGINT, ID_INDEX)}
@@ -143,7 +143,7 @@ class Names:
 def _advice(node: exp.Expr) -> str:
     """A hint for a word that stands like a column in other systems, or for a part of time without quotes."""
     name, call = node.name.lower(), node.parent
-    if name in PARTS and isinstance(call, exp.Anonymous):
+    if name in PARTS and isinstance(call, exp.Anonymous) and call.name.lower() in OF_PARTS:
         return f"a part of time stands in quotes: {call.name.lower()}('{name}', ...)"
     return COLUMNS.get(name, "")
 

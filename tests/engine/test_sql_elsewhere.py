@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,11 @@ from psoup.errors import SqlError
 from psoup.expressions.functions import names
 from psoup.local import LocalPSoup
 from psoup.sql.aggregates import AGGREGATES
+from psoup.sql.elsewhere.columns import COLUMNS
 from psoup.sql.elsewhere.functions import ARGUMENTS, FUNCTIONS
+from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT
+from psoup.sql.elsewhere.signs import SIGNS
+from psoup.sql.elsewhere.statements import CREATED, STATEMENTS
 from psoup_testing.duck import drop_database, empty_database
 from psoup_testing.typed_elsewhere import REFUSED, TAKEN
 
@@ -317,3 +322,12 @@ def test_names_of_the_table_are_not_functions_of_psoup() -> None:
     assert not FUNCTIONS.keys() & {*names(), *AGGREGATES}
     assert {name for name, _ in ARGUMENTS} <= {*names(), *AGGREGATES}
     assert all(name == name.lower() for name in FUNCTIONS)
+
+
+def test_advice_names_only_functions_that_psoup_has() -> None:
+    advice = [*FUNCTIONS.values(), *ARGUMENTS.values(), *COLUMNS.values(), *SIGNS.values(), *STATEMENTS.values()]
+    advice += [*CREATED.values(), *(phrase.advice for phrase in [*OF_SELECT.values(), *OF_CREATE.values()])]
+    called = {name for text in advice for name in re.findall(r"\b([a-z_]\w*)\(", text)}
+    python = {"register", "watch", "copy", "push", "invoke", "describe", "streams", "queries", "unregister"}
+    syntax = {"distinct", "now", "if", "condition"}
+    assert called - {*names(), *AGGREGATES} <= python | syntax

@@ -30,4 +30,6 @@ PARTS = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"}
     | {"century", "dow", "doy", "epoch"}
 )
-"""Parts of time, which stand in quotes in date_trunc, date_part and date_diff."""
+"""Parts of time, which stand in quotes in functions of `OF_PARTS`."""
+
+OF_PARTS = frozenset({"date_trunc", "datetrunc", "date_part", "datepart", "date_diff", "datediff", "extract"})
