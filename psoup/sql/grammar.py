@@ -163,7 +163,7 @@ class Grammar(parser.Parser):
         """FETCH FIRST n ROWS ONLY as LIMIT n; without a number it is one row."""
         options = node.args.get("limit_options")
         if self._prev.text.upper() != "ONLY" or options is None or options.args.get("with_ties"):
-            self.refuse("FETCH is FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
+            self.refuse("FETCH needs the form FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
         if options.args.get("percent"):
             self.refuse("FETCH takes a number of rows", first, "write LIMIT n")
         count = node.args.get("count") or self.expression(exp.Literal(this="1", is_string=False), first)
@@ -175,8 +175,8 @@ class Grammar(parser.Parser):
         names = super()._parse_using_identifiers()
         for token, following in zip(self._tokens[first : self._index], self._tokens[first + 1 :], strict=False):
             if following.token_type is TokenType.DOT:
-                way = "USING takes names that both sides have: USING (k); other conditions follow ON: ON a.k = b.k"
-                self.refuse(f"{token.text[:40]!r} says whose the column is", token, way)
+                way = "USING (k) names a column of both sides; other conditions follow ON: ON a.k = b.k"
+                self.refuse(f"a column in USING has no source before it, as {token.text[:40]!r} is here", token, way)
         return names
 
     def _parse_between(self, this: Any) -> Any:

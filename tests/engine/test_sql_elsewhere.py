@@ -287,11 +287,14 @@ def test_idioms_are_other_words_for_the_same(soup: LocalPSoup, statement: str, o
     ("statement", "message"),
     [
         ("SELECT TOP 1 k FROM trades LIMIT 2", "'LIMIT' is not expected here"),
-        ("SELECT k FROM trades FETCH FIRST 2 ROWS WITH TIES", "FETCH is FETCH FIRST n ROWS ONLY"),
-        ("SELECT k FROM trades FETCH FIRST 2", "FETCH is FETCH FIRST n ROWS ONLY"),
+        ("SELECT k FROM trades FETCH FIRST 2 ROWS WITH TIES", "FETCH needs the form FETCH FIRST n ROWS ONLY"),
+        ("SELECT k FROM trades FETCH FIRST 2", "FETCH needs the form FETCH FIRST n ROWS ONLY"),
         ("SELECT k FROM trades FETCH FIRST -2 ROWS ONLY", "line 1, column"),
         ("SELECT `k FROM trades", "this quoted name is never closed"),
-        ("SELECT a.k FROM trades a JOIN trades b USING (k, a.v)", "'a' says whose the column is"),
+        (
+            "SELECT a.k FROM trades a JOIN trades b USING (k, a.v)",
+            "a column in USING has no source before it, as 'a' is here",
+        ),
         ("SELECT k FROM trades WHERE v > 1 −1", "'−' is not a sign of SQL"),
         ("SELECT k\u200b FROM trades", "the invisible character U+200B is not a sign of SQL"),
     ],

@@ -141,7 +141,7 @@ def test_types_come_from_where_a_parameter_stands() -> None:
         (("a", 10**309), "parameter 2 of query 17 is 1000"),
         (("a", Decimal("1e-1101")), "parameter 2 of query 17 is 1E-1101, whose digits reach too far from the point"),
         (("a", Decimal("1e999999999")), "parameter 2 of query 17 is 1E+999999999, whose digits reach too far"),
-        (("a", Decimal("inf")), "parameter 2 of query 17 is Infinity, which no DECIMAL is"),
+        (("a", Decimal("inf")), "parameter 2 of query 17 is Infinity, which is not a DECIMAL"),
         (("a",), "query 17: 1 parameter is given, but the statement takes 2"),
         (("a", 1, 2), "query 17: 3 parameters are given, but the statement takes 2"),
         ({"a": 1}, "query 17: the parameters are written ?, so they have no names"),

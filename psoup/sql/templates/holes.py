@@ -255,7 +255,7 @@ def _exact(value: Decimal, point: bool = True) -> tuple[Literal, str]:
     `point`: a whole number has a point in its text, as it is a DECIMAL.
     """
     if not value.is_finite():
-        raise Wrong(f"{value}, which no DECIMAL is; give a float", reason="PARAMETER_TYPE")
+        raise Wrong(f"{value}, which is not a DECIMAL; give a float", reason="PARAMETER_TYPE")
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if max(len(digits) + exponent, 1) - min(exponent, 0) > MAX_DECIMAL_PRECISION:
