@@ -61,8 +61,8 @@ def doctor(
     With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
     batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
 
-    With --replay, what is sound is replayed, covered and folded as by a start, without changing anything. If that does
-    not come to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way
+    With --replay, what is sound is replayed, covered and folded as by a start; nothing is changed. If that does not
+    come to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way
     out. It also names queries that are not folded ahead, as they would need too much memory.
     Queries that call functions of your own are tried only with --functions, as psoup serve has them.
 
