@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from psoup.config import EngineConfig
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Schema, decimal
 from psoup_testing.budget import SEED, run_round
-from psoup_testing.coverage import COVERAGE, FORMS, JUNCTIONS
+from psoup_testing.coverage import COVERAGE, FORMS, JUNCTIONS, PATHS
 from psoup_testing.duel import Duel
 from psoup_testing.expressions import Maker, Scope, column
 from psoup_testing.histories import BASE, EAGER, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
@@ -60,7 +60,7 @@ def wanting() -> list[DataType]:
     """The types about which a pair that is missing can be drawn."""
     words = {word for cell in COVERAGE.missing() for word in cell[1:]}
     kinds = {kind for factor in words & set(FACTORS) for kind in FACTORS[factor][0]}
-    return [t for t in TYPES if t.kind in kinds or not words <= set(FACTORS) | set(FORMS)]
+    return [t for t in TYPES if t.kind in kinds or not words <= {*FACTORS, *FORMS, *PATHS, *WINDOW_KINDS}]
 
 
 def sweep(draw: Any, data_type: DataType, config: EngineConfig) -> int:
