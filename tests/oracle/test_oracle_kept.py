@@ -17,7 +17,7 @@ from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup_testing.asked_again import AskedAgain
 from psoup_testing.budget import SEED, replayable, scaled
 from psoup_testing.kept_structures import KEPT
-from psoup_testing.near_far import COLLIDING
+from psoup_testing.near_far import COLLIDING, NEIGHBOURS
 from psoup_testing.restarting import making
 
 TYPES = (BIGINT, DOUBLE, decimal(18, 4), TEXT, TIMESTAMP, DATE)
@@ -71,10 +71,12 @@ def test_compared_answers_came_from_everything_that_is_kept(tmp_path: Path) -> N
     assert KEPT.missing() == []
 
 
-def test_texts_collide() -> None:
+def test_texts_have_equal_numbers_and_near_ones() -> None:
     """Otherwise they would say nothing of key indexes of texts."""
-    for pair in COLLIDING:
-        texts = [text.encode() for text in pair]
-        ends = np.cumsum([0, *map(len, texts)]).astype(np.int64)
-        one, other = text_numbers(ends, np.frombuffer(b"".join(texts), np.uint8).copy())
-        assert one == other and texts[0] != texts[1]
+    for pairs, most in ((COLLIDING, 0), (NEIGHBOURS, 2)):
+        for pair in pairs:
+            texts = [text.encode() for text in pair]
+            ends = np.cumsum([0, *map(len, texts)]).astype(np.int64)
+            one, other = text_numbers(ends, np.frombuffer(b"".join(texts), np.uint8).copy()).tolist()
+            assert abs(one - other) <= most and texts[0] != texts[1]
+            assert (one == other) == (most == 0)

@@ -26,6 +26,15 @@ COLLIDING = (
     ("k93091", "k204209"),
 )
 """Pairs of texts of which `psoup.kernels.keyed.number_texts` makes one number."""
+NEIGHBOURS = (
+    ("k94679", "k206407"),
+    ("k67180", "k236212"),
+    ("25r", "k23096"),
+    ("k17383", "k140761"),
+    ("k65008", "k92074"),
+    ("2wo", "k109241"),
+)
+"""Pairs of texts whose numbers differ by 1 or 2."""
 IDENTIFIER = 400_000_000_000 << 22 | 7 << 12
 """An identifier of 63 bits: milliseconds, a machine, a number within the millisecond."""
 _WHOLE = (0, FAR, -FAR, IDENTIFIER, IDENTIFIER + (1 << 22), IDENTIFIER + FAR, 2**62, -(2**62))
@@ -40,7 +49,8 @@ def near_and_far(data_type: DataType, source: random.Random, count: int) -> list
     """About `count` values of a type: near one another at two places far apart, or a few at each of many places."""
     kind = data_type.kind
     if kind is Kind.TEXT:
-        pairs = source.sample(COLLIDING, min(len(COLLIDING), max(1, count // 3)))
+        some = (*COLLIDING, *NEIGHBOURS)
+        pairs = source.sample(some, min(len(some), max(2, count // 3)))
         others = [f"k{source.randrange(9 * count)}" for _ in range(count // 3)]
         return [text for pair in pairs for text in pair] + others
     if kind is Kind.BOOLEAN:
