@@ -182,50 +182,68 @@ def test_the_box_is_bounded_and_packs_lists_and_bits() -> None:
     assert told == [(2, 3)] and box.take() is None
 
 
+class Pair:
+    """One engine that gives up results again and again, beside one that keeps all of them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        small = EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=int(rng.integers(2_000, 30_000)))
+        self.rng, self.both = rng, (LocalPSoup(small), LocalPSoup(EngineConfig(chunk_rows=64)))
+        self.queries, self.at = list[list[int]](), 0
+        for each in self.both:
+            each.execute(f"{CREATE.format('s')} RETENTION 900 ROWS")
+
+    def push(self) -> None:
+        count = int(self.rng.integers(1, 90))
+        for each in self.both:
+            each.push("s", table(self.at, count))
+        self.at += count
+
+    def register(self) -> None:
+        sql = f"SELECT a, b FROM s WHERE a {self.rng.choice(['<', '=', '>'])} {int(self.rng.integers(0, 10))}"
+        sql += ["", f" AND b % 3 = {int(self.rng.integers(0, 3))}"][int(self.rng.integers(0, 2))]
+        if len(self.queries) < 14:
+            self.queries.append([each.register(sql) for each in self.both])
+
+    def unregister(self) -> None:
+        if self.queries:
+            gone = self.queries.pop(int(self.rng.integers(0, len(self.queries))))
+            for each, query in zip(self.both, gone, strict=True):
+                each.unregister(query)
+
+    def give_up(self) -> None:
+        engine = self.both[0].engine
+        for state in engine._streams.values():
+            state.shelf.give_up(int(self.rng.integers(0, 5_000)))
+        engine._rooms.keep(engine._streams.values())
+        engine._snapshot = engine._publish()
+
+    def ask(self) -> None:
+        for pair in self.queries:
+            own, wanted = (each.invoke(query).to_table() for each, query in zip(self.both, pair, strict=True))
+            assert own == wanted
+
+    def ask_together(self) -> None:
+        ids = [[pair[k] for pair in self.queries] for k in range(2)]
+        if self.queries:
+            own, wanted = (each.invoke_table(some).to_table() for each, some in zip(self.both, ids, strict=True))
+            assert own.to_pylist() == wanted.to_pylist()
+
+    def matched(self) -> list[list[int]]:
+        """The matches that each query's costs count, in both."""
+        costs = [(each.engine.snapshot(), [pair[k] for pair in self.queries]) for k, each in enumerate(self.both)]
+        return [[query_cost(seen, query, tenant=DEFAULT_TENANT).matched for query in ids] for seen, ids in costs]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_are_exact_whatever_comes_and_goes(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    soup = LocalPSoup(EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=int(rng.integers(2_000, 30_000))))
-    plain = LocalPSoup(EngineConfig(chunk_rows=64))
-    both, queries, at, others = (soup, plain), list[tuple[int, int]](), 0, 0
-    for each in both:
-        each.execute(f"{CREATE.format('s')} RETENTION 900 ROWS")
+    pair = Pair(np.random.default_rng(seed))
+    steps = [pair.push] * 4 + [pair.register, pair.unregister, pair.give_up, pair.ask, pair.ask, pair.ask_together]
     for _ in range(70):
-        step = int(rng.integers(0, 10))
-        if step < 4:
-            count = int(rng.integers(1, 90))
-            for each in both:
-                each.push("s", table(at, count))
-            at += count
-        elif step == 4 and len(queries) < 14:
-            sql = f"SELECT a, b FROM s WHERE a {rng.choice(['<', '=', '>'])} {int(rng.integers(0, 10))}"
-            sql += ["", f" AND b % 3 = {int(rng.integers(0, 3))}"][int(rng.integers(0, 2))]
-            queries.append((soup.register(sql), plain.register(sql)))
-        elif step == 5 and queries:
-            one, other = queries.pop(int(rng.integers(0, len(queries))))
-            soup.unregister(one), plain.unregister(other)
-        elif step == 6:
-            (state,) = soup.engine._streams.values()
-            state.shelf.give_up(int(rng.integers(0, 5_000)))
-            soup.engine._rooms.keep([state])
-            soup.engine._snapshot = soup.engine._publish()
-            others += 1
-        elif step < 9:
-            for one, other in queries:
-                assert soup.invoke(one).to_table() == plain.invoke(other).to_table()
-        elif queries:
-            own, wanted = (each.invoke_table([pair[k] for pair in queries]) for k, each in enumerate(both))
-            assert own.to_table().to_pylist() == wanted.to_table().to_pylist()
-        if rng.random() < 0.6:
-            soup.maintain()
-        plain.maintain()
-        soup.check()
+        steps[int(pair.rng.integers(0, len(steps)))]()
+        for each in pair.both[pair.rng.random() < 0.4 :]:
+            each.maintain()
+        pair.both[0].check()
     for _ in range(4):
-        for one, other in queries:
-            assert soup.invoke(one).to_table() == plain.invoke(other).to_table()
-        soup.maintain()
-    costs = [
-        [query_cost(each.engine.snapshot(), pair[k], tenant=DEFAULT_TENANT).matched for pair in queries]
-        for k, each in enumerate(both)
-    ]
-    assert all(own <= most for own, most in zip(*costs, strict=True)), "no match is counted twice"
+        pair.ask()
+        pair.both[0].maintain()
+    assert all(own <= most for own, most in zip(*pair.matched(), strict=True)), "no match is counted twice"
