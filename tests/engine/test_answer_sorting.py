@@ -13,6 +13,7 @@ import pytest
 from psoup.answer import ordering
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.answer.sorting import Sorting
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
@@ -178,3 +179,60 @@ def test_rows_are_sorted_and_told_apart_as_their_values_are(monkeypatch: pytest.
         for k in range(rows):
             seen.setdefault(tuple(None if one[k] is None else _key(one[k]) for one in values), k)
         assert distinct_rows(columns, UNBOUNDED).tolist() == list(seen.values())
+
+
+TOPS = (
+    "SELECT a FROM s ORDER BY repeat(t, 200) LIMIT 3",
+    "SELECT t FROM s GROUP BY t ORDER BY repeat(t, 200) DESC LIMIT 3",
+    "SELECT DISTINCT repeat(left(t, 8), 250) AS x FROM s",
+    "SELECT DISTINCT left(repeat(t, 200), 1900) AS x FROM s LIMIT 2",
+    "SELECT x.a FROM s x JOIN s y ON x.a = y.a ORDER BY repeat(y.t, 200) LIMIT 3 OFFSET 2",
+)
+
+
+@pytest.mark.parametrize("sql", TOPS)
+def test_a_top_of_computed_texts_holds_rows_that_it_shows_and_a_piece(sql: str) -> None:
+    """20,000 keys of 2,000 bytes, 40 MB, in a room of 4: rows that cannot be in the answer are dropped in between."""
+    soup = _soup(20_000, 10)
+    wanted = _answer(soup, sql).to_table()
+    budget = ReadBudget(sort_bytes=4 << 20)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        answer = _answer(soup, sql, budget).to_table()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.equals(wanted)
+    assert budget.held == budget.grouped == 0
+    assert peak < 8 << 20, f"{peak:,} bytes"
+
+
+def test_a_top_charges_what_it_holds_and_drops_what_is_of_no_use() -> None:
+    key = AttributeRef(TEXT, 0, "t")
+    texts = column_from_arrow("t", TEXT, pa.array([f"{n:0400d}" for n in range(500)]))
+    budget = ReadBudget(sort_bytes=1_000_000)
+    sorting = Sorting((), (OrderKey(key, False, False),), 5, budget, 10_000)
+    most = 0
+    for start in range(0, 40 * 500, 500):
+        sorting.add_all(np.arange(start, start + 500), iter([[texts.slice(0, 250)], [texts.slice(250, 500)]]))
+        most = max(most, budget.held)
+    assert sorting.reduced > 10
+    assert most < 400_000
+    assert sorting.order().tolist() == [0, 500, 1_000, 1_500, 2_000]
+    sorting.close()
+    assert budget.held == 0
+    with pytest.raises(ResourceExhausted, match=r"sort_mib"):  # a key that does not fit is refused before it is held
+        Sorting((), (OrderKey(key, False, False),), 5, ReadBudget(sort_bytes=50_000), 10_000).add(
+            np.arange(500), [texts]
+        )
+
+
+def test_keys_come_in_pieces_that_the_room_has_place_for() -> None:
+    key = AttributeRef(BIGINT, 0, "a")
+    order = (OrderKey(key, False, False),)
+    assert Sorting((), order, 5, ReadBudget(), 100).rows_at_once(65_536) == 65_536
+    assert Sorting((), order, 5, ReadBudget(sort_bytes=64 << 20), 100).rows_at_once(65_536) == 65_536
+    assert Sorting((), order, 5, ReadBudget(sort_bytes=160_000), 100).rows_at_once(65_536) == 10_000 // 17
+    texts = Sorting((), order, 5, ReadBudget(sort_bytes=160_000), 100).texts(EngineConfig().texts)
+    assert (texts.of(2), texts.of(1)) == (10_000, EngineConfig().texts.together)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from psoup.answer.message import Message
 from psoup_proto.v1 import sync_pb2
 
-Part = Message | pa.RecordBatch
+Part: TypeAlias = Message | pa.RecordBatch
 
 
 class Fitting(NamedTuple):
