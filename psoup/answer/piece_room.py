@@ -55,9 +55,9 @@ class PieceRoom:
         self.peak = max(self.peak, self.held)
 
     def give_back(self, size: int | None = None) -> None:
-        """Return bytes that were taken; None: all of them."""
+        """Return bytes that were taken; None: all of them. Those of a read that has ended were returned with it."""
         size = self.held if size is None else size
-        self._budget.give_back_joined(size)
+        self._budget.give_back_joined(min(size, self._budget.joined))
         self.held -= size
 
     def begin(self) -> None:

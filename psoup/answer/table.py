@@ -215,7 +215,14 @@ class Table:
         for line in every:
             asking.compute(line)
 
+        begun, counts = -2, list[int]()
+
         def between(last: int, cut: int) -> Iterator[pa.RecordBatch]:
+            nonlocal begun, counts
+            if last == begun:  # the rows after this place are made again
+                for line, count in zip(every, counts, strict=True):
+                    line.of.group.select_errors = count
+            begun, counts = last, [line.of.group.select_errors for line in every]
             for line in every:
                 low, high = np.searchsorted(line.places, (last, cut), "right").tolist()
                 yield from asking.rows(line, low, high, most.rows, self.schema)

@@ -341,7 +341,7 @@ class Asking:
             outputs = [output.expr for output in schema]
             columns = computed_at_once(outputs, line.group, reading.now, reading.texts, self.budget)
             self.room.hold(sum([column.nbytes + column.bytes_at(line.rows) for column in columns]))
-        except (TooMuchText, TooManyPairs):
+        except (TooMuchText, TooManyPairs, ResourceExhausted):  # row by row it is known of which query it is
             return
         line.columns = [column.take(line.rows) for column in columns]
         reading.count(line.columns)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import piece_room, together
+from psoup.answer import piece_room, table_rows, together
 from psoup.answer import table as table_module
 from psoup.answer.invoke import invoke
 from psoup.answer.piece_room import PieceRoom
@@ -321,3 +321,38 @@ def test_a_query_alone_is_gathered_in_few_bytes() -> None:
     batches = list(answer.batches(max_bytes=50_000))
     assert sum(batch.num_rows for batch in batches) == 60
     assert max(batch.nbytes for batch in batches) <= 50_000
+
+
+def test_a_call_that_is_left_gives_back_its_bytes_once() -> None:
+    soup = LocalPSoup(SMALL)
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    ids = np.array(soup.register_many("SELECT a FROM s WHERE a > ?", pa.table({"p": range(90)})))
+    soup.push("s", pa.table({"a": range(200)}))
+    shared = SharedBytes(10_000_000)
+    shared.take(500)
+    budget = ReadBudget(shared=shared)
+    batches = invoke_table(soup.engine.snapshot(), ids, tenant=DEFAULT_TENANT, now=0, budget=budget).batches(10)
+    next(batches)
+    assert shared.used > 500
+    budget.close()
+    batches.close()
+    assert shared.used == 500
+
+
+def test_errors_of_rows_that_are_made_again_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several sets: rows of the first were made when those of the second did not fit beside them."""
+    monkeypatch.setattr(table_rows, "_WHOLE_BYTES", 0)
+    soup = LocalPSoup(SMALL)
+    soup.execute("CREATE STREAM s (k BIGINT, t TEXT)")
+    sets = [
+        soup.register_many(
+            f"SELECT CAST(t AS BIGINT) AS c, t{end} AS t FROM s WHERE k >= ?", pa.table({"p": range(20)})
+        )
+        for end in ("", " || repeat('y', 90)")
+    ]
+    soup.push("s", pa.table({"k": [30, 40], "t": ["x" * 10] * 2}))
+    ids, snapshot = np.concatenate(sets).reshape(2, 20).T.reshape(-1), soup.engine.snapshot()
+    table = invoke_table(snapshot, ids, tenant=DEFAULT_TENANT, now=0)
+    whole = pa.Table.from_batches(list(table.batches(max_bytes=300)), table.schema)
+    check_as_single(snapshot, table, whole, ids.tolist(), None)
+    assert sum(group.select_errors for group in table.groups) == 80
