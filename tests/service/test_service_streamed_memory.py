@@ -13,7 +13,8 @@ import pytest
 from psoup.local import LocalPSoup
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2
-from psoup_service.wire.answers import Pieces
+from psoup_service.sync.fitting import bytes_in, fitting, rows_in
+from psoup_service.wire.answers import Pieces, page
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.written import Written
 
@@ -106,3 +107,48 @@ asyncio.run(main())
             for stream in stalled:
                 stream.close()
         process.communicate()
+
+
+def _long_texts(rows: int, size: int) -> tuple[LocalPSoup, int]:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (a BIGINT NOT NULL, t TEXT)")
+    query = soup.register("SELECT a, t FROM s")
+    soup.push("s", pa.table({"a": range(rows), "t": ["x" * size] * rows}))
+    return soup, query
+
+
+def test_a_page_of_long_texts_gathers_the_rows_that_it_shows() -> None:
+    """A page of 10,000 rows at most: its bytes end it after eight."""
+    soup, query = _long_texts(300, 100_000)
+    answer, shown, more = soup.invoke(query), 0, True
+    tracemalloc.start()
+    try:
+        batch, more = page(answer, 40, 10_000, 1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert batch is not None
+    shown = batch.num_rows
+    assert (batch.column("a").to_pylist(), more) == (list(range(40, 40 + shown)), True)
+    assert 4 <= shown <= 10
+    assert peak < 6_000_000, f"{peak:,} bytes; all rows have 30 MB"
+    last, more = page(answer, 298, 10_000, 1_000_000)
+    assert (last is not None and last.num_rows, more) == (2, False)
+
+
+def test_rows_of_a_copy_are_measured_before_they_are_gathered() -> None:
+    soup, query = _long_texts(300, 100_000)
+    tracemalloc.start()
+    try:
+        fit = fitting(soup.invoke(query).messages(max_bytes=1_000_000), 1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not fit.all
+    assert 1 <= fit.rows <= 9
+    assert sum(map(bytes_in, fit.parts)) <= 1_000_000
+    assert peak < 1_000_000, f"{peak:,} bytes"
+    every = fitting(soup.invoke(query).messages(max_bytes=1_000_000), 40_000_000)
+    assert (every.all, sum(map(rows_in, every.parts))) == (True, 300)
+    one = fitting(soup.invoke(query).messages(max_bytes=1), 1)
+    assert (one.all, one.rows) == (False, 1), "a row by itself goes, however large"
