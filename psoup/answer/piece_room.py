@@ -34,7 +34,7 @@ class PieceRoom:
         return limits.in_pieces(self.most // TEXT_SHARE)
 
     def pairs(self, most: int, each: int) -> int:
-        """How many pairs of so many bytes still fit, `most` at most."""
+        """The number of pairs of so many bytes that still fit, at most `most`."""
         return min(most, max(self.most - self.held, 0) // each)
 
     def hold(self, size: int) -> None:
@@ -55,7 +55,7 @@ class PieceRoom:
         self.peak = max(self.peak, self.held)
 
     def give_back(self, size: int | None = None) -> None:
-        """Return bytes that were taken; None: all of them. Those of a read that has ended were returned with it."""
+        """Return bytes that were taken; None: all of them. A read that has ended has returned its bytes already."""
         size = self.held if size is None else size
         self._budget.give_back_joined(min(size, self._budget.joined))
         self.held -= size

@@ -30,7 +30,7 @@ _REDUCED_FROM = 262_144
 _GROWN = 4
 """How many times as many rows, or bytes, as could be in the answer are held before that is done again."""
 _REDUCED_BYTES = 1 << 25
-"""Bytes from which on that is worth while: of few rows with long keys."""
+"""Bytes that came from which on it is worth while to drop rows: of few rows with long keys."""
 _ROOM_SHARE, _PIECE_SHARE = 8, 16
 """The shares of the room that rows take which may be of no use, and the keys of rows that come together."""
 _MOST_BYTES = 1 << 28
@@ -67,15 +67,15 @@ class Sorting:
         """Bytes of the keys of several rows that come together, about."""
         self._groups: list[tuple[Array, list[Column]]] = []
         self.reduced = 0
-        """How often rows were dropped that cannot be in the answer."""
+        """The number of times that rows were dropped which cannot be in the answer."""
         self._fresh = 0
-        """Bytes that came since then."""
+        """Bytes that came since rows were dropped."""
         self._rows = 0
         self._of_use = 0
         self._held = 0
 
     def rows_at_once(self, most: int) -> int:
-        """How many rows may come together, `most` at most: so many that keys of fixed width take little of the room."""
+        """The number of rows that may come together, at most `most`: their keys take little of the room."""
         each = _ID_BYTES + sum([value_bytes(expr.type) for expr in self.wanted])
         return min(most, max(self._piece // each, _LEAST_ROWS))
 

@@ -124,10 +124,10 @@ class Reading:
     """Of an aggregate without keys: what is folded already, between two ends of the window, whose matches are given."""
 
     room: HeldBytes | None = None
-    """Where the groups of many queries are charged; None: to the budget, as those of one query are."""
+    """The account that groups of many queries are charged to; None: the budget, as for one query."""
 
     def charged(self) -> HeldBytes:
-        """Where the groups of many queries are charged."""
+        """The account that groups of many queries are charged to."""
         return GroupBytes(self.budget) if self.room is None else self.room
 
     @contextmanager

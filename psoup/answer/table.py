@@ -23,7 +23,7 @@ import pyarrow as pa
 from psoup.answer.asked import Asked, Failed, asked_for
 from psoup.answer.message import row_bytes
 from psoup.answer.one_row import aggregate_of
-from psoup.answer.table_batches import PLACE, Most, by_place, joined
+from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.answer.window import WindowChoice
 from psoup.columns import Array
@@ -68,7 +68,7 @@ class Table:
         self.failed: list[Failed] = list(asked.failed)
         self.groups: list[Group] = []
         self.halved = 0
-        """How many pieces did not fit into their room so far."""
+        """The number of pieces that did not fit into their room so far."""
         self._asking = asking
         self._sets: list[Set] = []
         self._set_of: Array = np.full(self.count, -1, np.int32)
@@ -109,8 +109,8 @@ class Table:
     def batches(self, max_rows: int = _ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
         """The rows, at most `max_rows` in a batch, and at most `max_bytes`, or one row."""
         fitting = max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1) if self.select else 1
-        most = Most(min(max_rows, fitting), max_bytes)
-        yield from joined(self._parts(most), most)
+        most = BatchLimit(min(max_rows, fitting), max_bytes)
+        yield from batches_of(self._parts(most), most)
 
     def failures(self) -> list[Failed]:
         """The failures so far, those that say the same together: of each `places` ascending."""
@@ -125,8 +125,8 @@ class Table:
 
     # Pieces --------------------------------------------------------------------------------------------------
 
-    def _parts(self, most: Most) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of any size up to so many rows."""
+    def _parts(self, most: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows in batches of any size in bytes, of at most so many rows."""
         most_alone = _LONE if self.count < _FEW * len(self._sets) else 0
         alone = [
             made.alike.places
@@ -141,15 +141,15 @@ class Table:
                 yield from self._alone(edge, most)
             start = edge + 1
 
-    def _together(self, start: int, end: int, most: Most) -> Iterator[pa.RecordBatch]:
+    def _together(self, start: int, end: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
         """The rows of the queries at some places, all of them in sets."""
         try:
             yield from self._pieces(start, end, most)
         finally:
             self._asking.room.begin()
 
-    def _pieces(self, start: int, end: int, most: Most) -> Iterator[pa.RecordBatch]:
-        """The same, piece by piece: a piece that does not fit into its room is halved."""
+    def _pieces(self, start: int, end: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows piece by piece: a piece that does not fit into its room is halved."""
         size, room = _QUERIES, self._asking.room
         while start < end:
             room.begin()
@@ -209,7 +209,7 @@ class Table:
             line.of.group.select_errors += line.select_errors
         return lines, pairs
 
-    def _gathered(self, lines: list[Lines], most: Most) -> Iterator[pa.RecordBatch]:
+    def _gathered(self, lines: list[Lines], most: BatchLimit) -> Iterator[pa.RecordBatch]:
         """The rows of some sets, gathered, at most so many at once, by place."""
         every, asking = [line for line in lines if len(line.rows)], self._asking
         for line in every:
@@ -231,11 +231,11 @@ class Table:
             yield from asking.rows(every[0], 0, len(every[0].rows), most.rows, self.schema)
         elif every:
             places = np.sort(np.concatenate([line.places for line in every]))
-            yield from by_place(places, between, Most(most.rows, min(most.bytes, asking.texts.of(2))))
+            yield from by_place(places, between, BatchLimit(most.rows, min(most.bytes, asking.texts.of(2))))
         for line in every:
             self.failed += [Failed(problem, np.array([place])) for place, problem in line.refused.items()]
 
-    def _alone(self, place: int, most: Most) -> Iterator[pa.RecordBatch]:
+    def _alone(self, place: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
         """The rows of one query, as those of its invocation."""
         number = int(self._set_of[place])
         if number < 0:

@@ -21,18 +21,18 @@ PLACE = "_query"
 """The name of the first column."""
 
 
-class Most(NamedTuple):
+class BatchLimit(NamedTuple):
     """The most rows and bytes of a batch; a batch of one row may have more bytes."""
 
     rows: int
     bytes: int
 
 
-def joined(parts: Iterable[pa.RecordBatch], most: Most) -> Iterator[pa.RecordBatch]:
+def batches_of(parts: Iterable[pa.RecordBatch], most: BatchLimit) -> Iterator[pa.RecordBatch]:
     """The rows of all parts, in batches as large as may be."""
     held, rows, size = list[pa.RecordBatch](), 0, 0
     for part in parts:
-        for batch in cut(part, most):
+        for batch in slices_of(part, most):
             more = batch.nbytes
             if held and (rows + batch.num_rows > most.rows or size + more > most.bytes):
                 yield _one(held)
@@ -43,7 +43,7 @@ def joined(parts: Iterable[pa.RecordBatch], most: Most) -> Iterator[pa.RecordBat
         yield _one(held)
 
 
-def cut(batch: pa.RecordBatch, most: Most) -> Iterator[pa.RecordBatch]:
+def slices_of(batch: pa.RecordBatch, most: BatchLimit) -> Iterator[pa.RecordBatch]:
     """The batch in slices. O(1) if it is small enough, else O(rows * columns)."""
     if batch.num_rows <= most.rows and (batch.nbytes <= most.bytes or batch.num_rows <= 1):
         yield batch
@@ -71,7 +71,7 @@ def _ends(batch: pa.RecordBatch) -> Array:
 
 
 def by_place(
-    places: Array, batches: Callable[[int, int], Iterator[pa.RecordBatch]], most: Most
+    places: Array, batches: Callable[[int, int], Iterator[pa.RecordBatch]], most: BatchLimit
 ) -> Iterator[pa.RecordBatch]:
     """The rows of several sets in the order of their places; those of one query keep theirs.
 

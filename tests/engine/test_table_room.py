@@ -17,7 +17,7 @@ from psoup.answer import table as table_module
 from psoup.answer.invoke import invoke
 from psoup.answer.piece_room import PieceRoom
 from psoup.answer.table import invoke_table
-from psoup.answer.table_batches import PLACE, Most, by_place, cut, joined
+from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place, slices_of
 from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
@@ -277,15 +277,15 @@ def _batch(rng: np.random.Generator, places: list[int]) -> pa.RecordBatch:
 def test_batches_are_cut_by_rows_and_by_bytes() -> None:
     rng = np.random.default_rng(2)
     for _ in range(60):
-        most = Most(int(rng.integers(1, 40)), int(rng.choice([1, 100, 1_000, 10_000])))
+        most = BatchLimit(int(rng.integers(1, 40)), int(rng.choice([1, 100, 1_000, 10_000])))
         parts = [_batch(rng, [7] * int(rng.integers(1, 50))).slice(int(rng.integers(0, 3))) for _ in range(5)]
         parts = [part for part in parts if part.num_rows]
-        batches = list(joined(iter(parts), most))
+        batches = list(batches_of(iter(parts), most))
         assert pa.Table.from_batches(batches).equals(pa.Table.from_batches(parts))
         assert all(batch.num_rows <= most.rows for batch in batches)
         assert all(batch.num_rows == 1 or batch.nbytes <= most.bytes + 64 for batch in batches)
         for part in parts:
-            assert [*cut(part, Most(part.num_rows, 1 << 30))] == [part]
+            assert [*slices_of(part, BatchLimit(part.num_rows, 1 << 30))] == [part]
 
 
 def test_rows_of_several_sets_come_by_place_in_few_bytes() -> None:
@@ -304,7 +304,7 @@ def test_rows_of_several_sets_come_by_place_in_few_bytes() -> None:
                 low, high = np.searchsorted(at, (last, upto), "right").tolist()
                 yield one.slice(low, high - low)
 
-        made = pa.Table.from_batches(list(by_place(places, between, Most(50, width))))
+        made = pa.Table.from_batches(list(by_place(places, between, BatchLimit(50, width))))
         assert made.column(PLACE).to_pylist() == places.tolist()
         for which, one in enumerate(sets):
             mask = pa.array(own == which)

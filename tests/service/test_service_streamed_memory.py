@@ -13,7 +13,7 @@ import pytest
 from psoup.local import LocalPSoup
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2
-from psoup_service.sync.fitting import bytes_in, fitting, rows_in
+from psoup_service.sync.reply_parts import bytes_in, first_parts, rows_in
 from psoup_service.wire.answers import Pieces, page
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.written import Written
@@ -140,7 +140,7 @@ def test_rows_of_a_copy_are_measured_before_they_are_gathered() -> None:
     soup, query = _long_texts(300, 100_000)
     tracemalloc.start()
     try:
-        fit = fitting(soup.invoke(query).messages(max_bytes=1_000_000), 1_000_000)
+        fit = first_parts(soup.invoke(query).messages(max_bytes=1_000_000), 1_000_000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -148,7 +148,7 @@ def test_rows_of_a_copy_are_measured_before_they_are_gathered() -> None:
     assert 1 <= fit.rows <= 9
     assert sum(map(bytes_in, fit.parts)) <= 1_000_000
     assert peak < 1_000_000, f"{peak:,} bytes"
-    every = fitting(soup.invoke(query).messages(max_bytes=1_000_000), 40_000_000)
+    every = first_parts(soup.invoke(query).messages(max_bytes=1_000_000), 40_000_000)
     assert (every.all, sum(map(rows_in, every.parts))) == (True, 300)
-    one = fitting(soup.invoke(query).messages(max_bytes=1), 1)
+    one = first_parts(soup.invoke(query).messages(max_bytes=1), 1)
     assert (one.all, one.rows) == (False, 1), "a row by itself goes, however large"

@@ -36,9 +36,9 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.ids import Ids
 from psoup_service.sync.asked import Asked
 from psoup_service.sync.compared import ComparedPage, compared_page
-from psoup_service.sync.fitting import Part, Written, bytes_in, fitting, raw_of, rows_in
 from psoup_service.sync.joined import page_of
 from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
+from psoup_service.sync.reply_parts import Part, Written, bytes_in, first_parts, raw_of, rows_in
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
 from psoup_service.wire import convert
 
@@ -166,7 +166,7 @@ class Copies:
             attributes, few = found.ranged.attributes, found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW
             if attributes is not None and few and (parts := found.stored()) is not None:
                 return found, Written(columns=stored_to_json(parts, attributes, _NUMBERS))
-            fit = fitting(found.answer.messages(max_bytes=max(most, 1)), most)
+            fit = first_parts(found.answer.messages(max_bytes=max(most, 1)), most)
             if fit.all or found.rows <= 1:
                 return found, self._written(fit.parts, found.answer, _NUMBERS)
             rows = max(min(fit.rows, found.rows - 1), 1)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from psoup.answer.again import Compared, Earlier
 from psoup.answer.intervals import Intervals
-from psoup_service.sync.fitting import Written
+from psoup_service.sync.reply_parts import Written
 
 _LARGER, _ATTEMPTS = 2, 20
 """Attempts to send more rows than was guessed, and to find how many fit."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from psoup.answer.joined_since import HeldBox, JoinedSince, Piece
-from psoup_service.sync.fitting import Written
+from psoup_service.sync.reply_parts import Written
 
 _MORE = 2
 """Bytes as Arrow for each byte of room: as JSON columns, most rows take less."""

@@ -1,7 +1,9 @@
 """The first rows of an answer that fit into a reply: measured before they are gathered.
 
-messages  |100 rows, 0.2 MB|100 rows, 0.2 MB|100 rows, 80 MB|…      most 1 MB
-taken      ────────────────  ────────────────  stop: 200 rows fit
+    messages  |100 rows, 0.2 MB|100 rows, 0.2 MB|100 rows, 80 MB|…      most 1 MB
+    taken      ────────────────  ────────────────  stop: 200 rows fit
+
+Rows that are computed are measured as Arrow, at most a piece of them at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from psoup_proto.v1 import sync_pb2
 Part: TypeAlias = Message | pa.RecordBatch
 
 
-class Fitting(NamedTuple):
+class FirstParts(NamedTuple):
     """The parts that fit and their rows; `all`: whether no part is missing."""
 
     parts: list[Part]
@@ -36,16 +38,16 @@ def bytes_in(part: Part) -> int:
     return part.size if isinstance(part, Message) else int(part.nbytes)
 
 
-def fitting(parts: Iterable[Part], most: int) -> Fitting:
+def first_parts(parts: Iterable[Part], most: int) -> FirstParts:
     """The first parts that have at most `most` bytes together; a first part that has more is taken if it is one row."""
     taken, rows, size = list[Part](), 0, 0
     for part in parts:
         size += bytes_in(part)
         if size > most and not (not taken and rows_in(part) == 1):
-            return Fitting(taken, rows, False)
+            return FirstParts(taken, rows, False)
         taken.append(part)
         rows += rows_in(part)
-    return Fitting(taken, rows, True)
+    return FirstParts(taken, rows, True)
 
 
 def raw_of(part: Part) -> bytes:
