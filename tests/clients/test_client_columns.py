@@ -114,6 +114,10 @@ def test_what_is_missing_in_pandas_is_null() -> None:
         ("id", 1e300, "; it is out of the range of 64 bits"),
         ("id", 1.5, "; round it, or make the column DOUBLE"),
         ("id", Decimal("1E+999999999"), "; it is out of the range of 64 bits"),
+        ("price", Decimal("1E+999999999"), "; it has 7 digits before the point"),
+        ("id", Decimal("sNaN"), "; make it NULL"),
+        ("id", [10**5_000], ""),
+        ("at", np.datetime64("20260-07-01T12"), "; its year is beyond those of a TIMESTAMP"),
         ("id", 10**5_000, "; it is out of the range of 64 bits"),
         ("price", Decimal("1.005"), "; round it to 2 digits"),
         ("price", 1.005, "; round it to 2 digits, or give text or Decimal"),
@@ -176,6 +180,7 @@ def test_another_name_of_an_index_is_refused(name: Any, why: str) -> None:
     ("data", "said"),
     [
         (pl.Series("id", [1]), "a Series is not a table that Arrow reads"),
+        (pd.DataFrame({"id": [Decimal(1), Decimal("sNaN"), "a"]}), "row 1: sNaN in column 'id' does not fit BIGINT"),
         (pd.DataFrame({"id": [1 + 2j]}), "row 0: (1+2j) in column 'id' does not fit BIGINT"),
         (
             pd.DataFrame({"at": pd.period_range("2026-01", periods=1, freq="M")}),

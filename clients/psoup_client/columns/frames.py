@@ -94,4 +94,8 @@ def _kinds(series: Any) -> frozenset[type]:
 def _values(series: Any) -> list[Any]:
     """Return the Python values of a column, None for each that pandas holds to be missing."""
     objects = series.astype(object)
-    return [None if missing else value for value, missing in zip(objects.tolist(), objects.isna(), strict=True)]
+    try:
+        missing = objects.isna()
+    except ArithmeticError:  # a signalling NaN, which will be refused with its row
+        return list(objects)
+    return [None if null else value for value, null in zip(objects.tolist(), missing, strict=True)]

@@ -24,6 +24,9 @@ _COUNT = re.compile(r"[+-]?\d{9,19}(\.\d*)?")
 _WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
 """Texts of these types."""
 
+_BELOW = ("ns", "ps", "fs", "as")
+"""Units of NumPy below a microsecond."""
+
 _SHOWN = 80
 
 _WAYS = {
@@ -60,15 +63,15 @@ def shown(value: Any) -> str:
     try:
         text = str(value) if isinstance(value, Decimal | np.generic) else repr(value)
     except ValueError:  # Python writes integers of up to 4,300 digits
-        return f"a number of {value.bit_length():,} bits"
+        return f"a number of {value.bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
     value = _plain(value)
     if column.type == "TIMESTAMP" and isinstance(value, dt.datetime | np.datetime64 | pa.TimestampScalar):
-        is_coarse = isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in ("D", "s", "ms", "us")
-        return "; its year is beyond those of a TIMESTAMP" if is_coarse else "; a TIMESTAMP has microseconds: round it"
+        finer = not isinstance(value, np.datetime64) or np.datetime_data(value.dtype)[0] in _BELOW
+        return "; a TIMESTAMP has microseconds: round it" if finer else "; its year is beyond those of a TIMESTAMP"
     if isinstance(value, bool):
         return "; give a number: int(value)" if pa.types.is_integer(column.arrow) else ""
     if isinstance(value, int | float | Decimal):
@@ -77,14 +80,14 @@ def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
 
 
 def _way_of_number(value: int | float | Decimal, column: ColumnInfo, times: TimeOptions) -> str:
-    finite = isinstance(value, int) or (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value))
-    if not finite:
-        return "; make it NULL" if value != value else "; only a DOUBLE holds infinity: make it NULL"
+    if not (isinstance(value, int) or (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value))):
+        infinite = value.is_infinite() if isinstance(value, Decimal) else math.isinf(value)
+        return "; only a DOUBLE holds infinity: make it NULL" if infinite else "; make it NULL"
     if column.type == "TIMESTAMP":
         return f", as {times.unit} since 1970" if times.unit else COUNTS
     if pa.types.is_decimal(column.arrow):
         scale, before = column.arrow.scale, column.arrow.precision - column.arrow.scale
-        if abs(value) >= 10**before:
+        if not -(10**before) < value < 10**before:  # abs() of a Decimal may overflow
             return f"; it has {before} digits before the point"
         text = ", or give text or Decimal" if isinstance(value, float) else ""
         return f"; round it to {scale} digits{text}"

@@ -59,13 +59,13 @@ def plain_values(values: Sequence[Any]) -> list[Any]:
 def _is_missing(value: object) -> bool:
     """Whether it is NaT or NA of pandas."""
     pandas = sys.modules.get("pandas")
-    return pandas is not None and any(value is getattr(pandas, name, pandas) for name in ("NaT", "NA"))
+    return value is getattr(pandas, "NaT", None) or value is getattr(pandas, "NA", None)
 
 
 def _of_scalar(value: pa.Scalar) -> Any:
     if pa.types.is_timestamp(value.type):
         value = value.cast(pa.timestamp("us", value.type.tz))
-    return value.as_py()
+    return plain(value.as_py())
 
 
 def _of_numpy(value: Any) -> Any:
@@ -99,7 +99,6 @@ def _of_datetime(value: dt.datetime) -> dt.datetime:
 
 
 _COPIES: tuple[tuple[type, Any], ...] = (
-    (bool, bool),
     (int, int.__int__),
     (float, float.__float__),
     (str, str.__str__),
