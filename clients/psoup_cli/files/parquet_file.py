@@ -19,7 +19,7 @@ from psoup_client.payload import BATCH_ROWS
 _UNITS = ("us", "ns", "s")
 
 _FINER = "has nanoseconds, and a TIMESTAMP microseconds: round it"
-_FARTHER = "is of a year that a TIMESTAMP has not"
+_FARTHER = "is of a year that a TIMESTAMP cannot hold"
 
 
 def open_parquet(source: Any) -> Any:
