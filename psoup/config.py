@@ -57,7 +57,13 @@ class TextLimits:
 
     def in_pieces(self, most: int) -> TextLimits:
         """Return limits under which a piece of several rows has at most `most` bytes of texts; one row is as before."""
-        return replace(self, several=max(min(most, self.together), 1))
+        return _in_pieces(self, most)
+
+
+@lru_cache
+def _in_pieces(limits: TextLimits, most: int) -> TextLimits:
+    """Made once for each pair: every sort and every GROUP BY asks."""
+    return replace(limits, several=max(min(most, limits.together), 1))
 
 
 @lru_cache

@@ -36,6 +36,8 @@ from psoup.plan.nodes import Aggregate
 _MAX_ROWS = 65_536
 """Rows that are folded at once."""
 
+_MOST_BYTES, _PIECE_SHARE = 1 << 28, 16
+"""Bytes of the room of groups, of a read that has no limit, and the share of the room that a piece's texts take."""
 _ALONE, _TEXTS_ALONE = 4_096, 1_024
 """Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied, and
 what is known as numbers is not told apart. Of texts fewer: to hash one takes as long as to count several."""
@@ -117,9 +119,11 @@ class GroupRows:
         if self._table is None:
             between = self.reading.between
             folder = Folder(self.node, self.reading, self._hold, None if between is None else between.fold)
-            for rows in self._pieces(folder):
-                for part in parts_of(rows, folder.wanted, folder.coded):
-                    folder.add(*part)
+            most = min(self.reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
+            with self.reading.texts_within(self.reading.texts.in_pieces(most)):
+                for rows in self._pieces(folder):
+                    for part in parts_of(rows, folder.wanted, folder.coded):
+                        folder.add(*part)
             self._table, self._size = folder.table()
             if self.having is not None:
                 self._keep(self.having)

@@ -236,3 +236,29 @@ def test_keys_come_in_pieces_that_the_room_has_place_for() -> None:
     assert Sorting((), order, 5, ReadBudget(sort_bytes=160_000), 100).rows_at_once(65_536) == 10_000 // 17
     texts = Sorting((), order, 5, ReadBudget(sort_bytes=160_000), 100).texts(EngineConfig().texts)
     assert (texts.of(2), texts.of(1)) == (10_000, EngineConfig().texts.together)
+
+
+GROUPED = (
+    "SELECT t, max(repeat(t, 200)) AS m FROM s GROUP BY t",
+    "SELECT count(*) AS n FROM s GROUP BY repeat(t, 200)",
+    "SELECT quantile_disc(repeat(t, 200), 0.5) AS m FROM s",
+)
+
+
+@pytest.mark.parametrize("sql", GROUPED)
+def test_groups_of_computed_texts_are_refused_when_their_room_is_full(sql: str) -> None:
+    """40 MB of texts in a room of 4: they come in pieces that are small beside the room."""
+    soup = _soup(20_000, 10)
+    assert _answer(soup, sql).to_table().num_rows in (1, 20_000)
+    budget = ReadBudget(sort_bytes=4 << 20)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ResourceExhausted) as refused:
+            _answer(soup, sql, budget).to_table()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.value.reason == "GROUP_BUDGET"
+    assert budget.grouped == 0
+    assert peak < 16 << 20, f"{peak:,} bytes"
