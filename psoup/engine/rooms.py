@@ -72,7 +72,7 @@ class Rooms:
         pairs.bound(max(free - budget // RESULTS_SHARE, 0))
         self.keys.bound(max(pairs.limit - pairs.held, 0))
         over = self.keys.held + pairs.held - free
-        self.offers.free = max(-over, 0)
+        self.offers.bound(-over)
         return over
 
     def keep(self, states: Collection[StreamState]) -> None:

@@ -95,6 +95,15 @@ class OfferBox:
         """The offers that have waited longest, if they have no listener; None without any. O(1)."""
         return self._kept.popleft() if self._kept else None
 
+    def bound(self, free: int) -> None:
+        """Set the bytes that results may still take."""
+        self.free = max(free, 0)
+
+    def took(self, columns: int, room: int) -> None:
+        """Note that the writer has kept columns, for which so many bytes of room are set aside."""
+        self.installed += columns
+        self.free -= room
+
     def done(self) -> None:
         """Note that the writer has looked at a piece."""
         with suppress(IndexError):

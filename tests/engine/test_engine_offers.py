@@ -155,7 +155,7 @@ def test_what_no_longer_fits_is_dropped() -> None:
     box, (stream_id,) = soup.engine.offers, soup.engine.snapshot().by_id
     gone = [Offer(number, 5, 0, np.zeros(0, np.uint16), None) for number in (-1, 6, 99)]
     assert soup.engine.install(Offered(stream_id, gone, box)) == 0 and box.installed == 0
-    box.free = 0
+    box.bound(0)
     soup.invoke(queries[1]).to_table()
     assert box.take() is None, "without room nothing is offered"
 

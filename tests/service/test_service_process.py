@@ -81,13 +81,24 @@ def test_a_signal_drains_and_ends_well(tmp_path: Path) -> None:
     ]
 
 
-def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
+def test_an_unknown_setting_of_a_file_ends_it_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text("[service]\nprt = 1\n")
     done = subprocess.run(
-        SERVE, capture_output=True, text=True, env={**os.environ, "PSOUP_PRT": "1"}, timeout=60, check=False
+        SERVE, capture_output=True, text=True, env={**os.environ, "PSOUP_CONFIG": str(file)}, timeout=60, check=False
     )
     assert done.returncode == 2
     assert "did you mean 'port'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_variable_is_told_and_ends_nothing() -> None:
+    with process(PSOUP_PRT="1") as (child, _, lines):
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(20) == 0
+    assert [line for line in lines if "PSOUP_PRT" in line] == [
+        "warning: the variable PSOUP_PRT is not a setting of the service, and is ignored; did you mean PSOUP_PORT?"
+    ]
 
 
 _STARTS = """

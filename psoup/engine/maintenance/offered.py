@@ -41,7 +41,6 @@ class Offered:
             at = number - shelf.first_number
             if shelf.archived <= at < len(shelf.entries):
                 installed += self._install(state, number, shelf.entries[at].results, own)
-        self.box.installed += installed
         return installed > 0
 
     def _install(self, state: StreamState, number: int, seen: ChunkResults, own: list[Offer]) -> int:
@@ -53,11 +52,11 @@ class Offered:
         room = needed(seen, sum(offer.nbytes for offer in own))
         if not own or room > self.box.free:
             return 0
-        self.box.free -= room
         pack = self.box.pack(own)
         results = seen.offered(pack, frozenset(offer.sqc_id for offer in own), state.config.shape.most_packs)
         if not state.shelf.replace(number, seen, results):
             return 0
+        self.box.took(len(own), room)
         known = np.array([seen.met(sqc_id) for sqc_id in pack.ids.tolist()], np.bool_)
         if known.any():  # their matches were counted when they were given up
             state.clauses.index.costs.gone([(pack.ids[known], -pack.counts[known])])
