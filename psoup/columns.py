@@ -186,7 +186,7 @@ class Column:
 
 
 def value_bytes(data_type: DataType) -> int:
-    """Bytes of a value as `Column.nbytes` counts them, without those of its text. O(1)."""
+    """Bytes of a value as `Column.nbytes` counts them, without its text. O(1)."""
     return _VALUE_BYTES[data_type.kind]
 
 

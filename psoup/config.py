@@ -176,7 +176,7 @@ class Shape:
     many values as rows are enough."""
 
     key_share: int = 128
-    """One in so many rows of a chunk may be looked up by keys, at least 16 rows. More are found sooner by a search."""
+    """Divisor of the rows of a chunk: at most so many rows, and at least 16, are looked up by keys."""
 
     cut_rows: int = 32_768
     """Rows of a side of a join from which on it is cut down by look-ups."""
@@ -185,7 +185,7 @@ class Shape:
     """Rows of that side for each row of the side that it is looked up by, at least."""
 
     cut_worth: int = 4
-    """One in so many rows of a side may be left by look-ups that are worth it."""
+    """Divisor of the rows of a side: look-ups that leave more rows are not worth their time."""
 
     fold_fan: int = 16
     """Folds of chunks that make one of a wider span; 1: aggregates are always folded tuple by tuple."""

@@ -15,10 +15,10 @@ PORT = 7433
 """The port of a service that is told no other."""
 
 _RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
-"""How an address begins whose form is gRPC's own."""
+"""The prefixes of addresses in gRPC's own form."""
 
 TLS = "https://"
-"""How an address begins that is reached over TLS."""
+"""The prefix of addresses that are reached over TLS."""
 
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
 

@@ -36,7 +36,7 @@ _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "
 _SCALES = {"s": 6, "ms": 3, "us": 0}
 
 REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
-"""What Arrow, Python and this module raise for a value that cannot be converted."""
+"""The errors that Arrow, Python and this module raise for a value that cannot be converted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ _MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
 
 
 def table_of(data: Any) -> pa.Table:
-    """Make a table of what speaks Arrow; raises InvalidData for what is not rows with names."""
+    """Make a table of an object that exports Arrow. Raises InvalidData unless it has rows with names."""
     try:
         return pa.table(data)
     except REFUSALS as problem:

@@ -28,12 +28,12 @@ class ServiceClock(Facts):
 
     @property
     def ahead(self) -> dt.timedelta:
-        """How far the wall clock is ahead of the service's time: zero while it is followed."""
+        """The lead of the wall clock over the service's time: zero while the service follows it."""
         return self.wall - self.time if self.pending_since is not None else dt.timedelta(0)
 
     @property
     def behind(self) -> dt.timedelta:
-        """How far the service's time is before `last_time`: zero unless the clock is wrong, or was."""
+        """The lag of the service's time behind `last_time`: zero unless the clock is, or was, wrong."""
         return max(self.last_time - self.time, dt.timedelta(0))
 
     @classmethod

@@ -20,7 +20,7 @@ _MATCHES = ".matches"
 
 
 def is_chunk(name: str) -> bool:
-    """Whether `name` can be that of a chunk's file in the folder of chunks."""
+    """Whether a chunk's file in the folder of chunks can be called `name`."""
     return _CHUNK.fullmatch(name) is not None
 
 

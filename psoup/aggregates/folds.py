@@ -222,7 +222,7 @@ class FoldRoom:
         return self._of_tenant.get(tenant, 0)
 
     def work_bytes(self, tenant: str) -> int:
-        """The most bytes that one fold of a tenant may hold while it is made ahead: what is kept of it is less."""
+        """The most bytes that one fold of a tenant may hold while it is made ahead; its result takes less."""
         return max(min(self.limit, self.kept_bytes.limit(tenant) or self.limit), LEAST_WORK)
 
     @property

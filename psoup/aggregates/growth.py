@@ -1,4 +1,4 @@
-"""The bytes of states before they are made: of groups without a row, and of what is added to them.
+"""The bytes of states before they are made: of groups without a row, and of rows that are added.
 
     groups 131,072 x sum of integers   24 bytes a group     known from the folding alone
     MAX of texts                       texts of the rows    known from the offsets of the rows that are added

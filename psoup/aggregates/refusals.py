@@ -60,6 +60,6 @@ class Refusals:
         self._known.pop(key, None)
 
     def keep(self, keys: Collection[Hashable]) -> None:
-        """Forget all refusals but those of `keys`. O(refusals)."""
+        """Forget all refusals except for `keys`. O(refusals)."""
         for key in [key for key in self._known if key not in keys]:
             del self._known[key]

@@ -139,7 +139,7 @@ class Folded:
         self._held += size
 
     def _begin(self, state: State, size: int) -> int:
-        """Charge what a state grows by at most; returns what is held without it."""
+        """Charge the most bytes that a state can grow by; returns the bytes held for all other states."""
         self._hold(size)
         return self._held - size - size_of(state)
 

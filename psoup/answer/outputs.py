@@ -145,7 +145,7 @@ def shown(
 
 
 def _bytes_each(outputs: list[Expr]) -> int:
-    """Bytes of a row of what is computed, without those of texts."""
+    """Bytes of a computed row, without its texts."""
     return sum([value_bytes(expr.type) for expr in set(outputs) if not isinstance(expr, AttributeRef)])
 
 

@@ -185,7 +185,7 @@ def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
 
 
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
-    """The stream, the first ID, the clauses and the plan of queries, those of a block together."""
+    """The stream, the first ID, the clauses and the plan of queries. The queries of a block come together."""
     alike = defaultdict[int, list[int]](list)
     plans = dict[int, tuple[int, int, Node]]()
     for record in snapshot.queries.single():

@@ -30,7 +30,7 @@ class PieceRoom:
         self.held = self.peak = 0
 
     def texts(self, limits: TextLimits) -> TextLimits:
-        """Limits of texts under which those of several rows fit into the room."""
+        """Limits under which the texts of several rows fit into the room."""
         return limits.in_pieces(self.most // TEXT_SHARE)
 
     def pairs(self, most: int, each: int) -> int:
@@ -38,7 +38,7 @@ class PieceRoom:
         return min(most, max(self.most - self.held, 0) // each)
 
     def hold(self, size: int) -> None:
-        """Take `size` bytes. Raises TooManyPairs if the room, or that of all reads, has no more; and as `check`.
+        """Take `size` bytes. Raises TooManyPairs if this room, or the room of all reads, is full; and as `check`.
 
         Raises ResourceExhausted (SORTS_BUDGET) if other reads leave no room for the smallest piece.
         """

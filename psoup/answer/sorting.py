@@ -28,7 +28,7 @@ from psoup.reading import ReadBudget
 _REDUCED_FROM = 262_144
 """Rows from which on it is worth while to drop those that cannot be in the answer."""
 _GROWN = 4
-"""How many times as many rows, or bytes, as could be in the answer are held before that is done again."""
+"""Useless rows are dropped again when this many times the rows, or bytes, of the answer are held."""
 _REDUCED_BYTES = 1 << 25
 """Bytes that came from which on it is worth while to drop rows: of few rows with long keys."""
 _ROOM_SHARE, _PIECE_SHARE = 8, 16

@@ -73,7 +73,7 @@ def _ends(batch: pa.RecordBatch) -> Array:
 def by_place(
     places: Array, batches: Callable[[int, int], Iterator[pa.RecordBatch]], most: BatchLimit
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of several sets in the order of their places; those of one query keep theirs.
+    """The rows of several sets in the order of their places; rows of one query keep their order.
 
     places: int64[n], ascending: those of all rows. `batches(last, cut)`: the rows of all sets whose places are greater
     than `last`, and at most `cut`, set after set; of one place all are of one set. It is called again with fewer
@@ -107,7 +107,7 @@ def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> list[pa.RecordBat
 
 
 def _sorted(batches: list[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The rows of some batches in the order of their places, those of one query in theirs."""
+    """The rows of some batches in the order of their places; rows of one query keep their order."""
     every = pa.Table.from_batches(batches)
     order = order_of(every.column(PLACE).to_numpy())
     rows = every.take(pa.array(order)).combine_chunks()

@@ -103,7 +103,7 @@ def _exact(number: LongNumber) -> Fraction:
 
 
 def _value(literal: Literal) -> Fraction | None:
-    """The number that a constant stands for; None for NULL and for what is not an exact number."""
+    """The number of a constant; None for NULL, and for a constant that is not an exact number."""
     if isinstance(literal, LongNumber):
         return _exact(literal)
     if literal.value is None or literal.type.kind not in (Kind.BIGINT, Kind.DECIMAL, Kind.WIDE):

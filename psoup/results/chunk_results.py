@@ -47,7 +47,7 @@ class ChunkResults:
     evicted: bool = False
     """Results were given up for memory; maintenance does not bring them back on its own, but readers may offer some."""
     evictions: int = 0
-    """How often results were given up."""
+    """The number of times that results were given up."""
     met_before: int = 0
     """Clauses with a smaller SQC ID had met the chunk when its results were given up."""
     met_late: frozenset[int] = frozenset()

@@ -114,7 +114,7 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
 
 
 def _created(tokens: list[Token], word: str) -> str:
-    """What to do instead of creating something else than a stream."""
+    """The way out for a statement that creates something else than a stream."""
     of_query = any(a.text.upper() == "AS" and b.text.upper() == "SELECT" for a, b in pairwise(tokens))
     return CREATED["VIEW" if of_query else word] if of_query or word in CREATED else _CREATE
 

@@ -177,7 +177,7 @@ class GuardedClock:
         return accepted
 
     def state(self) -> GuardedTime:
-        """The wall clock and the service's time, and what is between them."""
+        """The wall clock, the service's time, and the distance between them."""
         self.check()
         with self._lock:
             boot, wall = self._readings()

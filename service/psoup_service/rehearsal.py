@@ -217,7 +217,7 @@ class _Rehearsal:
 
 
 class _FoldsTold(Lent):
-    """The means of folds in the child, those of a service. Each fold is announced, and refusals are reported."""
+    """The means of folds in the child, as in a service. Each fold is announced, and refusals are reported."""
 
     def __init__(self, ids: Ids) -> None:
         settings = Settings()

@@ -203,7 +203,7 @@ def _nearest(name: str) -> str:
 
 
 def _found(path: Path, values: Mapping[str, Any]) -> str:
-    """Say what a file sets that nobody named."""
+    """Tell the settings of a file that the operator has not named."""
     settings = ", ".join(
         f"{name} = {_shown(value)}{' (code that the service runs)' if name == 'functions' else ''}"
         for name, value in values.items()

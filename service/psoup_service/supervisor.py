@@ -27,7 +27,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Supervised:
-    """One task. `steady_s`: a run that lasts longer has done a step without an error."""
+    """A task. `steady_s`: a run that lasts longer has done a step without an error."""
 
     name: str
     run: Run

@@ -1,4 +1,4 @@
-"""Settings that nobody named: psoup.toml of the current directory, variables of an operator's own scripts."""
+"""Settings that the user has not named: psoup.toml of the current directory, variables of an operator's own scripts."""
 
 from __future__ import annotations
 

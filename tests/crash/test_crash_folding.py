@@ -29,7 +29,7 @@ MEASURES = {
     **dict.fromkeys(("quantile_cont", "quantile", "quantile_disc", "approx_quantile"), "{}(k, 0.5)"),
     **dict.fromkeys(("min", "max", "first", "arbitrary", "last", "any_value"), "{}(repeat(t, 9))"),
 }
-"""How a measure is written; any other has one argument, a number."""
+"""The text of a measure; any other measure has one argument, a number."""
 SETTINGS = {"PSOUP_MEMORY_MIB": "256", "PSOUP_SORT_MIB": "16", "PSOUP_SORTS_MIB": "32"}
 
 

@@ -183,7 +183,7 @@ def test_the_box_is_bounded_and_packs_lists_and_bits() -> None:
 
 
 class Pair:
-    """One engine that gives up results again and again, beside one that keeps all of them."""
+    """An engine that gives up results again and again, beside an engine that keeps all of them."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         small = EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=int(rng.integers(2_000, 30_000)))

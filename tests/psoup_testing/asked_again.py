@@ -28,7 +28,7 @@ from psoup_testing.oracle import difference
 from psoup_testing.values import Value, arrow_array, duck_literal, psoup_literal
 
 TIMES = 5
-"""How often a question is asked: the first notes it, the second and third make what is kept, the others use it."""
+"""The times that a question is asked: the first notes it, the second and third make what is kept, the others use it."""
 ROWS = {"few": 9, "r": 200, "s": 400}
 LATEST = 150
 """Rows of a window that counts rows."""
@@ -49,7 +49,7 @@ Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
 
 
 class AskedAgain:
-    """One engine and DuckDB, with the same rows."""
+    """An engine and DuckDB, with the same rows."""
 
     def __init__(self, data_type: DataType, seed: int, make: Make = LocalPSoup, ends: str = "") -> None:
         """`make`: makes the engine; `ends`: of CREATE STREAM."""

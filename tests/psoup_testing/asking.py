@@ -14,7 +14,7 @@ from psoup_testing.histories import Row
 from psoup_testing.values import plain_values
 
 TIMES = 4
-"""How often each question is asked: what the first times leave is there for the last."""
+"""The times that each question is asked: structures that the first ones leave serve the last."""
 
 
 def rows_of(answer: Answer) -> list[Row]:

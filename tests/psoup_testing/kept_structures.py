@@ -77,7 +77,7 @@ def index_of(kind: Kind) -> str:
 
 
 KEPT = KeptStructures()
-"""What this test process has seen."""
+"""The counts of this test process."""
 
 
 def observe() -> None:

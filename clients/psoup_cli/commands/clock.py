@@ -58,7 +58,7 @@ def accept(address: Address = None) -> None:
 
 
 def clock_line(told: ServiceClock) -> str:
-    """The state of a service's clock in a line: whether it is the wall clock, and what is wrong with it."""
+    """The state of a service's clock in a line: whether it follows the wall clock, and any fault."""
     if told.pending_since is not None:
         left = _seconds(told.followed_in)
         return f"the wall clock is {_seconds(told.ahead)} ahead, followed in {left}; see psoup clock"

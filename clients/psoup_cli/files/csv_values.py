@@ -65,7 +65,7 @@ def typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str
 
 
 def _hopeless(values: pa.Array, own: CsvField) -> list[int]:
-    """Find the values that do not even look like those of a type; to try each takes 40 times as long."""
+    """Find the values without the form of a type. To convert each value takes 40 times as long."""
     import pyarrow.compute as pc
 
     looks = _LOOKS.get(own.arrow)
@@ -123,7 +123,7 @@ def _infinite(column: pa.Array) -> bool:
 
 
 def _reason(value: bytes, own: CsvField) -> str:
-    """Say what is wrong with a value, and what helps."""
+    """Describe the fault of a value, and the way out."""
     try:
         shown = repr(value.decode()[:100])
     except UnicodeDecodeError:

@@ -42,7 +42,7 @@ _WAYS = {
     ("BOOLEAN", int): "; give True or False",
     ("DATE", dt.datetime): "; a DATE has no time of day: give value.date(), or make the column TIMESTAMP",
 }
-"""What to do with a value of that Python type for a column of that type."""
+"""The way out for a value of a Python type in a column of a type."""
 
 
 def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) -> InvalidData:

@@ -25,7 +25,7 @@ _PAIRS = (frozenset({int, float}), frozenset({int, Decimal}))
 
 
 def kinds_of(values: Iterable[object]) -> frozenset[type]:
-    """Return the types of the values, without that of None."""
+    """Return the types of the values except None."""
     return frozenset(map(type, values)) - {_NONE}
 
 
@@ -106,7 +106,7 @@ _COPIES: tuple[tuple[type, Any], ...] = (
     (dt.datetime, _of_datetime),
     (dt.date, lambda day: dt.date(day.year, day.month, day.day)),
 )
-"""Values of subclasses as those of the plain types; a datetime is a date, and comes before it."""
+"""Converters of subclasses to the plain types; datetime comes before date, of which it is a subclass."""
 
 
 def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Phrase(NamedTuple):
-    """What a phrase is called in messages, and what to write instead."""
+    """The name of a phrase in messages, and the words to write instead."""
 
     feature: str
     advice: str

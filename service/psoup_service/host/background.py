@@ -1,4 +1,4 @@
-"""The means of work in the background: bytes and time of the tenant it is for, and turns after those of calls.
+"""The means of work in the background: bytes and time of its tenant, and turns after the calls.
 
     free     half of the bytes that the tenant's reads could have now: readers find room beside it
     budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
@@ -79,7 +79,7 @@ class Background:
             self._charge(tenant, self._timer() - began)
 
     def begin(self, work: Work) -> bool:
-        """Note what is made next; False if it has ended two processes."""
+        """Note the next fold; False if it has ended two processes."""
         return self._notes.begin(work)
 
     def end(self) -> None:
