@@ -14,6 +14,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,8 @@ _PART_BYTES = 1024 * 1024
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
 _SHOWN = 60
 """Characters of a value in a message."""
+_DIGITS = 76
+"""Digits of a decimal that Arrow can send."""
 _NAMED = re.compile(r"\$([A-Za-z_]\w*)(?![\w$])")
 
 Progress = Callable[[int, int], None]
@@ -149,13 +152,22 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
         raise _unfit(name, values) from problem
 
 
+def _too_long(value: Any) -> str:
+    """The reason for which a number has too many digits to be sent, and the way out; "" if it has not."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        way = "give it as a Decimal" if abs(value) < 10**_DIGITS else "no column has such a number"
+        return f"is out of the range of 64 bits; {way}"
+    if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) < _DIGITS):
+        return f"cannot be sent: a Decimal is finite, and has at most {_DIGITS} digits on each side of the point"
+    return ""
+
+
 def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
     """Say why values do not make a column: one is too large or not a parameter, or their types differ."""
     for number, value in enumerate(values, 1):
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        if why := _too_long(value):
             return InvalidData(
-                f"parameter {name} in row {number} is {shown(value)}, which is out of the range of 64 bits; give it as"
-                " a Decimal",
+                f"parameter {name} in row {number} is {shown(value)}, which {why}",
                 facts={"parameter": name, "row": str(number)},
             )
     for number, value in enumerate(values, 1):

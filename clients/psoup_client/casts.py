@@ -18,6 +18,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from psoup_client import decimals
+
 TimeUnit = Literal["s", "ms", "us", "ns"]
 """What numbers that are times count since 1970."""
 
@@ -107,7 +109,7 @@ def may_convert(source: pa.DataType, target: pa.DataType, times: TimeOptions) ->
     if t.is_floating(target):
         return bool(t.is_integer(source))
     if t.is_decimal(target):
-        return bool(t.is_decimal(source) or number or text)
+        return bool((t.is_decimal(source) and source.scale >= decimals.PLACES.start) or number or text)
     if t.is_timestamp(target):
         return bool(t.is_timestamp(source) or t.is_date(source) or text or (number and times.unit))
     return bool(t.is_date(target) and (t.is_date(source) or t.is_timestamp(source) or text))
@@ -128,16 +130,24 @@ def cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOpti
             return cast(_parse_times(array.cast(pa.string()), times), target, times)
     if t.is_timestamp(target) and (t.is_integer(array.type) or t.is_floating(array.type)):
         return _from_epoch(array, times.unit)
-    if t.is_decimal(target) and t.is_integer(array.type):
-        array = array.cast(pa.decimal128(20, 0))
-    if t.is_decimal(target) and t.is_floating(array.type):
-        return _exact_decimals(array, target)
+    if t.is_decimal(target):
+        return _decimals(array, target)
     if t.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     result = array.cast(target)
     if t.is_date(target) and t.is_timestamp(array.type) and not result.cast(array.type).equals(array):
         raise ValueError("a DATE has no time of day")  # Arrow would cut it off
     return result
+
+
+def _decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if _is_text(array.type):
+        return decimals.of_texts(array.cast(pa.string()), target)
+    if pa.types.is_floating(array.type):
+        return _exact_decimals(array, target)
+    if pa.types.is_decimal(array.type):
+        return decimals.of_decimals(array, target)
+    return array.cast(pa.decimal128(20, 0)).cast(target)
 
 
 def _exact_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
@@ -218,7 +228,7 @@ def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
     text = pc.utf8_trim_whitespace(text)
     if unit == "ns":
         return text.cast(pa.int64()).cast(pa.timestamp("ns", "UTC")).cast(INSTANT)
-    numbers = text.cast(pa.decimal128(18, _SCALES[unit]))
+    numbers = decimals.of_texts(text, pa.decimal128(18, _SCALES[unit]))
     unscaled = pa.Array.from_buffers(pa.decimal128(18, 0), len(text), numbers.buffers(), offset=numbers.offset)
     return unscaled.cast(pa.int64()).cast(INSTANT)
 

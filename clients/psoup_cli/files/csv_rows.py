@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from psoup_cli.files import records
-from psoup_cli.files.csv_values import FALSE, TRUE, CsvField, is_doubtful, typed
+from psoup_cli.files.csv_values import FALSE, TRUE, CsvField, as_decimals, has_exponents, is_doubtful, typed
 from psoup_cli.files.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records, read_records
 from psoup_cli.files.source import not_in
 from psoup_client import InvalidData
+from psoup_client.casts import REFUSALS
 from psoup_client.wording import counted
 
 _SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
@@ -114,16 +115,29 @@ class _Shape:
         self._fields = columns.choose(_fields_of(first.texts()[0], dialect, line), line)
         self._names = [own.name if own else f"\0{at}" for at, own in enumerate(self._fields)]
         self._wanted = [own for own in self._fields if own]
+        self._decimals = [own.name for own in self._wanted if pa.types.is_decimal(own.arrow)]
 
     def piece(self, records: Records) -> CsvPiece:
         try:
-            table = self._read(records.data, {own.name: own.arrow for own in self._wanted})
+            table = self._table(records.data)
             return self._sifted(records) if any(map(is_doubtful, table.columns)) else CsvPiece(table, records)
-        except pa.ArrowInvalid as problem:
+        except REFUSALS as problem:
             piece = self._sifted(records)
-            if not piece.refused:
+            if not piece.refused and not self._decimals:  # Arrow refuses decimals for zeros at their end, too
                 raise InvalidData(f"line {records.line_of(0)} and those after it: {problem}") from problem
             return piece
+
+    def _table(self, data: bytes) -> pa.Table:
+        """Read all records; raises one of REFUSALS. Decimals come as texts first if one may have an exponent."""
+        types = {own.name: own.arrow for own in self._wanted}
+        if not self._decimals or not has_exponents(data):
+            return self._read(data, types)
+        table = self._read(data, types | dict.fromkeys(self._decimals, pa.string()))
+        arrays = [
+            as_decimals(column, types[name]) if name in self._decimals else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, table.column_names)
 
     def _read(self, data: bytes, types: dict[str, pa.DataType], ragged: Callable[[Any], str] | None = None) -> pa.Table:
         return pyarrow.csv.read_csv(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup_client.casts import failing
+from psoup_client.decimals import is_number, of_texts
 
 
 def _in_any_case(words: tuple[str, ...]) -> list[str]:
@@ -94,6 +95,8 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     text = values.cast(pa.string())
     if pa.types.is_string(arrow):
         return text
+    if pa.types.is_decimal(arrow):
+        return as_decimals(text, arrow)
     text = pc.utf8_trim(text, " \t")
     if not pa.types.is_boolean(arrow):
         found = text.cast(arrow)
@@ -106,6 +109,19 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text))).as_py():
         raise pa.ArrowInvalid("neither true nor false")
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+
+
+def as_decimals(text: pa.Array | pa.ChunkedArray, arrow: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Read texts as decimals of a type; raises one of REFUSALS for one that is not exact there. O(bytes)."""
+    import pyarrow.compute as pc
+
+    return of_texts(pc.utf8_trim(text, " \t"), arrow)
+
+
+def has_exponents(data: bytes) -> bool:
+    """Whether a number in some bytes may have a negative exponent, with which Arrow's reader is not safe. O(bytes)."""
+    letters = np.frombuffer(data, np.uint8)
+    return bool((((letters[:-1] | 32) == ord("e")) & (letters[1:] == ord("-"))).any())
 
 
 def is_doubtful(column: pa.ChunkedArray) -> bool:
@@ -135,7 +151,7 @@ def _reason(value: bytes, own: CsvField) -> str:
     except UnicodeDecodeError as problem:
         byte = value[problem.start : problem.end].hex(" ")
         return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
-    if pa.types.is_decimal(own.arrow) and _is_number(text):
+    if pa.types.is_decimal(own.arrow) and is_number(text):
         return f"{place}: it has more digits than {own.sql} holds; round it"
     if own.sql == "BOOLEAN":
         return f"{place}: it is not a valid BOOLEAN; write {_TRUTHS}; if that stands for NULL, name it with --null"

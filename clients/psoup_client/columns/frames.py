@@ -17,6 +17,7 @@ from psoup_client.casts import REFUSALS, TimeOptions
 from psoup_client.columns.arrays import Column, fit_array
 from psoup_client.columns.lists import fit_list
 from psoup_client.columns.plain import goes_together, guessed, kinds_of
+from psoup_client.decimals import are_near
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 
@@ -66,7 +67,8 @@ def fit_series(series: Any, column: ColumnInfo, times: TimeOptions) -> Column:
     if goes_together(kinds) or kinds == _TEXTS:
         typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None
         try:
-            return fit_array(pa.array(series, typed, from_pandas=True), column, times)
+            if typed is None or are_near(series):
+                return fit_array(pa.array(series, typed, from_pandas=True), column, times)
         except REFUSALS:  # a type that Arrow does not have, or objects that do not have the type
             pass
         except InvalidData:

@@ -19,6 +19,7 @@ from psoup_client.casts import INSTANT, ISO, REFUSALS, TimeOptions, cast
 from psoup_client.columns.arrays import Column, fit_array
 from psoup_client.columns.misfits import misfit
 from psoup_client.columns.plain import goes_together, kinds_of, midnight, plain
+from psoup_client.decimals import are_near, exact
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 from psoup_client.times import to_micros
@@ -39,7 +40,8 @@ def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> C
     if goes_together(kinds):
         typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None  # 8 times as fast
         try:
-            return fit_array(pa.array(values, typed), column, times)
+            if typed is None or are_near(values):
+                return fit_array(pa.array(values, typed), column, times)
         except (InvalidData, *REFUSALS):
             pass  # a value that does not fit, or fits in another form: now one by one
     form, stored = _form_of(column.arrow, times)
@@ -115,17 +117,11 @@ def _day(value: Any, times: TimeOptions) -> dt.date:
 
 
 def _decimal(value: Any, target: pa.DataType) -> Decimal:
-    if isinstance(value, str):
-        fit = pa.array([value.strip()]).cast(target)[0]
-    elif isinstance(value, float):
-        fit = cast(pa.array([value]), target, ISO)[0]
-    elif isinstance(value, int | Decimal) and not isinstance(value, bool):
-        if value and Decimal(value).adjusted() > _DIGITS:
-            raise ValueError(f"it is too large for {target}")
-        fit = pa.scalar(Decimal(value), target)
-    else:
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return exact(Decimal(value), target)
+    if not isinstance(value, str | float):
         raise _not_valid(value)
-    found = fit.as_py()
+    found = cast(pa.array([value.strip() if isinstance(value, str) else value]), target, ISO)[0].as_py()
     assert isinstance(found, Decimal)
     return found
 

@@ -1,7 +1,7 @@
 """Better errors for statements that were written for another system, once they are refused.
 
     problem: line 1, column 27: 'CHANGES' is not expected here        SELECT * FROM trades EMIT CHANGES
-    better:  line 1, column 22: EMIT CHANGES is not supported         hint: leave it out: register the SELECT …
+    better:  line 1, column 22: EMIT CHANGES is not supported         hint: register the SELECT without …
 
 Three things are looked for, in this order: a sign that SQL does not have, a phrase of `phrases` near the place of the
 error, a word of SQL that is the name of a column. Any other error stays as it is.

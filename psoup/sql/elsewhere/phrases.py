@@ -1,7 +1,7 @@
 """Phrases of other systems: words in a row that no statement here has, each with the words to write instead.
 
     SELECT k FROM trades EMIT CHANGES   ->   EMIT CHANGES is not supported
-                                             hint: leave it out: register the SELECT without EMIT; …
+                                             hint: register the SELECT without EMIT; …
 
 Statements are looked through for phrases only once they are refused, so a column may have any of these names.
 """
@@ -20,7 +20,7 @@ class Phrase(NamedTuple):
 
 _BUCKET = "FROM trades … GROUP BY tumble(t, INTERVAL '10' MINUTE) makes windows side by side"
 _SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slides"
-_EMIT = "leave it out: register the SELECT without EMIT; watch([client.copy(query)]) has each change, invoke the answer"
+_EMIT = "register the SELECT without EMIT; invoke gives the answer, and watch([client.copy(query)]) tells each change"
 _AS_OF = (
     "as_of goes with the question, not into the statement: invoke(query, as_of=time), psoup ask … --as-of TIME. For the"
     " row of another stream that was valid at a time: JOIN … ON a.k = b.k AND a.t >= b.t, GROUP BY a._id, and"

@@ -1,0 +1,86 @@
+"""Exact decimals: numbers and texts -> DECIMAL values, where no digit is lost.
+
+    "1.50"  Decimal("1.5")      at most 38 decimal places, no exponent     Arrow converts
+    "1e-5000"  1.5000…000       everything else                            one by one, in Python
+
+Arrow rescales by a table of 39 powers of ten, which it reads at any place that a number's exponent names: such a number
+becomes another one (0 for "1e-5000"), or ends the process. So Arrow gets none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+PLACES = range(-20, 39)
+"""Scales of types and decimal places of numbers that Arrow rescales to a column's."""
+
+_LONGEST = 40
+"""Characters of a number of 38 digits with a sign and a point."""
+_PLAIN = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?", re.ASCII)
+
+
+def exact(value: Decimal, target: pa.DataType) -> Decimal:
+    """Return the number in few decimal places; raises ValueError if it is not exact in `target`. O(digits)."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is not a valid number")
+    if not any(digits):
+        return Decimal(0)
+    if value.adjusted() >= target.precision - target.scale:
+        raise ValueError(f"it has more digits before the point than {target}")
+    if value.adjusted() < -target.scale:
+        raise ValueError(f"it has more decimal places than {target}")
+    written = "".join(map(str, digits))
+    kept = written.rstrip("0")
+    exponent += len(written) - len(kept)
+    if exponent < -target.scale:
+        raise ValueError(f"it has more decimal places than {target}")
+    return Decimal((sign, tuple(map(int, kept)), exponent))
+
+
+def are_near(values: Iterable[Any]) -> bool:
+    """Whether all numbers among some values are written without an exponent, and in at most 38 digits. O(values).
+
+    Arrow rescales no others. Texts tell it in 0.15 us a value; `as_tuple` takes three times as long.
+    """
+    texts = [*map(str, values)]
+    return max(map(len, texts), default=0) <= _LONGEST and "E" not in "".join(texts)
+
+
+def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Read texts as decimals. Raises ArrowException or ValueError for one that is not exact in `target`.
+
+    O(bytes); a microsecond for each value once one of them has an exponent, or more than 38 digits in a row.
+    """
+    import pyarrow.compute as pc
+
+    if pc.all(pc.match_substring_regex(texts, _PLAIN), min_count=0).as_py():
+        return texts.cast(target)
+    return pa.array([None if text is None else exact(_parsed(text), target) for text in texts.to_pylist()], target)
+
+
+def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Rescale decimals of a scale of at least `PLACES.start`.
+
+    Raises ArrowException or ValueError for one that is not exact in `target`.
+    """
+    if array.type.scale in PLACES:
+        return array.cast(target)
+    return pa.array([None if value is None else exact(value, target) for value in array.to_pylist()], target)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a decimal number, with an exponent or without; NaN and infinity are not."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _parsed(text: str) -> Decimal:
+    if not is_number(text):
+        raise ValueError(f"{text[:100]!r} is not a valid number")
+    return Decimal(text)
