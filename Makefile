@@ -97,9 +97,10 @@ check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the g
 	@$(BIN)/lint-imports
 	@$(BIN)/buf lint protos
 
-format: $(STAMP) ## Format the sources and apply the lint fixes that are safe.
+format: $(STAMP) ## Format the sources, those of the web application too, and apply the lint fixes that are safe.
 	@$(BIN)/ruff check --fix-only $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
+	@clients/web/build.sh format
 
 # $(1): the folder that receives the generated code.
 define GENERATE

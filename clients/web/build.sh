@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds the web application in build/web, where its packages are installed as well: the sources stay as they are.
 #
-#   build.sh          types, tests, build, and the size of what a browser loads; the files are in build/web/out/static
+#   build.sh          layout, types, tests, build, and the size of what a browser loads; the files are in
+#                     build/web/out/static
+#   build.sh format   lays the sources out anew
 #
 # Node is found by node.sh.
 set -euo pipefail
@@ -13,12 +15,19 @@ root=$PWD
 mkdir -p build/web
 rm -rf build/web/{src,tests,public,out} build/web/*.{ts,json,html}
 cp -r clients/web/{src,tests,public,index.html,package.json,package-lock.json,tsconfig.json,vite.config.ts} build/web
+cp clients/web/.prettierrc.json build/web
 cd build/web
 if ! cmp -s package-lock.json node_modules/.locked; then
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
   cp package-lock.json node_modules/.locked
 fi
 PATH="$PWD/node_modules/.bin:$PATH"
+sources=("src/**/*.{ts,tsx,css}" "tests/**/*.ts" "vite.config.ts")
+if [ "${1:-}" = format ]; then
+  cd "$root/clients/web"
+  exec prettier --log-level=warn --write "${sources[@]}"
+fi
+prettier --log-level=warn --check "${sources[@]}" || { echo "lay the sources out with: make format" >&2; exit 1; }
 mkdir -p src/contract
 "$root/.venv/bin/python" -m grpc_tools.protoc -I "$root/protos" --es_out=src/contract --es_opt=target=ts,json_types=true \
   "$root"/protos/psoup_proto/v1/{sync,queries,types,server,streams,statements}.proto

@@ -12,7 +12,12 @@ function shell(folder: string): { url: string; revision: string | null }[] {
   return files.map((url) => ({
     url: `/${url}`,
     // The names of what the build has made change with what is in it.
-    revision: url.startsWith("assets/") ? null : createHash("sha256").update(readFileSync(join(folder, url))).digest("hex").slice(0, 16),
+    revision: url.startsWith("assets/")
+      ? null
+      : createHash("sha256")
+          .update(readFileSync(join(folder, url)))
+          .digest("hex")
+          .slice(0, 16),
   }));
 }
 
@@ -24,7 +29,11 @@ const listed: Plugin = {
 export default defineConfig(({ mode }) => {
   const jsx = { oxc: { jsx: { runtime: "automatic" as const, importSource: "preact" } } };
   if (mode === "vectors") {
-    return { ...jsx, build: { ssr: "tests/main.ts", outDir: "out/vectors", emptyOutDir: true }, ssr: { noExternal: true } };
+    return {
+      ...jsx,
+      build: { ssr: "tests/main.ts", outDir: "out/vectors", emptyOutDir: true },
+      ssr: { noExternal: true },
+    };
   }
   if (mode === "worker") {
     const output = { entryFileNames: "sw.js", format: "iife" as const };
@@ -43,7 +52,11 @@ export default defineConfig(({ mode }) => {
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
       rollupOptions: {
-        output: { entryFileNames: "assets/app-[hash].js", chunkFileNames: "assets/[name]-[hash].js", assetFileNames: "assets/[name]-[hash][extname]" },
+        output: {
+          entryFileNames: "assets/app-[hash].js",
+          chunkFileNames: "assets/[name]-[hash].js",
+          assetFileNames: "assets/[name]-[hash][extname]",
+        },
       },
     },
   };

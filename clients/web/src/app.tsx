@@ -8,7 +8,11 @@ import { Plan } from "./pages/plan";
 import { SignIn } from "./pages/signin";
 import { newVersion, route, said, storeProblem, to } from "./state";
 
-const PAGES: [string, string][] = [["", "My queries"], ["new", "New query"], ["console", "Console"]];
+const PAGES: [string, string][] = [
+  ["", "My queries"],
+  ["new", "New query"],
+  ["console", "Console"],
+];
 
 export function App() {
   const page = route.value.page;

@@ -24,7 +24,12 @@ export function bytes(count: number): string {
 /** How long, in the largest unit that fits; in years from two on. */
 export function span(seconds: number): string {
   if (Math.abs(seconds) >= 2 * YEAR) return counted(Math.round(seconds / YEAR), "year");
-  const units: [number, string][] = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
+  const units: [number, string][] = [
+    [86_400, "day"],
+    [3_600, "hour"],
+    [60, "minute"],
+    [1, "second"],
+  ];
   const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size) ?? [1, "second"];
   return counted(Math.round(seconds / size), unit);
 }
@@ -40,7 +45,10 @@ export function instant(micros: number | bigint): string {
   const part = ((of % 1_000_000n) + 1_000_000n) % 1_000_000n;
   const date = new Date(Number((of - part) / 1000n));
   if (Number.isNaN(date.getTime())) return `${micros} µs`;
-  const text = date.toISOString().replace(/\.\d+Z$/, "").replace("T", " ");
+  const text = date
+    .toISOString()
+    .replace(/\.\d+Z$/, "")
+    .replace("T", " ");
   if (part !== 0n) return `${text}.${String(part).padStart(6, "0").replace(/0+$/, "")}`;
   return text.replace(/(:\d\d):00$/, "$1");
 }
@@ -74,7 +82,8 @@ export function rfc3339(micros: number): string {
 export function resetWords(reset: Reset): string {
   const words: Partial<Record<Reset, string>> = {
     [Reset.FIRST]: "",
-    [Reset.INCARNATION]: "The service holds other data than before: it was restored or began anew. The answer came whole.",
+    [Reset.INCARNATION]:
+      "The service holds other data than before: it was restored or began anew. The answer came whole.",
     [Reset.ROLLED_BACK]: "The service's data was put back to an earlier state. The answer came whole.",
     [Reset.KEY]: "The service has changed its key. The answer came whole.",
     [Reset.FORMAT]: "The service is of another version. The answer came whole.",

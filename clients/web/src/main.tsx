@@ -8,11 +8,17 @@ begin();
 render(<App />, document.getElementById("app")!);
 
 if ("serviceWorker" in navigator) {
-  void navigator.serviceWorker.register("/sw.js").then((registration) => {
-    const offer = (): void => {
-      if (registration.waiting !== null && navigator.serviceWorker.controller !== null) newVersion.value = registration.waiting;
-    };
-    offer();
-    registration.addEventListener("updatefound", () => registration.installing?.addEventListener("statechange", offer));
-  }, () => undefined);
+  void navigator.serviceWorker.register("/sw.js").then(
+    (registration) => {
+      const offer = (): void => {
+        if (registration.waiting !== null && navigator.serviceWorker.controller !== null)
+          newVersion.value = registration.waiting;
+      };
+      offer();
+      registration.addEventListener("updatefound", () =>
+        registration.installing?.addEventListener("statechange", offer),
+      );
+    },
+    () => undefined,
+  );
 }

@@ -46,7 +46,8 @@ export async function reload(): Promise<void> {
     storeProblem.value = "";
   } catch {
     kept.value = [];
-    storeProblem.value = "This browser keeps nothing for this page: answers are not there offline. A private window or a full disk may be why.";
+    storeProblem.value =
+      "This browser keeps nothing for this page: answers are not there offline. A private window or a full disk may be why.";
   }
 }
 

@@ -42,14 +42,16 @@ for (const [number, history] of vectors.histories.entries()) {
       const before: Value[][] = held?.columns ?? [];
       const after: Changed = await changed(held, changeOf(step.body));
       held = after.held;
-      assert.deepEqual(held.columns.map((column) => column.slice(0, after.same)), held.columns.map((_, at) => (before[at] ?? []).slice(0, after.same)));
+      assert.deepEqual(
+        held.columns.map((column) => column.slice(0, after.same)),
+        held.columns.map((_, at) => (before[at] ?? []).slice(0, after.same)),
+      );
       assert.equal(after.gone, step.gone);
       assert.equal(count(held), step.rows);
       for (const { now, columns } of step.shown) assert.deepEqual(columnsOf(held, now), columns);
     }
   });
 }
-
 
 for (const { way, bodies } of vectors.refused) {
   test(`refused: ${way}`, async () => {
@@ -61,21 +63,40 @@ for (const { way, bodies } of vectors.refused) {
 }
 
 test("what NOW is by the clock here", () => {
-  for (const { service, wall, greatest, later, estimate: expected } of vectors.clocks) assert.equal(estimate({ service, wall, greatest }, later), expected);
+  for (const { service, wall, greatest, later, estimate: expected } of vectors.clocks)
+    assert.equal(estimate({ service, wall, greatest }, later), expected);
 });
 
 test("a file that a spreadsheet opens carries out nothing", () => {
   const text = (name: string) => ({ name, kind: "text" as const, scale: 0 });
   const columns = [["=1+1", "-2", "@x", " =2", "+3", "a,b", 'say "x"', null, "\t=4", "fine"]];
   const order = columns[0]!.map((_, row) => row);
-  const lines = csv({ fields: [text("=name")], columns, order }).trimEnd().split("\r\n");
-  assert.deepEqual(lines, [`"'=name"`, `"'=1+1"`, `"'-2"`, `"'@x"`, `"' =2"`, `"'+3"`, `"a,b"`, `"say ""x"""`, "", `"'\t=4"`, "fine"]);
+  const lines = csv({ fields: [text("=name")], columns, order })
+    .trimEnd()
+    .split("\r\n");
+  assert.deepEqual(lines, [
+    `"'=name"`,
+    `"'=1+1"`,
+    `"'-2"`,
+    `"'@x"`,
+    `"' =2"`,
+    `"'+3"`,
+    `"a,b"`,
+    `"say ""x"""`,
+    "",
+    `"'\t=4"`,
+    "fine",
+  ]);
   const numbers = csv({ fields: [{ name: "n", kind: "bigint", scale: 0 }], columns: [[-5, 2n ** 60n]], order: [0, 1] });
   assert.equal(numbers, "n\r\n-5\r\n1152921504606846976\r\n");
 });
 
 test("JSON names each column once, and loses no digit", () => {
-  const fields = [{ name: "a", kind: "bigint" as const, scale: 0 }, { name: "a", kind: "double" as const, scale: 0 }, { name: "t", kind: "timestamp" as const, scale: 0 }];
+  const fields = [
+    { name: "a", kind: "bigint" as const, scale: 0 },
+    { name: "a", kind: "double" as const, scale: 0 },
+    { name: "t", kind: "timestamp" as const, scale: 0 },
+  ];
   const rows = json({ fields, columns: [[2n ** 60n], [NaN], [1_500_000]], order: [0] });
   assert.deepEqual(JSON.parse(rows), [{ a: "1152921504606846976", a_2: "NaN", t: "1970-01-01T00:00:01.5Z" }]);
 });
@@ -87,8 +108,16 @@ test("instants and sizes", () => {
   assert.equal(instant(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
   assert.equal(microsOf("2014-01-01T06:00:00.123456Z"), 1_388_556_000_123_456);
   const double = { name: "x", kind: "double" as const, scale: 0 };
-  assert.deepEqual([1e-9, -1.23456789e-5, 1 / 3, 0, 1e300, NaN].map((value) => shownValue(value, double)), ["1e-9", "-0.0000123457", "0.333333", "0", "1e+300", "NaN"]);
-  assert.deepEqual([59, 7_200, 700 * 86_400, 45_291 * 86_400].map(span), ["59 seconds", "2 hours", "700 days", "124 years"]);
+  assert.deepEqual(
+    [1e-9, -1.23456789e-5, 1 / 3, 0, 1e300, NaN].map((value) => shownValue(value, double)),
+    ["1e-9", "-0.0000123457", "0.333333", "0", "1e+300", "NaN"],
+  );
+  assert.deepEqual([59, 7_200, 700 * 86_400, 45_291 * 86_400].map(span), [
+    "59 seconds",
+    "2 hours",
+    "700 days",
+    "124 years",
+  ]);
   assert.deepEqual([12, 1234, 54_321, 2_000_000].map(bytes), ["12 B", "1.2 kB", "54 kB", "2.0 MB"]);
 });
 
@@ -111,14 +140,18 @@ test("a bar is zoomed within its limits, and the address keeps its place", () =>
   const half = zoomed(whole, 1_600e6, 0.5, all);
   assert.deepEqual(half, { from: 800e6, to: 4_000e6 });
   assert.deepEqual(viewOf(new URLSearchParams({ zoom: zoomOf(half, all) }), all), half);
-  assert.deepEqual([zoomOf(whole, all), zoomed(half, 0, Infinity, all), zoomed(half, 800e6, 9, all)], ["", whole, whole]);
+  assert.deepEqual(
+    [zoomOf(whole, all), zoomed(half, 0, Infinity, all), zoomed(half, 800e6, 9, all)],
+    ["", whole, whole],
+  );
   const near = zoomed(whole, 6_400e6, 1e-9, all);
   assert.deepEqual([near, zoomed(near, 6_400e6, 0.5, all)], [{ from: 6_340e6, to: 6_400e6 }, near]);
   assert.deepEqual(centred(whole, 3_000e6, 0.25, all), { from: 2_200e6, to: 3_800e6 });
   assert.deepEqual(centred(whole, 6_300e6, 0.25, all), { from: 4_800e6, to: 6_400e6 });
   assert.deepEqual(following(half, 500e6, all), { from: 500e6, to: 3_700e6 });
   assert.deepEqual(following(half, 9_999e6, all), { from: 3_200e6, to: 6_400e6 });
-  for (const zoom of ["", "x", "5~9", "900~100", "9000~9999", "-900~-100"]) assert.deepEqual(viewOf(new URLSearchParams({ zoom }), all), whole);
+  for (const zoom of ["", "x", "5~9", "900~100", "9000~9999", "-900~-100"])
+    assert.deepEqual(viewOf(new URLSearchParams({ zoom }), all), whole);
   assert.deepEqual(viewOf(new URLSearchParams({ zoom: "-100~100" }), all), { from: 0, to: 200e6 });
 });
 

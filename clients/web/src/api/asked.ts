@@ -14,7 +14,13 @@ const MOST = 10_000;
 
 /** The answer of a query over a window, of at most 10,000 rows; `more` if there are others. Throws CallError. */
 export async function invoke(queryId: string, window: Window, signal: AbortSignal): Promise<Asked> {
-  const request = { queryId, window: textOf(window), acceptTruncation: true, pageSize: MOST, ...(window.now === null ? {} : { asOf: rfc3339(window.now) }) };
+  const request = {
+    queryId,
+    window: textOf(window),
+    acceptTruncation: true,
+    pageSize: MOST,
+    ...(window.now === null ? {} : { asOf: rfc3339(window.now) }),
+  };
   let page = await ask<InvokeRowsResponseJson>("QueryService/InvokeRows", request, signal);
   const fields = (page.columns ?? []).map(fieldOf);
   const columns = fields.map(() => []);
@@ -23,7 +29,11 @@ export async function invoke(queryId: string, window: Window, signal: AbortSigna
     addRows(columns, page.rows ?? []);
     rows += page.rows?.length ?? 0;
     if (!page.nextPageToken || rows >= MOST) break;
-    page = await ask<InvokeRowsResponseJson>("QueryService/InvokeRows", { ...request, pageToken: page.nextPageToken }, signal);
+    page = await ask<InvokeRowsResponseJson>(
+      "QueryService/InvokeRows",
+      { ...request, pageToken: page.nextPageToken },
+      signal,
+    );
   }
   const order = Array.from({ length: rows }, (_, row) => row);
   return { rows: { fields, columns, order }, completeness: page.completeness ?? {}, more: Boolean(page.nextPageToken) };

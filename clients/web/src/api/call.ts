@@ -53,7 +53,14 @@ export async function open(method: string, body: string, signal?: AbortSignal): 
   if (token !== null) headers["Authorization"] = `Bearer ${token}`;
   let response: Response;
   try {
-    response = await fetch(`/api/psoup.v1.${method}`, { method: "POST", headers, body, cache: "no-store", credentials: "omit", signal: signal ?? null });
+    response = await fetch(`/api/psoup.v1.${method}`, {
+      method: "POST",
+      headers,
+      body,
+      cache: "no-store",
+      credentials: "omit",
+      signal: signal ?? null,
+    });
   } catch (problem) {
     if (signal?.aborted && signal.reason?.name !== "TimeoutError") throw problem;
     connection.value = "lost";
@@ -81,7 +88,14 @@ export async function ask<T>(method: string, request: object, signal?: AbortSign
 }
 
 /** An error as the service tells it. */
-export type ErrorJson = { code?: string; message?: string; reason?: string; line?: number; column?: number; hint?: string };
+export type ErrorJson = {
+  code?: string;
+  message?: string;
+  reason?: string;
+  line?: number;
+  column?: number;
+  hint?: string;
+};
 
 async function errorOf(response: Response): Promise<CallError> {
   const text = await response.text();
@@ -94,7 +108,8 @@ async function errorOf(response: Response): Promise<CallError> {
   // A proxy that answers for a service that is down tells nothing in the service's words.
   const lost = told.code === undefined && response.status >= 500;
   connection.value = lost ? "lost" : "reached";
-  if (lost) return new CallError("UNAVAILABLE", `The service cannot be reached (HTTP ${response.status}).`, "UNREACHABLE");
+  if (lost)
+    return new CallError("UNAVAILABLE", `The service cannot be reached (HTTP ${response.status}).`, "UNREACHABLE");
   return errorFrom(told, response.status);
 }
 

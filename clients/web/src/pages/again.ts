@@ -5,7 +5,10 @@ import { type Entry, note, renamed } from "../store/store";
 
 /** Register the statement of an entry anew; returns the ID. Throws CallError. */
 export async function registerAgain(entry: Entry): Promise<string> {
-  const { query } = await ask<RegisterResponseJson>("QueryService/Register", { statement: entry.statement, key: entry.key });
+  const { query } = await ask<RegisterResponseJson>("QueryService/Register", {
+    statement: entry.statement,
+    key: entry.key,
+  });
   const queryId = query!.queryId!;
   await note(entry.number, (now) => ({ ...now, ...renamed(now, queryId), token: new Uint8Array(), error: null }));
   return queryId;

@@ -49,13 +49,22 @@ export function Answer({ id: named }: { id: string }) {
         ) : (
           <>
             <Live entry={entry} />
-            <button type="button" class="main" disabled={recharging.value > 0} onClick={() => rechargeAndSay([entry.number])}>
+            <button
+              type="button"
+              class="main"
+              disabled={recharging.value > 0}
+              onClick={() => rechargeAndSay([entry.number])}
+            >
               Recharge
             </button>
           </>
         )}
       </Head>
-      {(entry?.statement ?? query.query?.statement) !== undefined && <p class="sql open" dir="auto">{entry?.statement ?? query.query?.statement}</p>}
+      {(entry?.statement ?? query.query?.statement) !== undefined && (
+        <p class="sql open" dir="auto">
+          {entry?.statement ?? query.query?.statement}
+        </p>
+      )}
       {query.problem !== "" && entry === undefined && <Problem>{query.problem}</Problem>}
       {entry !== undefined && errorWords(entry) !== "" && <Note>{errorWords(entry)}</Note>}
       {entry?.last != null && resetWords(entry.last.reset) !== "" && <Note>{resetWords(entry.last.reset)}</Note>}
@@ -70,21 +79,46 @@ export function Answer({ id: named }: { id: string }) {
       </p>
       {reach !== null && (
         <>
-          <WindowBar reach={reach.reach} at={instantsOf(window, reach.at, reach.reach)} view={viewOf(route.value.query, reach.reach)} onMove={(next, view) => place({ ...partsOf(next), zoom: zoomOf(view, reach.reach) })} onZoom={(view) => place({ zoom: zoomOf(view, reach.reach) })} />
+          <WindowBar
+            reach={reach.reach}
+            at={instantsOf(window, reach.at, reach.reach)}
+            view={viewOf(route.value.query, reach.reach)}
+            onMove={(next, view) => place({ ...partsOf(next), zoom: zoomOf(view, reach.reach) })}
+            onZoom={(view) => place({ zoom: zoomOf(view, reach.reach) })}
+          />
           <Steps now={now} window={window} beside={beside} reach={reach.reach} />
         </>
       )}
       <div class="tools">
-        <Choice label="Show as" value={view} options={[["table", "Table"], ["chart", "Chart"]]} onChange={(next) => place({ view: next === "table" ? "" : next })} />
+        <Choice
+          label="Show as"
+          value={view}
+          options={[
+            ["table", "Table"],
+            ["chart", "Chart"],
+          ]}
+          onChange={(next) => place({ view: next === "table" ? "" : next })}
+        />
         <a class="button" href={to("plan", id)}>
           Plan
         </a>
-        <More entry={entry} queryId={id}>{part !== null && <Exports name={name} rows={part.rows} />}</More>
+        <More entry={entry} queryId={id}>
+          {part !== null && <Exports name={name} rows={part.rows} />}
+        </More>
       </div>
       {asked.problem !== "" && part === null && <Problem>{asked.problem}</Problem>}
       <div class={beside === "" ? "" : "beside"}>
-        {part !== null && <Shown part={part} view={view} label={beside === "" ? `Answer of ${name}` : `Now: ${name}`} title={beside === "" ? "" : now === null ? "Now" : `NOW ${instant(Math.round(now))}`} />}
-        {beside !== "" && now !== null && <Earlier id={id} window={window} now={now} days={Number(beside)} view={view} />}
+        {part !== null && (
+          <Shown
+            part={part}
+            view={view}
+            label={beside === "" ? `Answer of ${name}` : `Now: ${name}`}
+            title={beside === "" ? "" : now === null ? "Now" : `NOW ${instant(Math.round(now))}`}
+          />
+        )}
+        {beside !== "" && now !== null && (
+          <Earlier id={id} window={window} now={now} days={Number(beside)} view={view} />
+        )}
       </div>
     </>
   );
@@ -107,11 +141,30 @@ function Shown({ part, view, label, title }: { part: Part; view: string; label: 
   );
 }
 
-function Earlier({ id, window, now, days, view }: { id: string; window: Window; now: number; days: number; view: string }) {
+function Earlier({
+  id,
+  window,
+  now,
+  days,
+  view,
+}: {
+  id: string;
+  window: Window;
+  now: number;
+  days: number;
+  view: string;
+}) {
   const then = now - days * 86_400e6;
   const { asked, problem } = useAsked(id, { ...window, now: then }, true);
   if (problem !== "") return <Problem>{problem}</Problem>;
-  return asked === null ? null : <Shown part={{ rows: asked.rows, time: null }} view={view} label={`${span(days * 86_400)} before`} title={`NOW ${instant(Math.round(then))}, ${span(days * 86_400)} before`} />;
+  return asked === null ? null : (
+    <Shown
+      part={{ rows: asked.rows, time: null }}
+      view={view}
+      label={`${span(days * 86_400)} before`}
+      title={`NOW ${instant(Math.round(then))}, ${span(days * 86_400)} before`}
+    />
+  );
 }
 
 function Steps({ now, window, beside, reach }: { now: number | null; window: Window; beside: string; reach: Reach }) {
@@ -146,7 +199,11 @@ function Steps({ now, window, beside, reach }: { now: number | null; window: Win
 function Keep({ query }: { query: QueryJson }) {
   const run = async (): Promise<void> => {
     try {
-      const number = await keep(query.key || query.queryId!, { queryId: query.queryId!, key: query.key ?? "", statement: query.statement ?? "" });
+      const number = await keep(query.key || query.queryId!, {
+        queryId: query.queryId!,
+        key: query.key ?? "",
+        statement: query.statement ?? "",
+      });
       void navigator.storage?.persist?.();
       await rechargeAndSay([number]);
     } catch (problem) {
@@ -163,8 +220,20 @@ function Keep({ query }: { query: QueryJson }) {
 function Live({ entry }: { entry: Entry }) {
   const mine = live.value?.number === entry.number ? live.value : null;
   return (
-    <button type="button" aria-pressed={mine !== null} class={mine?.state === "live" ? "live" : ""} title={mine?.why ?? ""} onClick={() => (mine === null ? void watch(entry.number) : unwatch())}>
-      {mine === null ? "Live" : mine.state === "live" ? "● Live" : mine.state === "connecting" ? "Connecting…" : "Waiting…"}
+    <button
+      type="button"
+      aria-pressed={mine !== null}
+      class={mine?.state === "live" ? "live" : ""}
+      title={mine?.why ?? ""}
+      onClick={() => (mine === null ? void watch(entry.number) : unwatch())}
+    >
+      {mine === null
+        ? "Live"
+        : mine.state === "live"
+          ? "● Live"
+          : mine.state === "connecting"
+            ? "Connecting…"
+            : "Waiting…"}
     </button>
   );
 }
@@ -206,7 +275,15 @@ function useQuery(id: string): { query: QueryJson | null; problem: string } {
     const end = new AbortController();
     ask<GetQueryResponseJson>("QueryService/GetQuery", { queryId: id }, end.signal).then(
       ({ query }) => set({ query: query ?? null, problem: "" }),
-      (problem) => end.signal.aborted || set({ query: null, problem: problem instanceof CallError && problem.gone ? "The service does not know this query: it was unregistered, or the service holds other data by now." : words(problem) }),
+      (problem) =>
+        end.signal.aborted ||
+        set({
+          query: null,
+          problem:
+            problem instanceof CallError && problem.gone
+              ? "The service does not know this query: it was unregistered, or the service holds other data by now."
+              : words(problem),
+        }),
     );
     return () => end.abort();
   }, [id, connection.value]);
@@ -230,7 +307,10 @@ function useCopy(entry: Entry | undefined): Part | null {
     const fields = shownFields(held.form);
     const timed = !held.form.whole && (held.form.idColumns <= 1 || held.form.width !== null);
     const time = timed && held.form.idColumns <= 1 ? held.columns[first - 1]! : null;
-    return { rows: { fields, columns: held.columns.slice(first, first + fields.length), order: shown(held, now) }, time };
+    return {
+      rows: { fields, columns: held.columns.slice(first, first + fields.length), order: shown(held, now) },
+      time,
+    };
   }, [held, now]);
 }
 
@@ -256,11 +336,17 @@ function useReach(query: QueryJson | null, asked: Asked | null): { reach: Reach;
     if (query === null) return;
     const end = new AbortController();
     const work = async (): Promise<void> => {
-      const [reach, known] = await Promise.all([reachOf(query.stream!, end.signal), completeness(query.queryId!, end.signal)]);
+      const [reach, known] = await Promise.all([
+        reachOf(query.stream!, end.signal),
+        completeness(query.queryId!, end.signal),
+      ]);
       if (reach === null || known.now === undefined) return;
       const now = microsOf(known.now);
       const stop = known.end === undefined ? now : Math.min(microsOf(known.end), now);
-      set({ reach: { ...reach, now: Math.max(reach.now, now) }, at: { begin: known.begin === undefined ? reach.oldest : microsOf(known.begin), end: stop, now } });
+      set({
+        reach: { ...reach, now: Math.max(reach.now, now) },
+        at: { begin: known.begin === undefined ? reach.oldest : microsOf(known.begin), end: stop, now },
+      });
     };
     work().catch(() => undefined);
     return () => end.abort();
@@ -271,6 +357,11 @@ function useReach(query: QueryJson | null, asked: Asked | null): { reach: Reach;
 /** Where the handles are: as the address says, or as the query's own window has it. */
 function instantsOf(window: Window, own: Instants, reach: Reach): Instants {
   const now = window.now ?? own.now;
-  if (window.begin === null) return { begin: Math.max(own.begin + now - own.now, reach.oldest), end: own.end + now - own.now, now };
-  return { begin: window.begin === "start" ? reach.oldest : Math.max(now - window.begin * 1e6, reach.oldest), end: now - window.end * 1e6, now };
+  if (window.begin === null)
+    return { begin: Math.max(own.begin + now - own.now, reach.oldest), end: own.end + now - own.now, now };
+  return {
+    begin: window.begin === "start" ? reach.oldest : Math.max(now - window.begin * 1e6, reach.oldest),
+    end: now - window.end * 1e6,
+    now,
+  };
 }

@@ -1,7 +1,13 @@
 /** The console: what queries cost, how streams do, and what the service is. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { GetQueryResponseJson, ListQueriesResponseJson, QueryCostJson, QueryJson, TopQueriesResponseJson } from "../contract/psoup_proto/v1/queries_pb";
+import type {
+  GetQueryResponseJson,
+  ListQueriesResponseJson,
+  QueryCostJson,
+  QueryJson,
+  TopQueriesResponseJson,
+} from "../contract/psoup_proto/v1/queries_pb";
 import type { GetServerInfoResponseJson, MemoryItemJson } from "../contract/psoup_proto/v1/server_pb";
 import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
 import { ask, words } from "../api/call";
@@ -15,7 +21,16 @@ export function Console() {
     <>
       <Head title="Console" />
       <div class="tools">
-        <Choice label="Show" value={tab} options={[["queries", "Queries"], ["streams", "Streams"], ["service", "Service"]]} onChange={(next) => place({ tab: next === "queries" ? "" : next })} />
+        <Choice
+          label="Show"
+          value={tab}
+          options={[
+            ["queries", "Queries"],
+            ["streams", "Streams"],
+            ["service", "Service"],
+          ]}
+          onChange={(next) => place({ tab: next === "queries" ? "" : next })}
+        />
       </div>
       {tab === "streams" ? <Streams /> : tab === "service" ? <Service /> : <Queries />}
     </>
@@ -24,7 +39,13 @@ export function Console() {
 
 // Queries ------------------------------------------------------------------------------------------------------
 
-const ORDERS: [string, string][] = [["CPU", "share of the work"], ["CANDIDATES", "tuples looked at"], ["MATCHED", "tuples that matched"], ["BYTES", "memory"], ["ALL", "registration"]];
+const ORDERS: [string, string][] = [
+  ["CPU", "share of the work"],
+  ["CANDIDATES", "tuples looked at"],
+  ["MATCHED", "tuples that matched"],
+  ["BYTES", "memory"],
+  ["ALL", "registration"],
+];
 
 const PAGE = 50;
 
@@ -40,7 +61,10 @@ function Queries() {
     event.preventDefault();
     const wanted = id.trim();
     if (wanted === "") return;
-    const known = await ask<GetQueryResponseJson>("QueryService/GetQuery", wanted.startsWith("q-") ? { queryId: wanted } : { key: wanted }).catch(() => null);
+    const known = await ask<GetQueryResponseJson>(
+      "QueryService/GetQuery",
+      wanted.startsWith("q-") ? { queryId: wanted } : { key: wanted },
+    ).catch(() => null);
     go(to("answer", known?.query?.queryId ?? wanted));
   };
   const narrow = (event: Event): void => {
@@ -72,22 +96,39 @@ function Queries() {
           </select>
         </label>
         <form class="find" onSubmit={narrow}>
-          <input aria-label="Labels, as name=value" placeholder="label=value, …" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          <input
+            aria-label="Labels, as name=value"
+            placeholder="label=value, …"
+            value={typed}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
           <button type="submit">Filter</button>
         </form>
         <form class="find" onSubmit={find}>
-          <input aria-label="ID or key of a query" placeholder="ID or key" value={id} onInput={(event) => setId(event.currentTarget.value)} />
+          <input
+            aria-label="ID or key of a query"
+            placeholder="ID or key"
+            value={id}
+            onInput={(event) => setId(event.currentTarget.value)}
+          />
           <button type="submit">Open</button>
         </form>
       </div>
-      {labels === null ? <Problem>Labels are written name=value, with commas between them.</Problem> : <Listed key={`${order} ${stream} ${label}`} order={order} stream={stream} labels={labels} />}
+      {labels === null ? (
+        <Problem>Labels are written name=value, with commas between them.</Problem>
+      ) : (
+        <Listed key={`${order} ${stream} ${label}`} order={order} stream={stream} labels={labels} />
+      )}
     </>
   );
 }
 
 /** The labels in a text: "user=u1, kind=alert"; null if it is none. */
 function labelsOf(text: string): Record<string, string> | null {
-  const parts = text.split(",").map((part) => part.trim()).filter((part) => part !== "");
+  const parts = text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
   if (parts.some((part) => part.indexOf("=") < 1)) return null;
   return Object.fromEntries(parts.map((part) => [part.slice(0, part.indexOf("=")), part.slice(part.indexOf("=") + 1)]));
 }
@@ -97,9 +138,20 @@ function Listed({ order, stream, labels }: { order: string; stream: string; labe
   const [tokens, setTokens] = useState<string[]>([""]);
   const pageToken = tokens[tokens.length - 1]!;
   const byCost = order !== "ALL";
-  const request = byCost ? { order: `COST_ORDER_${order}`, stream, labels, limit: PAGE, pageToken } : { stream, labels, pageSize: PAGE, pageToken };
-  const [told, problem] = useTold<TopQueriesResponseJson & ListQueriesResponseJson>(byCost ? "QueryService/TopQueries" : "QueryService/ListQueries", request, byCost ? 5_000 : 0);
-  const rows = told === null ? [] : byCost ? (told.costs ?? []).map((cost) => ({ query: cost.query!, cost })) : (told.queries ?? []).map((query) => ({ query }));
+  const request = byCost
+    ? { order: `COST_ORDER_${order}`, stream, labels, limit: PAGE, pageToken }
+    : { stream, labels, pageSize: PAGE, pageToken };
+  const [told, problem] = useTold<TopQueriesResponseJson & ListQueriesResponseJson>(
+    byCost ? "QueryService/TopQueries" : "QueryService/ListQueries",
+    request,
+    byCost ? 5_000 : 0,
+  );
+  const rows =
+    told === null
+      ? []
+      : byCost
+        ? (told.costs ?? []).map((cost) => ({ query: cost.query!, cost }))
+        : (told.queries ?? []).map((query) => ({ query }));
   const next = told?.nextPageToken;
   return (
     <>
@@ -111,7 +163,9 @@ function Listed({ order, stream, labels }: { order: string; stream: string; labe
             Before
           </button>
           <span aria-live="polite">
-            {told === null ? "Asking…" : `${number((tokens.length - 1) * PAGE + 1)} to ${number((tokens.length - 1) * PAGE + rows.length)}`}
+            {told === null
+              ? "Asking…"
+              : `${number((tokens.length - 1) * PAGE + 1)} to ${number((tokens.length - 1) * PAGE + rows.length)}`}
           </span>
           <button type="button" disabled={!next} onClick={() => setTokens([...tokens, next!])}>
             Next
@@ -128,7 +182,10 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
   const costs = rows.some(({ cost }) => cost !== undefined);
   const mine = new Set(kept.value?.map((entry) => entry.queryId));
   return (
-    <List head={["Query", ...(costs ? ["Work", "Looked at", "Matched", "Memory"] : ["Stream", "Registered"])]} label="Queries">
+    <List
+      head={["Query", ...(costs ? ["Work", "Looked at", "Matched", "Memory"] : ["Stream", "Registered"])]}
+      label="Queries"
+    >
       {rows.map(({ query, cost }) => (
         <tr key={query.queryId}>
           <th scope="row">
@@ -143,7 +200,9 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
           {cost === undefined ? (
             <>
               <td>{(query.streams ?? []).join(", ")}</td>
-              <td>{query.registerTime === undefined ? "" : instant(Math.floor(microsOf(query.registerTime) / 1e6) * 1e6)}</td>
+              <td>
+                {query.registerTime === undefined ? "" : instant(Math.floor(microsOf(query.registerTime) / 1e6) * 1e6)}
+              </td>
             </>
           ) : (
             <>
@@ -211,12 +270,24 @@ function streamFacts(stream: StreamJson, rate: string): [string, string][] {
   return [
     ["Tuples", number(Number(stream.tuples ?? 0))],
     ["Rate", rate],
-    ["Watermark", stream.watermark === undefined ? "nothing seen" : `${instant(microsOf(stream.watermark))}${lag === null ? "" : `, ${lag < 0 ? "ahead of the clock" : `${span(lag)} behind the clock`}`}`],
+    [
+      "Watermark",
+      stream.watermark === undefined
+        ? "nothing seen"
+        : `${instant(microsOf(stream.watermark))}${lag === null ? "" : `, ${lag < 0 ? "ahead of the clock" : `${span(lag)} behind the clock`}`}`,
+    ],
     ["Waiting", number(Number(stream.pending ?? 0))],
     ["Refused", `${number(Number(stream.late ?? 0))} late, ${number(Number(stream.ahead ?? 0))} ahead`],
     ["Memory", `${bytes(Number(stream.bytes ?? 0))} in ${number(Number(stream.chunks ?? 0))} chunks`],
     ["Archive", archived === 0 ? "none" : `${number(archived)} tuples, ${bytes(Number(stream.archivedBytes ?? 0))}`],
-    ["Retention", stream.retention !== undefined ? span(Number(stream.retention.replace("s", ""))) : stream.retentionRows !== undefined ? `${number(Number(stream.retentionRows))} rows` : "everything"],
+    [
+      "Retention",
+      stream.retention !== undefined
+        ? span(Number(stream.retention.replace("s", "")))
+        : stream.retentionRows !== undefined
+          ? `${number(Number(stream.retentionRows))} rows`
+          : "everything",
+    ],
     ["Queries", number(Number(stream.queries ?? 0))],
   ];
 }
@@ -229,9 +300,15 @@ function Service() {
   if (told === null) return <p class="quiet">Asking…</p>;
   const bill = told.bill ?? [];
   const own = Object.values(told.memory ?? {});
-  const total = (bill.length > 0 ? bill.map((item) => item.bytes) : own).reduce<number>((sum, taken) => sum + Number(taken ?? 0), 0);
+  const total = (bill.length > 0 ? bill.map((item) => item.bytes) : own).reduce<number>(
+    (sum, taken) => sum + Number(taken ?? 0),
+    0,
+  );
   const calls = Number(told.calls ?? 0); // this one is among them; none is told to a tenant beside others
-  const under: [string, string][] = [["Watching", number(Number(told.watchers ?? 0))], ["Calls under way", number(calls)]];
+  const under: [string, string][] = [
+    ["Watching", number(Number(told.watchers ?? 0))],
+    ["Calls under way", number(calls)],
+  ];
   return (
     <>
       <div class="card">
@@ -264,7 +341,11 @@ function Bill({ items }: { items: MemoryItemJson[] }) {
             <td class="num">{bytes(Number(item.bytes ?? 0))}</td>
             <td class="num">{bytes(Number(item.reclaimableBytes ?? 0))}</td>
             <td class="num">{`${number(Number(item.count ?? 0))} × ${item.per ?? ""}`}</td>
-            <td class="num">{Number(item.count ?? 0) === 0 ? "" : `${number(Math.round((Number(item.bytes ?? 0) / Number(item.count)) * 10) / 10)} B`}</td>
+            <td class="num">
+              {Number(item.count ?? 0) === 0
+                ? ""
+                : `${number(Math.round((Number(item.bytes ?? 0) / Number(item.count)) * 10) / 10)} B`}
+            </td>
           </tr>
         ))}
       </List>
@@ -273,9 +354,19 @@ function Bill({ items }: { items: MemoryItemJson[] }) {
 }
 
 /** What a call says, again after so many milliseconds; 0: once. With it what it said before, and how long ago that was. */
-function useTold<T>(method: string, request: object, every: number): [T | null, string, { told: T; seconds: number } | null] {
+function useTold<T>(
+  method: string,
+  request: object,
+  every: number,
+): [T | null, string, { told: T; seconds: number } | null] {
   const key = JSON.stringify([method, request]);
-  const [state, set] = useState<{ told: T | null; at: number; of: string; problem: string; before: { told: T; seconds: number } | null }>({ told: null, at: 0, of: key, problem: "", before: null });
+  const [state, set] = useState<{
+    told: T | null;
+    at: number;
+    of: string;
+    problem: string;
+    before: { told: T; seconds: number } | null;
+  }>({ told: null, at: 0, of: key, problem: "", before: null });
   useEffect(() => {
     const end = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -283,7 +374,14 @@ function useTold<T>(method: string, request: object, every: number): [T | null, 
       try {
         const told = document.hidden ? null : await ask<T>(method, request, end.signal);
         const at = performance.now();
-        if (told !== null) set((now) => ({ told, at, of: key, problem: "", before: now.told === null || now.of !== key ? null : { told: now.told, seconds: (at - now.at) / 1000 } }));
+        if (told !== null)
+          set((now) => ({
+            told,
+            at,
+            of: key,
+            problem: "",
+            before: now.told === null || now.of !== key ? null : { told: now.told, seconds: (at - now.at) / 1000 },
+          }));
       } catch (wrong) {
         if (end.signal.aborted) return;
         set((now) => ({ ...now, of: key, told: now.of === key ? now.told : null, problem: words(wrong) }));

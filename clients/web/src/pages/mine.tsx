@@ -32,7 +32,11 @@ export function Mine() {
       </ul>
       {all.length > 0 && (
         <p class="foot">
-          <button type="button" class="plain" onClick={() => sure("Forget all copies on this device? The queries stay registered.") && forgetAll()}>
+          <button
+            type="button"
+            class="plain"
+            onClick={() => sure("Forget all copies on this device? The queries stay registered.") && forgetAll()}
+          >
             Forget everything on this device
           </button>
         </p>
@@ -46,7 +50,8 @@ function summary(all: Entry[], told: Recharged | null): string {
   const here = `${counted(all.length, "query", "queries")}, ${counted(rows, "row")} on this device.`;
   if (told === null) return here;
   const took = told.sent + told.received;
-  const beside = told.full > 0 ? ` A full answer of each would have taken about ${bytes(Math.max(told.full, told.received))}.` : "";
+  const beside =
+    told.full > 0 ? ` A full answer of each would have taken about ${bytes(Math.max(told.full, told.received))}.` : "";
   return `${here} The recharge took ${bytes(took)}.${beside}`;
 }
 
@@ -71,7 +76,8 @@ function Card({ entry }: { entry: Entry }) {
       </p>
       {last !== null && (
         <p class="meta quiet">
-          {last.came + last.gone === 0 ? "Nothing new" : `${number(last.came)} came, ${number(last.gone)} left`} for {bytes(last.sent + last.received)}
+          {last.came + last.gone === 0 ? "Nothing new" : `${number(last.came)} came, ${number(last.gone)} left`} for{" "}
+          {bytes(last.sent + last.received)}
           {last.full > last.received ? `; a full answer takes about ${bytes(last.full)}` : ""}
         </p>
       )}
@@ -85,7 +91,8 @@ function Nothing() {
   return (
     <Empty title="Nothing is kept on this device yet">
       <p>
-        A query that you keep has its answer here, also without a connection. A recharge brings what has changed, and no more.
+        A query that you keep has its answer here, also without a connection. A recharge brings what has changed, and no
+        more.
       </p>
       <p class="row">
         <a class="button main" href={to("new")}>
@@ -96,7 +103,10 @@ function Nothing() {
         </a>
       </p>
       {connection.value === "lost" && <p class="quiet">The service cannot be reached right now.</p>}
-      <p class="quiet">Had you kept some? Browsers clear what pages keep, after weeks without a visit, say. The queries stand at the service: keep them again from there.</p>
+      <p class="quiet">
+        Had you kept some? Browsers clear what pages keep, after weeks without a visit, say. The queries stand at the
+        service: keep them again from there.
+      </p>
     </Empty>
   );
 }

@@ -8,8 +8,17 @@ import { forget, note } from "../store/store";
 import { rechargeAndSay } from "../store/recharging";
 import { registerAgain } from "./again";
 
-export function More({ entry, queryId, children }: { entry: Entry | undefined; queryId: string; children: ComponentChildren }) {
-  const attempt = (work: () => Promise<void>) => () => work().catch((problem: unknown) => (said.value = words(problem)));
+export function More({
+  entry,
+  queryId,
+  children,
+}: {
+  entry: Entry | undefined;
+  queryId: string;
+  children: ComponentChildren;
+}) {
+  const attempt = (work: () => Promise<void>) => () =>
+    work().catch((problem: unknown) => (said.value = words(problem)));
   const rename = attempt(async () => {
     const name = prompt("Name on this device", entry!.name)?.trim();
     if (name) await note(entry!.number, (now) => ({ ...now, name }));

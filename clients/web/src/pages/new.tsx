@@ -15,7 +15,10 @@ import { fieldOf } from "../parts/row_values";
 const PAUSE = 300;
 const DRAFT = "psoup draft";
 
-type Checked = { state: "empty" | "checking" | "unknown" } | { state: "right"; told: CheckResponseJson } | { state: "wrong"; error: CallError };
+type Checked =
+  | { state: "empty" | "checking" | "unknown" }
+  | { state: "right"; told: CheckResponseJson }
+  | { state: "wrong"; error: CallError };
 
 export function NewQuery() {
   const [name, setName] = useState("");
@@ -54,14 +57,29 @@ export function NewQuery() {
       <form class="split" onSubmit={register}>
         <div>
           <label for="statement">Statement</label>
-          <Editor value={statement} onInput={write} mark={error !== null && error.line > 0 ? error : null} describedBy="checked" />
+          <Editor
+            value={statement}
+            onInput={write}
+            mark={error !== null && error.line > 0 ? error : null}
+            describedBy="checked"
+          />
           <div id="checked" aria-live="polite">
             {error !== null && <Wrong error={error} statement={statement} />}
             {checked.state === "right" && <Right told={checked.told} />}
-            {checked.state === "empty" && <p class="quiet">SELECT … FROM a stream, WHERE …, and a window: BEGIN (NOW - 1 HOUR). It is checked while you type.</p>}
+            {checked.state === "empty" && (
+              <p class="quiet">
+                SELECT … FROM a stream, WHERE …, and a window: BEGIN (NOW - 1 HOUR). It is checked while you type.
+              </p>
+            )}
           </div>
           <label for="name">Name, by which anybody may ask for it (may be left out)</label>
-          <input id="name" maxLength={120} autoComplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          <input
+            id="name"
+            maxLength={120}
+            autoComplete="off"
+            value={name}
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
           <p class="row">
             <button type="submit" class="main" disabled={busy || statement.trim() === "" || checked.state === "wrong"}>
               {busy ? "Registering…" : "Register"}
@@ -119,9 +137,12 @@ function Right({ told }: { told: CheckResponseJson }) {
 
 /** What a first answer would look at. */
 function costs(told: CheckResponseJson): [string, string][] {
-  const sum = (name: string): number => (told.nodes ?? []).reduce((sum, node) => sum + Number(node.figures?.[name] ?? 0), 0);
+  const sum = (name: string): number =>
+    (told.nodes ?? []).reduce((sum, node) => sum + Number(node.figures?.[name] ?? 0), 0);
   const [tuples, onDisk] = [sum("tuples_in_window"), sum("tuples_on_disk")];
-  return [["Now in the window", `${counted(tuples, "tuple")}${onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}`]];
+  return [
+    ["Now in the window", `${counted(tuples, "tuple")}${onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}`],
+  ];
 }
 
 function StreamHelp({ stream, onTry }: { stream: StreamJson; onTry: () => void }) {
@@ -145,7 +166,9 @@ function StreamHelp({ stream, onTry }: { stream: StreamJson; onTry: () => void }
 }
 
 function example(stream: StreamJson): string {
-  const names = (stream.columns ?? []).slice(0, 5).map(({ name }) => (/^[a-z_][a-z0-9_]*$/.test(name ?? "") ? name : `"${name}"`));
+  const names = (stream.columns ?? [])
+    .slice(0, 5)
+    .map(({ name }) => (/^[a-z_][a-z0-9_]*$/.test(name ?? "") ? name : `"${name}"`));
   return `SELECT ${names.join(", ")}\nFROM ${stream.name}\nBEGIN (NOW - 1 HOUR)`;
 }
 
@@ -163,7 +186,8 @@ function useChecked(statement: string): Checked {
     const timer = setTimeout(() => {
       ask<CheckResponseJson>("QueryService/Check", { statement }, end.signal).then(
         (told) => set({ state: "right", told }),
-        (problem) => end.signal.aborted || set(isAbout(problem) ? { state: "wrong", error: problem } : { state: "unknown" }),
+        (problem) =>
+          end.signal.aborted || set(isAbout(problem) ? { state: "wrong", error: problem } : { state: "unknown" }),
       );
     }, PAUSE);
     return () => {
@@ -176,14 +200,21 @@ function useChecked(statement: string): Checked {
 
 /** Whether a call says something of the statement: what does not reach the service says nothing. */
 function isAbout(problem: unknown): problem is CallError {
-  return problem instanceof CallError && !problem.unreachable && (problem.code !== "UNIMPLEMENTED" || problem.reason === "NOT_SUPPORTED");
+  return (
+    problem instanceof CallError &&
+    !problem.unreachable &&
+    (problem.code !== "UNIMPLEMENTED" || problem.reason === "NOT_SUPPORTED")
+  );
 }
 
 function useStreams(): StreamJson[] {
   const [streams, set] = useState<StreamJson[]>([]);
   useEffect(() => {
     const end = new AbortController();
-    ask<ListStreamsResponseJson>("StreamService/ListStreams", {}, end.signal).then((told) => set(told.streams ?? []), () => undefined);
+    ask<ListStreamsResponseJson>("StreamService/ListStreams", {}, end.signal).then(
+      (told) => set(told.streams ?? []),
+      () => undefined,
+    );
     return () => end.abort();
   }, []);
   return streams;

@@ -23,9 +23,27 @@ export function Plan({ id }: { id: string }) {
       {told !== null && (
         <>
           <div class="tools">
-            <Choice label="Show as" value={view} options={[["nodes", "Nodes"], ["text", "Text"]]} onChange={setView} />
+            <Choice
+              label="Show as"
+              value={view}
+              options={[
+                ["nodes", "Nodes"],
+                ["text", "Text"],
+              ]}
+              onChange={setView}
+            />
           </div>
-          {view === "text" ? <pre class="lines" tabIndex={0}>{(told.lines ?? []).join("\n")}</pre> : nodes.length > 0 && <ul class="tree"><Node node={nodes[0]!} nodes={nodes} /></ul>}
+          {view === "text" ? (
+            <pre class="lines" tabIndex={0}>
+              {(told.lines ?? []).join("\n")}
+            </pre>
+          ) : (
+            nodes.length > 0 && (
+              <ul class="tree">
+                <Node node={nodes[0]!} nodes={nodes} />
+              </ul>
+            )
+          )}
         </>
       )}
     </>

@@ -16,7 +16,14 @@ export function SignIn() {
       <p class="quiet">This service wants an access token. It is kept until this tab is closed, and only here.</p>
       <label for="token">Access token</label>
       <div class="row">
-        <input id="token" type="password" autoComplete="off" spellcheck={false} value={token} onInput={(event) => change(event.currentTarget.value)} />
+        <input
+          id="token"
+          type="password"
+          autoComplete="off"
+          spellcheck={false}
+          value={token}
+          onInput={(event) => change(event.currentTarget.value)}
+        />
         <button type="submit" class="main">
           Sign in
         </button>

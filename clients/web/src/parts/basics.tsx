@@ -52,7 +52,17 @@ export function Empty({ title, children }: { title: string; children: ComponentC
 }
 
 /** A choice of few, as buttons of which one is pressed. */
-export function Choice({ label, value, options, onChange }: { label: string; value: string; options: [string, string][]; onChange: (value: string) => void }) {
+export function Choice({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  options: [string, string][];
+  onChange: (value: string) => void;
+}) {
   return (
     <div class="choice" role="group" aria-label={label}>
       {options.map(([name, text]) => (

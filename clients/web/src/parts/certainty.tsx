@@ -28,7 +28,10 @@ export function Age({ entry }: { entry: Entry }) {
 export function errorWords(entry: Entry): string {
   if (entry.error === null) return "";
   if (entry.error.code === "NOT_FOUND") {
-    const why = entry.error.reason === "QUERY_EXPIRED" ? "It was not asked for as long as it said." : "It was unregistered, or the service holds other data by now.";
+    const why =
+      entry.error.reason === "QUERY_EXPIRED"
+        ? "It was not asked for as long as it said."
+        : "It was unregistered, or the service holds other data by now.";
     return `The service does not know this query any more. ${why} The rows here stay as they were.`;
   }
   return `The service says: ${entry.error.message}`;

@@ -16,7 +16,11 @@ export function timeOf(rows: Rows, hiddenTime: Value[] | null): Time {
   const at = rows.fields.findIndex((field) => field.kind === "timestamp" || field.kind === "date");
   if (at >= 0) {
     const day = rows.fields[at]!.kind === "date" ? 86_400e6 : 1;
-    return { values: day === 1 ? rows.columns[at]! : rows.columns[at]!.map((value) => (value === null ? null : Number(value) * day)), name: rows.fields[at]!.name };
+    return {
+      values:
+        day === 1 ? rows.columns[at]! : rows.columns[at]!.map((value) => (value === null ? null : Number(value) * day)),
+      name: rows.fields[at]!.name,
+    };
   }
   return hiddenTime === null ? null : { values: hiddenTime, name: "time" };
 }
@@ -46,9 +50,15 @@ export function Chart({ rows, time, label }: { rows: Rows; time: Time; label: st
     };
   }, [data]);
   if (time === null || numeric.length === 0) {
-    return <p class="quiet">A chart needs a time and a column of numbers, and this answer has {time === null ? "no time" : "no numbers"}. The table has all rows.</p>;
+    return (
+      <p class="quiet">
+        A chart needs a time and a column of numbers, and this answer has {time === null ? "no time" : "no numbers"}.
+        The table has all rows.
+      </p>
+    );
   }
-  const toggle = (at: number): void => setPicked(picked.includes(at) ? picked.filter((other) => other !== at) : [...picked, at].slice(-MOST));
+  const toggle = (at: number): void =>
+    setPicked(picked.includes(at) ? picked.filter((other) => other !== at) : [...picked, at].slice(-MOST));
   return (
     <figure class="chart">
       <fieldset class="series">
@@ -93,9 +103,15 @@ function ticks(_plot: uPlot, splits: number[], _axis: number, _space: number, st
 
 /** Times in seconds, ascending, then the picked columns. */
 function dataOf(rows: Rows, time: NonNullable<Time>, picked: number[]): uPlot.AlignedData {
-  const order = rows.order.filter((row) => time.values[row] !== null).sort((one, two) => Number(time.values[one]) - Number(time.values[two]));
-  const finite = (value: Value): number | null => (value === null || !Number.isFinite(Number(value)) ? null : Number(value));
-  return [order.map((row) => Number(time.values[row]) / 1e6), ...picked.map((at) => order.map((row) => finite(rows.columns[at]![row]!)))];
+  const order = rows.order
+    .filter((row) => time.values[row] !== null)
+    .sort((one, two) => Number(time.values[one]) - Number(time.values[two]));
+  const finite = (value: Value): number | null =>
+    value === null || !Number.isFinite(Number(value)) ? null : Number(value);
+  return [
+    order.map((row) => Number(time.values[row]) / 1e6),
+    ...picked.map((at) => order.map((row) => finite(rows.columns[at]![row]!))),
+  ];
 }
 
 function inWords(rows: Rows, time: NonNullable<Time>, data: uPlot.AlignedData | null, picked: number[]): string {
@@ -105,7 +121,10 @@ function inWords(rows: Rows, time: NonNullable<Time>, data: uPlot.AlignedData | 
   const parts = picked.map((at, series) => {
     const values = (data![series + 1] as (number | null)[]).filter((value) => value !== null);
     if (values.length === 0) return `${rows.fields[at]!.name} has no values`;
-    const [low, high] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+    const [low, high] = values.reduce(
+      ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
+      [Infinity, -Infinity],
+    );
     return `${rows.fields[at]!.name} from ${number(low)} to ${number(high)}`;
   });
   return `${counted(times.length, "point")} by ${time.name}, ${from} to ${instant(Math.round(times[times.length - 1]! * 1e6))} UTC: ${parts.join(", ")}.`;
@@ -113,17 +132,32 @@ function inWords(rows: Rows, time: NonNullable<Time>, data: uPlot.AlignedData | 
 
 function options(node: HTMLElement, rows: Rows, picked: number[], line: boolean): uPlot.Options {
   const colour = (name: string) => () => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui" };
+  const axis = {
+    stroke: colour("--quiet"),
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { stroke: colour("--line"), width: 1 },
+    font: "12px system-ui",
+  };
   return {
     width: node.clientWidth,
     height: Math.max(220, Math.min(360, Math.round(node.clientWidth * 0.5))),
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
     legend: { show: false },
     cursor: { drag: { x: true, y: false } },
-    axes: [{ ...axis, values: ticks, space: 90 }, { ...axis, size: 56 }],
+    axes: [
+      { ...axis, values: ticks, space: 90 },
+      { ...axis, size: 56 },
+    ],
     series: [
       {},
-      ...picked.map((at, series) => ({ label: rows.fields[at]!.name, stroke: colour(`--c${series}`), width: 1.5, ...(line ? { points: { size: 4 } } : { paths: () => null, points: { show: true, size: 4, fill: colour(`--c${series}`)() } }) })),
+      ...picked.map((at, series) => ({
+        label: rows.fields[at]!.name,
+        stroke: colour(`--c${series}`),
+        width: 1.5,
+        ...(line
+          ? { points: { size: 4 } }
+          : { paths: () => null, points: { show: true, size: 4, fill: colour(`--c${series}`)() } }),
+      })),
     ],
   };
 }

@@ -14,7 +14,10 @@ export function csv({ fields, columns, order }: Rows): string {
 
 function valueCell(value: Value, field: Field): string {
   if (value === null) return "";
-  return cell(field.kind === "timestamp" || field.kind === "date" || field.kind === "text" ? plain(value, field) : String(value), field.kind === "text");
+  return cell(
+    field.kind === "timestamp" || field.kind === "date" || field.kind === "text" ? plain(value, field) : String(value),
+    field.kind === "text",
+  );
 }
 
 function cell(text: string, guarded: boolean): string {
@@ -25,7 +28,9 @@ function cell(text: string, guarded: boolean): string {
 /** JSON: an array of an object for each row. A BIGINT that a number does not hold is a text, as are DECIMAL, NaN and the like. */
 export function json({ fields, columns, order }: Rows): string {
   const names = unique(fields.map((field) => field.name));
-  const rows = order.map((row) => Object.fromEntries(fields.map((field, at) => [names[at]!, jsonValue(columns[at]![row]!, field)])));
+  const rows = order.map((row) =>
+    Object.fromEntries(fields.map((field, at) => [names[at]!, jsonValue(columns[at]![row]!, field)])),
+  );
   return `[\n${rows.map((row) => JSON.stringify(row)).join(",\n")}\n]\n`;
 }
 
@@ -41,7 +46,9 @@ function plain(value: Value, field: Field): string {
 }
 
 function unique(names: string[]): string[] {
-  return names.map((name, at) => (names.indexOf(name) === at ? name : `${name}_${names.slice(0, at).filter((other) => other === name).length + 1}`));
+  return names.map((name, at) =>
+    names.indexOf(name) === at ? name : `${name}_${names.slice(0, at).filter((other) => other === name).length + 1}`,
+  );
 }
 
 /** Hand a file to the browser. */

@@ -58,7 +58,12 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
                 const value = columns[column]![row]!;
                 const text = short(shownValue(value, field));
                 return (
-                  <td key={column} class={value === null ? `${field.kind} null` : field.kind} dir="auto" title={text.length > WIDEST ? text : undefined}>
+                  <td
+                    key={column}
+                    class={value === null ? `${field.kind} null` : field.kind}
+                    dir="auto"
+                    title={text.length > WIDEST ? text : undefined}
+                  >
                     {text}
                   </td>
                 );

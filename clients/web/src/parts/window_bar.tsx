@@ -16,7 +16,13 @@ type Handle = keyof Instants;
 const DAY = 86_400e6;
 const NAMES: Record<Handle, string> = { begin: "BEGIN", end: "END", now: "NOW" };
 
-type Props = { reach: Reach; at: Instants; view: View; onMove: (window: Window, view: View) => void; onZoom: (view: View) => void };
+type Props = {
+  reach: Reach;
+  at: Instants;
+  view: View;
+  onMove: (window: Window, view: View) => void;
+  onZoom: (view: View) => void;
+};
 
 export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
   const bar = useRef<HTMLDivElement>(null);
@@ -48,7 +54,8 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
     node.setPointerCapture(event.pointerId);
     node.focus();
     let latest = at;
-    const follow = (moved: PointerEvent): void => setDragged((latest = movedTo(at, handle, timeAt(moved.clientX), reach)));
+    const follow = (moved: PointerEvent): void =>
+      setDragged((latest = movedTo(at, handle, timeAt(moved.clientX), reach)));
     const end = (): void => {
       node.removeEventListener("pointermove", follow);
       setDragged(null);
@@ -64,7 +71,16 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
       event.preventDefault();
       return onZoom(following(zoomed(view, at[handle], times, reach), at[handle], reach));
     }
-    const by = { ArrowLeft: -step, ArrowDown: -step, ArrowRight: step, ArrowUp: step, PageDown: -DAY, PageUp: DAY, Home: -Infinity, End: Infinity }[event.key];
+    const by = {
+      ArrowLeft: -step,
+      ArrowDown: -step,
+      ArrowRight: step,
+      ArrowUp: step,
+      PageDown: -DAY,
+      PageUp: DAY,
+      Home: -Infinity,
+      End: Infinity,
+    }[event.key];
     if (by === undefined) return;
     event.preventDefault();
     const next = movedTo(at, handle, at[handle] + by, reach);
@@ -73,7 +89,9 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
   return (
     <div class="window">
       <div class="track" ref={bar}>
-        {reach.archivedTo > view.from && reach.archivedTo > reach.oldest && <div class="archived" style={{ width: percent(reach.archivedTo) }} title="on disk only" />}
+        {reach.archivedTo > view.from && reach.archivedTo > reach.oldest && (
+          <div class="archived" style={{ width: percent(reach.archivedTo) }} title="on disk only" />
+        )}
         <div class="within" style={{ left: percent(shown.begin), right: `calc(100% - ${percent(shown.end)})` }} />
         {(Object.keys(NAMES) as Handle[]).map((handle) => (
           <div
@@ -97,7 +115,8 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
       <div class="ends quiet">
         <span>{instant(Math.floor(view.from / 1e6) * 1e6)}</span>
         <span class="middle">
-          {instant(Math.floor(shown.begin / 1e6) * 1e6)} to {instant(Math.floor(shown.end / 1e6) * 1e6)}, {span((shown.end - shown.begin) / 1e6)}
+          {instant(Math.floor(shown.begin / 1e6) * 1e6)} to {instant(Math.floor(shown.end / 1e6) * 1e6)},{" "}
+          {span((shown.end - shown.begin) / 1e6)}
         </span>
         <span>{instant(Math.floor(view.to / 1e6) * 1e6)}</span>
       </div>
@@ -106,15 +125,34 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
   );
 }
 
-function Zoom({ reach, view, middle, onZoom }: { reach: Reach; view: View; middle: number; onZoom: (view: View) => void }) {
-  const [whole, nearer, farther] = [isAll(view, reach), centred(view, middle, 0.5, reach), centred(view, middle, 2, reach)];
+function Zoom({
+  reach,
+  view,
+  middle,
+  onZoom,
+}: {
+  reach: Reach;
+  view: View;
+  middle: number;
+  onZoom: (view: View) => void;
+}) {
+  const [whole, nearer, farther] = [
+    isAll(view, reach),
+    centred(view, middle, 0.5, reach),
+    centred(view, middle, 2, reach),
+  ];
   const [part, all] = [span((view.to - view.from) / 1e6), span((reach.now - reach.oldest) / 1e6)];
   return (
     <div class="zoom" role="group" aria-label="Zoom of the bar">
       <button type="button" aria-label="Zoom out" disabled={whole} onClick={() => onZoom(farther)}>
         −
       </button>
-      <button type="button" aria-label="Zoom in" disabled={nearer.to - nearer.from === view.to - view.from} onClick={() => onZoom(nearer)}>
+      <button
+        type="button"
+        aria-label="Zoom in"
+        disabled={nearer.to - nearer.from === view.to - view.from}
+        onClick={() => onZoom(nearer)}
+      >
         +
       </button>
       <button type="button" disabled={whole} onClick={() => onZoom({ from: reach.oldest, to: reach.now })}>
@@ -135,7 +173,12 @@ function middleOf({ begin, end }: Instants, { from, to }: View): number {
 /** The instants after one of them was moved. NOW takes the others along; BEGIN and END do not pass each other, nor NOW. */
 export function movedTo(at: Instants, handle: Handle, to: number, reach: Reach): Instants {
   const time = Math.min(Math.max(to, reach.oldest), reach.now);
-  if (handle === "now") return { begin: Math.max(at.begin + time - at.now, reach.oldest), end: Math.max(at.end + time - at.now, reach.oldest), now: time };
+  if (handle === "now")
+    return {
+      begin: Math.max(at.begin + time - at.now, reach.oldest),
+      end: Math.max(at.end + time - at.now, reach.oldest),
+      now: time,
+    };
   if (handle === "begin") return { ...at, begin: Math.min(time, at.end) };
   return { ...at, end: Math.min(Math.max(time, at.begin), at.now) };
 }

@@ -37,7 +37,12 @@ export async function watch(number: number): Promise<void> {
       });
     } catch (problem) {
       if (mine.signal.aborted) return;
-      if (problem instanceof CallError && !problem.unreachable && problem.code !== "UNAVAILABLE" && problem.code !== "RESOURCE_EXHAUSTED") {
+      if (
+        problem instanceof CallError &&
+        !problem.unreachable &&
+        problem.code !== "UNAVAILABLE" &&
+        problem.code !== "RESOURCE_EXHAUSTED"
+      ) {
         unwatch();
         return;
       }

@@ -58,12 +58,18 @@ export function partsOf(number: number, from = 0): IDBKeyRange {
 /** The parts of an entry in order, one after the other: each is a task of its own. */
 export async function readParts(lines: Reads, number: number): Promise<Column[][]> {
   const parts: Column[][] = [];
-  for (let part = await lines.get([number, 0]); part !== undefined; part = await lines.get([number, parts.length])) parts.push(part);
+  for (let part = await lines.get([number, 0]); part !== undefined; part = await lines.get([number, parts.length]))
+    parts.push(part);
   return parts;
 }
 
 /** Write rows, of which the first `same` are there already. An answer without rows is a part without rows. */
-export async function writeParts(lines: Writes, number: number, columns: readonly Column[], same: number): Promise<void> {
+export async function writeParts(
+  lines: Writes,
+  number: number,
+  columns: readonly Column[],
+  same: number,
+): Promise<void> {
   const rows = columns[0]?.length ?? 0;
   const first = Math.floor(same / ROWS);
   const parts = Math.max(Math.ceil(rows / ROWS), 1);

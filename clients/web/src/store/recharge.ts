@@ -6,7 +6,13 @@
  */
 import { signal } from "@preact/signals";
 import { base64Encode } from "@bufbuild/protobuf/wire";
-import { Reset, type SyncBody, type SyncOutcome, type SyncResponseJson, type WantJson } from "../contract/psoup_proto/v1/sync_pb";
+import {
+  Reset,
+  type SyncBody,
+  type SyncOutcome,
+  type SyncResponseJson,
+  type WantJson,
+} from "../contract/psoup_proto/v1/sync_pb";
 import { call, CallError, words } from "../api/call";
 import { bodyOf } from "../sync/body";
 import { apply, type Applied, type Entry, entries, type Last, note } from "./store";
@@ -27,7 +33,9 @@ export async function recharge(only: readonly number[] | undefined, waits: () =>
   try {
     if (!("locks" in navigator)) return await round(only);
     const name = "psoup recharge";
-    const told = await navigator.locks.request(name, { ifAvailable: true }, (lock) => (lock === null ? null : round(only)));
+    const told = await navigator.locks.request(name, { ifAvailable: true }, (lock) =>
+      lock === null ? null : round(only),
+    );
     if (told !== null) return told;
     waits();
     return await navigator.locks.request(name, () => round(only));
@@ -50,14 +58,24 @@ async function round(only?: readonly number[]): Promise<Recharged> {
     open = [...(await step(asked, done, anew, failed)), ...open.slice(WANTS)];
   }
   const told = { ...NOTHING, failed: failed.size };
-  for (const last of done.values()) for (const name of ["sent", "received", "full", "came", "gone"] as const) told[name] += last[name];
+  for (const last of done.values())
+    for (const name of ["sent", "received", "full", "came", "gone"] as const) told[name] += last[name];
   return told;
 }
 
 /** One call; returns the numbers of the entries that are to be asked for again. */
-async function step(asked: Entry[], done: Map<number, Last>, anew: Set<number>, failed: Set<number>): Promise<number[]> {
+async function step(
+  asked: Entry[],
+  done: Map<number, Last>,
+  anew: Set<number>,
+  failed: Set<number>,
+): Promise<number[]> {
   const wants = asked.map(wantOf);
-  const { reply, sent, received } = await call<SyncResponseJson>("SyncService/Sync", { wants, maxBytes: BYTES, compression: "COMPRESSION_GZIP" });
+  const { reply, sent, received } = await call<SyncResponseJson>("SyncService/Sync", {
+    wants,
+    maxBytes: BYTES,
+    compression: "COMPRESSION_GZIP",
+  });
   const body = await bodyOf(reply);
   const weights = body.outcomes.map((outcome) => weight(outcome));
   const total = weights.reduce((sum, of) => sum + of, 0) || 1;
@@ -65,17 +83,37 @@ async function step(asked: Entry[], done: Map<number, Last>, anew: Set<number>, 
   if (body.outcomes.length === 0) throw new CallError("INTERNAL", "the service has answered with nothing");
   for (const [place, outcome] of body.outcomes.entries()) {
     const entry = asked[place]!;
-    const before = done.get(entry.number) ?? { sent: 0, received: 0, came: 0, gone: 0, reset: Reset.UNSPECIFIED, full: 0 };
-    const took = { sent: before.sent + Math.round(sent / asked.length), received: before.received + Math.round((received * weights[place]!) / total) };
+    const before = done.get(entry.number) ?? {
+      sent: 0,
+      received: 0,
+      came: 0,
+      gone: 0,
+      reset: Reset.UNSPECIFIED,
+      full: 0,
+    };
+    const took = {
+      sent: before.sent + Math.round(sent / asked.length),
+      received: before.received + Math.round((received * weights[place]!) / total),
+    };
     const told = await outcomeOf(entry, outcome, body, anew);
     if (told === "again") again.push(entry.number);
     if (told === "failed") failed.add(entry.number);
     if (told === "again" || told === "failed") continue;
-    const last = { ...took, came: before.came + told.came, gone: before.gone + told.gone, reset: why(told.reset || before.reset, anew.has(entry.number)), full: 0 };
+    const last = {
+      ...took,
+      came: before.came + told.came,
+      gone: before.gone + told.gone,
+      reset: why(told.reset || before.reset, anew.has(entry.number)),
+      full: 0,
+    };
     done.set(entry.number, last);
     await note(entry.number, (now) => {
       const whole = last.reset ? { bytes: last.received, rows: Math.max(now.rows, 1) } : now.whole;
-      last.full = Math.round(whole === null ? last.received : Math.max((whole.bytes * now.rows) / whole.rows, last.reset ? last.received : 0));
+      last.full = Math.round(
+        whole === null
+          ? last.received
+          : Math.max((whole.bytes * now.rows) / whole.rows, last.reset ? last.received : 0),
+      );
       return { ...now, whole, last };
     });
     const change = outcome.outcome.case === "change" ? outcome.outcome.value : undefined;
@@ -90,7 +128,12 @@ function why(reset: Reset, foundAgain: boolean): Reset {
 }
 
 /** Apply one outcome. "again": the copy is to be asked for anew; "failed": it stays as it is, and says why. */
-export async function outcomeOf(entry: Entry, outcome: SyncOutcome, body: SyncBody, anew: Set<number>): Promise<Applied | "again" | "failed"> {
+export async function outcomeOf(
+  entry: Entry,
+  outcome: SyncOutcome,
+  body: SyncBody,
+  anew: Set<number>,
+): Promise<Applied | "again" | "failed"> {
   if (outcome.outcome.case === "change") {
     try {
       return (await apply(entry.number, entry.token, outcome.outcome.value, body)) ?? "again";
@@ -121,5 +164,7 @@ export function wantOf(entry: Entry): WantJson {
 }
 
 function weight(outcome: SyncOutcome): number {
-  return outcome.outcome.case === "change" ? outcome.outcome.value.columnsJson.length + outcome.outcome.value.token.length + 40 : 40;
+  return outcome.outcome.case === "change"
+    ? outcome.outcome.value.columnsJson.length + outcome.outcome.value.token.length + 40
+    : 40;
 }

@@ -13,7 +13,8 @@ export async function rechargeAndSay(only?: readonly number[], quiet = false): P
     return told;
   } catch (problem) {
     const offline = problem instanceof CallError && problem.unreachable;
-    if (!quiet || !offline) said.value = offline ? "The service cannot be reached: what is here is shown." : words(problem);
+    if (!quiet || !offline)
+      said.value = offline ? "The service cannot be reached: what is here is shown." : words(problem);
     return null;
   }
 }

@@ -66,7 +66,15 @@ async function read(number: number): Promise<{ entry: Entry; held: Held | null; 
 export async function keep(name: string, query: { queryId: string; key: string; statement: string }): Promise<number> {
   const known = await entryOf(query.queryId);
   if (known !== undefined) return known.number;
-  const nothing = { token: new Uint8Array(), form: null, rows: 0, complete: false, final: false, now: null, clock: null };
+  const nothing = {
+    token: new Uint8Array(),
+    form: null,
+    rows: 0,
+    complete: false,
+    final: false,
+    now: null,
+    clock: null,
+  };
   const entry = { name, ...query, former: [], ...nothing, synced: null, left: 0, error: null, last: null, whole: null };
   const number = await (await database()).add("entries", entry as unknown as Entry);
   announce();
@@ -76,14 +84,22 @@ export async function keep(name: string, query: { queryId: string; key: string; 
 /** Forget a copy, and its rows. */
 export async function forget(number: number): Promise<void> {
   const transaction = (await database()).transaction(["entries", "rows"], "readwrite");
-  await Promise.all([transaction.objectStore("entries").delete(number), transaction.objectStore("rows").delete(partsOf(number)), transaction.done]);
+  await Promise.all([
+    transaction.objectStore("entries").delete(number),
+    transaction.objectStore("rows").delete(partsOf(number)),
+    transaction.done,
+  ]);
   announce();
 }
 
 /** Forget everything that is kept here. */
 export async function forgetAll(): Promise<void> {
   const transaction = (await database()).transaction(["entries", "rows"], "readwrite");
-  await Promise.all([transaction.objectStore("entries").clear(), transaction.objectStore("rows").clear(), transaction.done]);
+  await Promise.all([
+    transaction.objectStore("entries").clear(),
+    transaction.objectStore("rows").clear(),
+    transaction.done,
+  ]);
   announce();
 }
 
@@ -102,7 +118,12 @@ export type Applied = { came: number; gone: number; reset: Reset };
 /** Make a change of a copy: rows and token, in one transaction.
  *
  * null: nothing was done, as the copy has another token by now, or was forgotten. Throws for what is no change of it. */
-export async function apply(number: number, asked: Uint8Array, change: Change, body: SyncBody): Promise<Applied | null> {
+export async function apply(
+  number: number,
+  asked: Uint8Array,
+  change: Change,
+  body: SyncBody,
+): Promise<Applied | null> {
   const before = await read(number);
   if (before === undefined || !same(before.entry.token, asked)) return null;
   const lost = before.entry.form !== null && before.held === null && change.reset === Reset.UNSPECIFIED;
@@ -117,7 +138,15 @@ export async function apply(number: number, asked: Uint8Array, change: Change, b
       return null;
     }
     // The browser threw the rows away, and not the token: all of them are to come again.
-    const next: Entry = lost ? { ...entry, token: new Uint8Array() } : { ...entry, ...facts(change, body), left: Number(change.rowsLeft), error: null, ...renamed(entry, change.queryId) };
+    const next: Entry = lost
+      ? { ...entry, token: new Uint8Array() }
+      : {
+          ...entry,
+          ...facts(change, body),
+          left: Number(change.rowsLeft),
+          error: null,
+          ...renamed(entry, change.queryId),
+        };
     if (after !== null) {
       Object.assign(next, { token: change.token, form: after.held.form, rows: count(after.held) });
       await writeParts(lines, number, after.held.columns, after.same);

@@ -9,7 +9,8 @@ const MOST = 64 * 1024 * 1024;
 /** Read a reply, which says how large it is. Throws for another size, or more than 64 MiB. */
 export async function bodyOf(reply: SyncResponseJson): Promise<SyncBody> {
   const raw = base64Decode(reply.body ?? "");
-  if (reply.compression === undefined || reply.compression === "COMPRESSION_UNSPECIFIED") return fromBinary(SyncBodySchema, raw);
+  if (reply.compression === undefined || reply.compression === "COMPRESSION_UNSPECIFIED")
+    return fromBinary(SyncBodySchema, raw);
   const size = Number(reply.size ?? 0);
   if (size > MOST) throw new Error(`${size} bytes, and at most ${MOST} are read`);
   const bytes = await inflate(raw, size);

@@ -23,17 +23,30 @@ export async function changed(before: Held | null, change: Change): Promise<Chan
   if (form === undefined) throw new Error("rows for a copy that holds nothing");
   const fresh = await newRows(form, change, slices);
   if (change.reset !== Reset.UNSPECIFIED || before === null) {
-    return { held: { form, columns: form.whole ? fresh : await inOrder(form, fresh, slices) }, gone: count(before), same: 0 };
+    return {
+      held: { form, columns: form.whole ? fresh : await inOrder(form, fresh, slices) },
+      gone: count(before),
+      same: 0,
+    };
   }
   const rows = count(before);
   if (form.whole) {
     const order = placed(rows, Number(change.rows), change);
-    const columns = await slices.each(before.columns, (column, at) => order.map((place) => (place < rows ? column[place]! : fresh[at]![place - rows]!)));
-    return { held: { form, columns }, gone: rows + Number(change.rows) - order.length, same: Math.min(sameUntil(order), rows) };
+    const columns = await slices.each(before.columns, (column, at) =>
+      order.map((place) => (place < rows ? column[place]! : fresh[at]![place - rows]!)),
+    );
+    return {
+      held: { form, columns },
+      gone: rows + Number(change.rows) - order.length,
+      same: Math.min(sameUntil(order), rows),
+    };
   }
   const stay = staying(form, before.columns, change.keep);
   await slices.rest();
-  const joined = await slices.each(before.columns, (column, at): Column => [...stay.map((place) => column[place]!), ...fresh[at]!]);
+  const joined = await slices.each(before.columns, (column, at): Column => [
+    ...stay.map((place) => column[place]!),
+    ...fresh[at]!,
+  ]);
   const columns = await inOrder(form, joined, slices);
   return { held: { form, columns }, gone: rows - stay.length, same: columns === joined ? sameUntil(stay) : 0 };
 }
@@ -49,7 +62,11 @@ export function staying(form: Form, columns: readonly Column[], keep: readonly b
   const places = (columns[0] ?? []).map((_, place) => place);
   if (form.idColumns <= 1) return places.filter((place) => inside(of, Number(columns[0]![place])));
   if (of.length === 0) return [];
-  return places.filter((place) => columns.slice(0, form.idColumns).every((ids, at) => Number(ids[place]) >= of[2 * at]! && Number(ids[place]) < of[2 * at + 1]!));
+  return places.filter((place) =>
+    columns
+      .slice(0, form.idColumns)
+      .every((ids, at) => Number(ids[place]) >= of[2 * at]! && Number(ids[place]) < of[2 * at + 1]!),
+  );
 }
 
 /** NOW of an answer in microseconds: the least of its streams, if the change says nothing else. */
@@ -68,7 +85,8 @@ async function newRows(form: Form, change: Change, slices: Slices): Promise<Colu
   checkIntervals("removed", change.removed, 1, 0n);
   checkIntervals("places", change.places, 1, 0n);
   const columns = await readColumns(new TextDecoder().decode(change.columnsJson), form.fields, hidden(form), slices);
-  if (columns.some((column) => column.length !== Number(change.rows))) throw new Error(`not the ${change.rows} rows that it tells of`);
+  if (columns.some((column) => column.length !== Number(change.rows)))
+    throw new Error(`not the ${change.rows} rows that it tells of`);
   return columns;
 }
 

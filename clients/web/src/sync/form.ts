@@ -38,7 +38,15 @@ export function readForm(form: CopyForm): Form {
   const fields = readSchema(form.schemaIpc);
   const keys = form.sortKeys.map(({ descending, nullsFirst }) => ({ descending, nullsFirst }));
   const { whole, idColumns, ages, byClock } = form;
-  const read = { fields, whole, idColumns, keys, ages, byClock, width: form.width === undefined ? null : Number(form.width) };
+  const read = {
+    fields,
+    whole,
+    idColumns,
+    keys,
+    ages,
+    byClock,
+    width: form.width === undefined ? null : Number(form.width),
+  };
   if (hidden(read) + keys.length > fields.length) throw new Error(`${fields.length} columns, and more of them hidden`);
   return read;
 }

@@ -23,5 +23,6 @@ export function checkIntervals(name: string, differences: readonly bigint[], sou
   const grows = differences.filter((_, place) => (sources === 1 ? place > 0 : place % 2 === 1));
   const odd = differences.length % (sources === 1 ? 2 : 2 * sources) !== 0;
   if (odd || grows.some((step) => step <= 0n)) throw new Error(`the ends of ${name} are not intervals`);
-  if (least !== undefined && differences.length > 0 && differences[0]! < least) throw new Error(`${name} begins before the first row`);
+  if (least !== undefined && differences.length > 0 && differences[0]! < least)
+    throw new Error(`${name} begins before the first row`);
 }

@@ -10,7 +10,9 @@ export class Slices {
 
   async rest(): Promise<void> {
     if (performance.now() - this.begun < SLICE_MS) return;
-    await (typeof scheduler !== "undefined" && scheduler.yield !== undefined ? scheduler.yield() : new Promise((resolve) => setTimeout(resolve)));
+    await (typeof scheduler !== "undefined" && scheduler.yield !== undefined
+      ? scheduler.yield()
+      : new Promise((resolve) => setTimeout(resolve)));
     this.begun = performance.now();
   }
 

@@ -7,11 +7,18 @@ export type Value = string | number | bigint | boolean | null;
 export type Column = Value[];
 
 /** Columns of `Change.columns_json`. The first `differences` are differences to the value before. */
-export async function readColumns(json: string, fields: readonly Field[], differences: number, slices: Slices): Promise<Column[]> {
+export async function readColumns(
+  json: string,
+  fields: readonly Field[],
+  differences: number,
+  slices: Slices,
+): Promise<Column[]> {
   const columns = (json === "" ? fields.map(() => []) : JSON.parse(json)) as Value[][];
   if (columns.length !== fields.length) throw new Error(`${columns.length} columns, and not ${fields.length}`);
   await slices.rest();
-  return slices.each(columns, (values, place) => (place < differences ? sums(values) : values.map((value) => read(value, fields[place]!))));
+  return slices.each(columns, (values, place) =>
+    place < differences ? sums(values) : values.map((value) => read(value, fields[place]!)),
+  );
 }
 
 function read(value: Value, field: Field): Value {
@@ -23,7 +30,10 @@ function read(value: Value, field: Field): Value {
 function sums(steps: Value[]): Column {
   let sum: number | bigint = 0;
   return steps.map((step) => {
-    const next: number | bigint = typeof step === "string" || typeof sum === "bigint" ? exact(BigInt(sum) + BigInt(step as string)) : sum + Number(step);
+    const next: number | bigint =
+      typeof step === "string" || typeof sum === "bigint"
+        ? exact(BigInt(sum) + BigInt(step as string))
+        : sum + Number(step);
     return (sum = next);
   });
 }
@@ -53,7 +63,7 @@ function byBytes(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   for (let at = 0; at < length; at++) {
     if (left[at] === right[at]) continue;
-    return order(left.codePointAt(at)! , right.codePointAt(at)!);
+    return order(left.codePointAt(at)!, right.codePointAt(at)!);
   }
   return order(left.length, right.length);
 }

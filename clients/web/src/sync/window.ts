@@ -5,9 +5,14 @@ export type Window = { now: number | null; begin: number | "start" | null; end: 
 
 /** The window in an address; the query's own one if nothing is said. */
 export function windowOf(query: URLSearchParams): Window {
-  const whole = (name: string): number | null => (/^\d{1,12}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
+  const whole = (name: string): number | null =>
+    /^\d{1,12}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null;
   const now = Date.parse(query.get("now") ?? "");
-  return { now: Number.isNaN(now) ? null : now * 1000, begin: query.get("begin") === "start" ? "start" : whole("begin"), end: whole("end") ?? 0 };
+  return {
+    now: Number.isNaN(now) ? null : now * 1000,
+    begin: query.get("begin") === "start" ? "start" : whole("begin"),
+    end: whole("end") ?? 0,
+  };
 }
 
 /** The same as parts of an address. */

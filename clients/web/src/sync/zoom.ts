@@ -11,7 +11,9 @@ export function viewOf(query: URLSearchParams, { oldest, now }: All): View {
   const told = /^(-?\d{1,12})~(-?\d{1,12})$/.exec(query.get("zoom") ?? "");
   if (told === null) return { from: oldest, to: now };
   const [from, to] = [Number(told[1]) * 1e6, Number(told[2]) * 1e6];
-  return to - from < LEAST || to <= oldest || from >= now ? { from: oldest, to: now } : within(from, to - from, { oldest, now });
+  return to - from < LEAST || to <= oldest || from >= now
+    ? { from: oldest, to: now }
+    : within(from, to - from, { oldest, now });
 }
 
 /** The same as a part of an address; "" for all of it. */
