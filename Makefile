@@ -145,6 +145,7 @@ browser: $(STAMP) ## Get a browser for the tests of the page, if there is none: 
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
+	  tests/project/test_project_walks.py \
 	  tests/clients/test_web_vectors.py
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".

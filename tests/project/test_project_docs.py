@@ -34,8 +34,8 @@ DOCUMENTS = (
     "docs/scale.md",
     "docs/speed.md",
     "docs/windows.md",
-    "docs/python.md",
-    "docs/cli.md",
+    "docs/reference/python.md",
+    "docs/reference/cli.md",
     "tests/README.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
