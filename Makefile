@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long test-late soak check format protos protos-check web web-check web-figures browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ test: $(STAMP) $(KERNELS) ## Run the tests (about six minutes on two cores); ARG
 
 test-long: $(STAMP) $(KERNELS) ## Run whole stories: Spark, the demo, browsers, every row of the benchmarks once (three minutes).
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
+
+seeded: $(STAMP) ## List the seeded bugs, each with the test that catches it.
+	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.seeded
 
 # For tests that ask before what they sent is applied: on an idle machine they pass a hundred times.
 test-late: $(STAMP) $(KERNELS) ## Run the tests of the service and its clients with a writer that is always late (five minutes).
