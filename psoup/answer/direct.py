@@ -26,8 +26,8 @@ from psoup.kernels.gather import NARROW, NUMBER, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Join, PairFactor, names_of
+from psoup.plan.plan_facts import plan_fact
 
-_REMEMBERED = 1_024
 _FORMS = {
     Kind.BIGINT: WIDE,
     Kind.TIMESTAMP: WIDE,
@@ -104,21 +104,9 @@ class DirectJoin:
         ) and all(band.in_range(keys[0][both.columns[0]], keys[1][both.columns[1]]) for both, band in self.bands)
 
 
+@plan_fact
 def direct_join(node: Join) -> DirectJoin | None:
-    """The common join that a node is; None of others. O(1) if known."""
-    known = _known.get(id(node))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(node)] = node, _direct_join(node)
-    return known[1]
-
-
-_known: dict[int, tuple[Join, DirectJoin | None]] = {}
-"""By the identity of the node, not used again while it is here."""
-
-
-def _direct_join(node: Join) -> DirectJoin | None:
+    """The common join that a node is; None if it is another join."""
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     if len(node.inputs) != 2 or node.rest or not factors:
         return None

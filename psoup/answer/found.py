@@ -29,13 +29,13 @@ from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, ascends, count_by_key, pairs_by_band, pairs_by_key, together
 from psoup.kernels.paired import pair_small
 from psoup.plan.nodes import Join
+from psoup.plan.plan_facts import plan_fact
 from psoup.runner import Runner, serial
 
 _FIRST = 8_192
 """Rows that are given out at first at most, if all are wanted: each piece costs some 20 us beside its rows."""
 _SMALL, _LOOKED = 16_384, 65_536
 """Rows of a side, and places looked at, up to which pairs are found in one call, in some 0.1 ms."""
-_REMEMBERED = 1_024
 SHARED = 50_000
 """Rows of both sides from which on their keys are gathered on two threads: some 150 us each."""
 
@@ -104,18 +104,10 @@ class _Tested:
                 yield kept
 
 
+@plan_fact
 def _learned_of(node: Join) -> Learned:
-    """What joins of this plan saw of their steps: queries of one form share it."""
-    known = _learned.get(id(node))
-    if known is None:
-        if len(_learned) >= _REMEMBERED:
-            _learned.clear()
-        known = _learned[id(node)] = node, Learned()
-    return known[1]
-
-
-_learned: dict[int, tuple[Join, Learned]] = {}
-"""By the identity of the node, not used again while it is here."""
+    """Step statistics learned by earlier joins of this plan; shared by all queries of the form."""
+    return Learned()
 
 
 @lru_cache

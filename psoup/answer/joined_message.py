@@ -27,6 +27,7 @@ from psoup.kernels.gather import NUMBER, PARTS, TEXT, WIDE, has_nulls
 from psoup.kernels.joined import gather_at, gather_whole
 from psoup.kernels.joined_texts import gather_texts_at, text_bytes_at
 from psoup.plan.nodes import Output
+from psoup.plan.plan_facts import plan_fact
 from psoup.reading import ReadBudget
 from psoup.runner import Task
 
@@ -38,7 +39,6 @@ MESSAGES = 8
 """Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
 _LINE = 64
 """The multiple of bytes at which each begins."""
-_REMEMBERED = 4_096
 _NO_ROWS = np.zeros(0, np.int32)
 
 
@@ -57,11 +57,9 @@ class JoinedForm:
     texts: tuple[tuple[tuple[int, int], ...], ...]
 
 
+@plan_fact
 def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
-    """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
-    known_form = _forms.get(id(select))
-    if known_form is not None:
-        return known_form[1]
+    """The form of a SELECT list, or None if it has expressions."""
     form = form_of(select)
     if form is None:
         return None
@@ -70,17 +68,9 @@ def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
     texts = tuple(
         [tuple([(w, int(form.columns[w])) for w in form.texts if places[w] == source]) for source in range(sources)]
     )
-    made = JoinedForm(
+    return JoinedForm(
         form, which, tuple([form.kinds[w] for w in which]), tuple([form.columns[w] for w in which]), texts
     )
-    if len(_forms) >= _REMEMBERED:
-        _forms.clear()
-    _forms[id(select)] = select, made
-    return made
-
-
-_forms: dict[int, tuple[Sequence[Output], JoinedForm]] = {}
-"""Forms by identity, as in `psoup.answer.message`."""
 
 
 class SideMemory:

@@ -34,11 +34,11 @@ from psoup.expressions.civil import LAST_MICRO
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
 from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
+from psoup.plan.plan_facts import plan_fact
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
-_REMEMBERED = 4_096
 _SLICE = 4_096
 """Tuples of the first source that are joined at first, at least, where all sources have more: a page may need few of
 them, and so few are looked up in the others, which need not be read."""
@@ -87,24 +87,12 @@ class HeldBox:
         check(self.target if self.place is None else self.kept, self.target)
 
 
+@plan_fact
 def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
-    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not. O(1) if known.
+    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not.
 
     `timed`: the places of the sources whose times travel as well.
     """
-    known = _known.get((id(plan), timed))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(plan), timed] = plan, _paired(plan, timed)
-    return known[1]
-
-
-_known: dict[tuple[int, tuple[int, ...]], tuple[Node, Paired | None]] = {}
-"""By the identity of the plan, not used again while it is here."""
-
-
-def _paired(plan: Node, timed: tuple[int, ...]) -> Paired | None:
     order, node = tuple[OrderKey, ...](), plan
     if isinstance(node, Sort):
         order, node = node.keys, node.input

@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,11 @@ from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gath
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType
 from psoup.plan.nodes import Output
+from psoup.plan.plan_facts import plan_fact
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
 """Bytes of a value, about: for a text they are a guess."""
 
-_REMEMBERED = 4_096
 
 Part = tuple[ChunkView, Array]
 """A chunk and the wanted offsets in it, ascending int64, at least one."""
@@ -196,34 +196,17 @@ def row_bytes(select: Sequence[Output]) -> int:
     return form.row_bytes if form else sum(_VALUE_BYTES[TYPES[output.type.kind].layout] for output in select)
 
 
+@plan_fact
 def form_of(select: Sequence[Output]) -> Form | None:
-    """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
-    known_form = _forms.get(id(select))
-    if known_form is not None:
-        return known_form[1]
+    """The form of a SELECT list, or None if it has expressions."""
     if not all(isinstance(output.expr, AttributeRef) for output in select):
         return None
-    columns = [(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]
-    shape = tuple((name, index, kind.kind, kind.precision, kind.scale) for name, index, kind in columns)
-    form = _shapes.get(shape)
-    if len(_forms) >= _REMEMBERED:
-        _forms.clear()
-    if form is None:
-        if len(_shapes) >= _REMEMBERED:
-            _shapes.clear()
-        form = _shapes[shape] = _make(columns)
-    _forms[id(select)] = select, form
-    return form
+    return _form(tuple([(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]))
 
 
-_forms: dict[int, tuple[Sequence[Output], Form]] = {}
-"""Forms by identity, not used again while the list is here: hashing a list takes as long as gathering some rows."""
-
-_shapes: dict[Any, Form] = {}
-"""Forms by what they depend on: queries that were registered one by one have lists of their own."""
-
-
-def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
+@lru_cache(4_096)
+def _form(columns: tuple[tuple[str, int, DataType], ...]) -> Form:
+    """The form of columns by name, place and type: queries that were registered one by one have lists of their own."""
     schema = pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
     sample = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     raw = sample.serialize().to_pybytes()

@@ -17,8 +17,7 @@ from psoup.answer.two_ends import row_of
 from psoup.columns import Column
 from psoup.expressions.tree import AttributeRef
 from psoup.plan.nodes import Aggregate, Node, Project, Source
-
-_REMEMBERED = 4_096
+from psoup.plan.plan_facts import plan_fact
 
 
 class Folding(NamedTuple):
@@ -39,14 +38,12 @@ def aggregate_of(plan: Node) -> Aggregate | None:
     return plan if isinstance(plan.input, Source) else None
 
 
+@plan_fact
 def folding_of(plan: Node) -> Folding | None:
-    """What is known of a plan; None if it has no aggregates that could be folded. O(1) when it was asked before."""
-    known = _known.get(id(plan))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(plan)] = plan, _made(plan)
-    return known[1]
+    """The aggregates of a plan and the recipe of their folds; None if it has no aggregates that could be folded."""
+    node = aggregate_of(plan)
+    recipe = None if node is None else recipe_of(node.measures, node.keys)
+    return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))
 
 
 def only_row(plan: Node, reading: Reading) -> list[Column] | None:
@@ -58,16 +55,6 @@ def only_row(plan: Node, reading: Reading) -> list[Column] | None:
     reading.budget.check()
     row = row_of(between, reading.matches[0])
     return None if row is None else [row[place] for place in folding.shown]
-
-
-_known: dict[int, tuple[Node, Folding | None]] = {}
-"""By identity, not used again while the plan is here."""
-
-
-def _made(plan: Node) -> Folding | None:
-    node = aggregate_of(plan)
-    recipe = None if node is None else recipe_of(node.measures, node.keys)
-    return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))
 
 
 def _shown(plan: Node, node: Aggregate) -> tuple[int, ...] | None:

@@ -13,8 +13,8 @@ from psoup.answer.direct import DirectJoin, direct_join
 from psoup.answer.joined_message import JoinedForm, joined_form
 from psoup.columns import Array
 from psoup.plan.nodes import Join, Node, Project
+from psoup.plan.plan_facts import plan_fact
 
-_REMEMBERED = 4_096
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -33,21 +33,9 @@ class PairForm:
     """How many invocations more are not found by halves, as the pairs were too many, or the keys too far apart."""
 
 
+@plan_fact
 def pair_form(plan: Node) -> PairForm | None:
-    """What is known of a plan; None if its joins are found in another way. O(1) if it is remembered."""
-    known = _remembered.get(id(plan))
-    if known is None:
-        if len(_remembered) >= _REMEMBERED:
-            _remembered.clear()
-        known = _remembered[id(plan)] = plan, _made(plan)
-    return known[1]
-
-
-_remembered: dict[int, tuple[Node, PairForm | None]] = {}
-"""By the identity of the plan, not used again while it is here."""
-
-
-def _made(plan: Node) -> PairForm | None:
+    """Facts about a join plan that the one-kernel join needs; None if its joins are found in another way."""
     if not (isinstance(plan, Project) and isinstance(plan.input, Join)):
         return None
     direct, form = direct_join(plan.input), joined_form(plan.schema, len(plan.input.inputs))

@@ -30,6 +30,7 @@ from psoup.data.windows import refuse_truncation
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
 from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
+from psoup.plan.plan_facts import plan_fact
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
@@ -91,20 +92,9 @@ class Since(NamedTuple):
         return self.search.any_in(self.lost)
 
 
+@plan_fact
 def ranged(plan: Node) -> Ranged | None:
-    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not.
-
-    O(1) when it is known.
-    """
-    known = _known.get(id(plan))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(plan)] = plan, _ranged(plan)
-    return known[1]
-
-
-def _ranged(plan: Node) -> Ranged | None:
+    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not."""
     limit, order, node = None, tuple[OrderKey, ...](), plan
     if isinstance(node, Limit):
         if node.skip or node.rows is None:
@@ -122,12 +112,6 @@ def _ranged(plan: Node) -> Ranged | None:
     shown = (*_NUMBERED, *node.outputs, *hidden)
     attributes = tuple([output.expr.index for output in shown if isinstance(output.expr, AttributeRef)])
     return Ranged(Project(node.input, shown), order, limit, attributes if len(attributes) == len(shown) else None)
-
-
-_known: dict[int, tuple[Node, Ranged | None]] = {}
-"""By identity, which no other plan has while this one is here: hashing a plan takes as long as finding what is new."""
-
-_REMEMBERED = 4_096
 
 
 class Travel(enum.Enum):

@@ -31,9 +31,9 @@ from psoup.joins.joined import joined
 from psoup.joins.keys import FLIPPED
 from psoup.joins.rest import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
+from psoup.plan.plan_facts import plan_fact
 
 _NAMES = ("l", "r")
-_REMEMBERED = 1_024
 _LOOKED = 64
 """Candidates for each row that are looked at before a block is given up."""
 _NONE: Array = np.zeros(0, np.uint16)
@@ -165,21 +165,9 @@ def join_with_pairs(plan: Node) -> Join | None:
     return None if join is None or pair_text(join) is None else without_rest(join)
 
 
+@plan_fact
 def pair_text(node: Join) -> str | None:
     """The keys and bands of a join as a text that all joins with the same pairs have; None if none can be kept."""
-    known = _known.get(id(node))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(node)] = node, _pair_text(node)
-    return known[1]
-
-
-_known: dict[int, tuple[Join, str | None]] = {}
-"""By the identity of the node, not used again while it is here."""
-
-
-def _pair_text(node: Join) -> str | None:
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
     if len(node.inputs) != 2 or not factors or not all(map(_is_simple, operands)):

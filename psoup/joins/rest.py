@@ -20,25 +20,14 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, columns_of, of_sour
 from psoup.joins.side import JoinSide
 from psoup.model import BOOLEAN
 from psoup.plan.nodes import Join
+from psoup.plan.plan_facts import plan_fact
 from psoup.reading import ReadBudget
 
-_REMEMBERED = 1_024
 
-
+@plan_fact
 def without_rest(node: Join) -> Join:
     """The join by the keys and bands of a node alone; the same object each time, while it is remembered."""
-    if not node.rest:
-        return node
-    known = _known.get(id(node))
-    if known is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        known = _known[id(node)] = node, replace(node, rest=())
-    return known[1]
-
-
-_known: dict[int, tuple[Join, Join]] = {}
-"""By the identity of the node, not used again while it is here."""
+    return replace(node, rest=()) if node.rest else node
 
 
 class Rest:

@@ -1,0 +1,48 @@
+"""Facts about plan nodes, computed once for each node: the layout of its answer, its keys, the joins that it allows.
+
+    node ──identity──> (node, fact)      one table for each kind of fact, bounded; `clear` empties all of them
+
+Queries of one form share one plan object, so a fact serves all of them. Hashing a plan takes as long as finding the new
+rows of an answer; its identity takes 0.1 us. A table holds its nodes, so an identity is not used again meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+MOST_FACTS = 4_096
+"""Facts in one table. A full table is emptied: plans in use come back at once."""
+
+P = ParamSpec("P")
+Fact = TypeVar("Fact")
+
+_tables: list[dict[Hashable, tuple[object, Any]]] = []
+
+
+def plan_fact(compute: Callable[P, Fact]) -> Callable[P, Fact]:
+    """Keep what a function computes for a node: its first argument, told by identity. Other arguments are hashed.
+
+    The result must depend on the arguments only. A hit takes O(1); two threads may both compute a missing fact.
+    """
+    table: dict[Hashable, tuple[object, Any]] = {}
+    _tables.append(table)
+
+    @wraps(compute)
+    def fact(node: object, *arguments: Hashable) -> Any:
+        key = (id(node), *arguments) if arguments else id(node)
+        entry = table.get(key)
+        if entry is None:
+            if len(table) >= MOST_FACTS:
+                table.clear()
+            entry = table[key] = node, cast(Any, compute)(node, *arguments)
+        return entry[1]
+
+    return cast(Callable[P, Fact], fact)
+
+
+def clear() -> None:
+    """Forget all facts, as a test needs it."""
+    for table in _tables:
+        table.clear()
