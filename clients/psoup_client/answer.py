@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def completeness(self) -> Completeness:
-        """How complete the rows are."""
+        """The completeness of the rows."""
         if not isinstance(self._completeness, Completeness):  # most callers never ask, and times take a while to make
             self._completeness = Completeness.of(self._completeness)
         return self._completeness
@@ -80,7 +80,7 @@ class Answer:
         return dict(zip(self.columns, next(rows_of(self._table.slice(place, 1))), strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows for whoever reads Arrow's C stream interface."""
+        """Export the rows through Arrow's C stream interface."""
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Answer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
+        """Counts of rows and columns."""
         return self._table.num_rows, self._table.num_columns
 
     @property

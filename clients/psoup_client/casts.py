@@ -21,7 +21,7 @@ import pyarrow as pa
 from psoup_client import decimals
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
-"""What numbers that are times count since 1970."""
+"""The unit of numbers that are times: since 1970."""
 
 UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 """Microseconds of the units in which times since 1970 come as numbers."""
@@ -43,7 +43,7 @@ REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
 
 @dataclass(frozen=True, slots=True)
 class TimeOptions:
-    """How times and dates are read that are not in ISO 8601.
+    """Formats of times and dates that are not in ISO 8601.
 
     `unit`: what numbers count since 1970, "s", "ms", "us" or "ns"; None: numbers are not times. `formats`: of texts, as
     in Python's strptime, tried in this order before ISO 8601. Raises ValueError for what says no day.
@@ -167,7 +167,7 @@ def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
     Below 2^53 no two decimal numbers of that scale have the same nearest double, and dividing by a power of ten rounds
     to the nearest: equality says that the float stands for this number and no other. Of a 32-bit float it is 2^24.
     """
-    import pyarrow.compute as pc  # its 40 ms are for those who need it, not for every client
+    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
 
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_float16(array.type):
@@ -185,7 +185,7 @@ def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
 
 
 def _where(valid: Any, values: pa.Array) -> pa.Array:
-    """Put NULL where there is no value."""
+    """Put NULL in the place of each missing value."""
     import pyarrow.compute as pc
 
     return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))

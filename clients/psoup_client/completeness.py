@@ -125,7 +125,7 @@ def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final:
     """Say which sources of a join hold its NOW, where others have come further."""
     if now is None:
         empty = [source.alias for source in sources if source.watermark is None]
-        return [f"there is no NOW before something comes to {' and to '.join(empty)}"] if empty else []
+        return [f"NOW begins when something comes to {' and to '.join(empty)}"] if empty else []
     behind = [source.alias for source in sources if source.watermark == now and not source.idle]
     further = any(source.watermark is not None and source.watermark > now for source in sources)
     if final or not behind or not further:

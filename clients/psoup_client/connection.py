@@ -1,4 +1,4 @@
-"""One channel to a service: stubs, deadlines, retries, and errors of the SDK's own tree.
+"""A channel to a service: stubs, deadlines, retries, and errors of the SDK's own tree.
 
     Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
 

@@ -52,7 +52,7 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
 
 
 _MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
-"""How what is nearly rows becomes rows."""
+"""Conversions of data that is nearly rows."""
 
 
 def table_of(data: Any) -> pa.Table:
@@ -128,7 +128,7 @@ def _unknown(name: str, stream: StreamInfo) -> str:
 def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
     if column.nullable or not array.null_count:
         return
-    import pyarrow.compute as pc  # its 40 ms are for those who need it, not for every client
+    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
 
     row = pc.index(pc.is_null(array), True).as_py()
     raise InvalidData(

@@ -3,8 +3,8 @@
     rows      _id 3 4 9 12 …     token     sync ──> keep [4, 13)   new rows 13 14      token'
                                             └ 3 leaves, 13 and 14 come; rows and token change together
 
-The service knows nothing of copies: whoever has the bytes of one (`to_bytes`) goes on with it, at any time, in any
-process.
+The service knows nothing of copies. Any program that has the bytes of a copy (`to_bytes`) goes on with it, at any time,
+in any process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Synced(html.Facts):
-    """What one call changed in a copy: rows that came and that left.
+    """Changes of a copy by one call: rows that came and rows that left.
 
     `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why
     the rows of before were forgotten, if they were: `first`, `whole` (what they are cannot be computed again), `other
@@ -116,12 +116,12 @@ class AnswerCopy:
 
     @property
     def now(self) -> dt.datetime | None:
-        """What NOW was at the last sync; None before it, or while the stream has seen nothing."""
+        """NOW at the last sync; None before it, or while the stream has seen nothing."""
         return self._state.now
 
     @property
     def estimated_now(self) -> dt.datetime | None:
-        """What NOW is by the clocks here: that of the last sync, and the time since then; it never goes back.
+        """NOW by the clocks here: NOW of the last sync, and the time since then. Never goes back.
 
         NOW of streams in event time stands still, as it does of answers whose rows do not tell how they age: LIMIT,
         windows of rows, and those that are sent whole. None as `now`.
@@ -226,7 +226,7 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
         greatest, clock, *of = json.loads(facts[b"clocks"])
         then = Moment(*of)
     except (pa.ArrowInvalid, KeyError, ValueError, TypeError, OSError, DecodeError) as problem:
-        raise InvalidData(f"these bytes are no copy of an answer: {problem}") from None
+        raise InvalidData(f"these bytes are not a valid copy of an answer: {problem}") from None
     copy = AnswerCopy(
         session, told.query_id, key=asked.key, window=asked.window, accept_truncation=asked.accept_truncation
     )
@@ -353,7 +353,7 @@ def changes(
 
 
 def _after(first: Synced, later: Synced) -> Synced:
-    """What a call changed, and then another one."""
+    """The changes of a call and of a later one together."""
     came = later.came if later.reset else first.came + later.came
     return replace(later, came=came, gone=first.gone + later.gone, reset=first.reset or later.reset)
 

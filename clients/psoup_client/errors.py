@@ -198,7 +198,7 @@ _DETAILS_KEY = "grpc-status-details-bin"
 
 
 _NOBODY = "failed to connect to all addresses; last error: "
-"""What gRPC says before the reason, with the address once more."""
+"""The words of gRPC before the reason, with the address once more."""
 
 
 def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoupError:
@@ -224,7 +224,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
 
 
 def _who(message: str) -> str:
-    """What answers there that does not know a call, by what gRPC says."""
+    """The program that answers and does not know a call, by the words of gRPC."""
     return "no PSoup service is there" if "HTTP status" in message else "it is of an older version than this"
 
 
@@ -232,7 +232,7 @@ _WAYS = (
     ("Hostname Verification", "its certificate is of other names: use one that is in it"),
     ("Failed parsing HTTP/2", "no gRPC service listens on that port: the page and the metrics have others"),
 )
-"""What gRPC says of who answers, and the way out."""
+"""Words of gRPC about the program that answers, and the way out."""
 
 
 def _unanswered(message: str, address: str) -> str:
@@ -242,7 +242,10 @@ def _unanswered(message: str, address: str) -> str:
     why = "the name of the host is not known" if "address lookup failed" in message else why
     way = next((way for said, way in _WAYS if said in message), "start one with: psoup serve")
     if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
-        way = "name who signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and PSOUP_KEY"
+        way = (
+            "name the authority that signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and"
+            " PSOUP_KEY"
+        )
         if os.environ.get("PSOUP_CERT"):
             way = (
                 "it may refuse the certificate of PSOUP_CERT: see when that ends, and whether who signed it is in the"

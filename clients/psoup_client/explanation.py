@@ -103,7 +103,7 @@ class Checked(html.Facts):
 
     @property
     def tuples(self) -> int:
-        """How many tuples the windows of all sources have now."""
+        """Tuples in the windows of all sources now."""
         return int(sum(node.figures.get("tuples_in_window", 0) for node in self.nodes))
 
 

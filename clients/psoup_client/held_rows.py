@@ -22,7 +22,7 @@ _HIDDEN = 2
 
 
 def hidden_columns(form: sync_pb2.CopyForm) -> int:
-    """How many columns are before those of the answer: tuple IDs, and `_time`, but of joins whose rows do not age."""
+    """The number of columns before the answer's: tuple IDs, and `_time`, but of joins whose rows do not age."""
     if form.whole:
         return 0
     return form.id_columns + form.HasField("width") if form.id_columns > 1 else _HIDDEN

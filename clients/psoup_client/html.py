@@ -20,7 +20,7 @@ from psoup_client.wording import counted
 T = TypeVar("T")
 
 SHOWN_ROWS, SHOWN_COLUMNS = 20, 40
-"""How much of a table is shown."""
+"""The shown part of a table."""
 _LINES = 100
 """Lines of an explanation that are shown: one of a join has some for each source."""
 _CHARS = 200

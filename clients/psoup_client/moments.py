@@ -1,4 +1,4 @@
-"""What NOW is at a service that cannot be reached: what it was, and how long ago that is by the clocks here.
+"""NOW at a service that cannot be reached: the last known NOW, and the time since then by the clocks here.
 
     last sync   NOW of the service   wall clock 12:00:00   since boot 5,000 s
     later                            wall clock 11:10:00   since boot 5,600 s     NOW = then + 600 s; the clock was set
@@ -20,7 +20,7 @@ _STEP_US = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the clocks here show at one moment, in microseconds: the wall clock, and the time since the boot `boot_id`.
+    """The clocks here at one moment, in microseconds: the wall clock, and the time since the boot `boot_id`.
 
     `boot_id` is "" where boots cannot be told apart.
     """
@@ -58,7 +58,7 @@ def _same_boot(then: Moment, later: Moment) -> bool:
 
 @cache
 def _boot_id() -> str:
-    """What tells this boot of the machine from others; "" where that is not known."""
+    """The identity of this boot of the machine; "" if it is not known."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return ""
     try:

@@ -102,7 +102,7 @@ class ClientOptions:
     """Options of a `Client` beside its address and timeout; clients may share them."""
 
     credentials: grpc.ChannelCredentials | None = None
-    """What secures the channel, as gRPC makes it: `grpc.ssl_channel_credentials(…)` for TLS, composed with call
+    """Credentials that secure the channel, made by gRPC: `grpc.ssl_channel_credentials(…)` for TLS, composed with call
     credentials for a token. None: for an address https://… the files that the environment names (`psoup_client.tls`),
     for others neither encryption nor proof of who answers."""
 
@@ -114,7 +114,7 @@ class ClientOptions:
     """`grpc.UnaryUnaryClientInterceptor` and its siblings, which see every call; the first one sees it first."""
 
     retry: RetryOptions = RetryOptions()
-    """How calls are repeated."""
+    """Rules for repeating calls."""
 
     token: str | None = field(default=None, repr=False)
     """The access token, a secret; None: that of the environment (`psoup_client.token`), "": none."""

@@ -22,7 +22,7 @@ _ENVELOPE = 4_096  # what a message needs beside the payload: names, numbers, fi
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One batch, ready to send: `data` is an Arrow IPC stream of `rows` rows, whose `times` are an Arrow column."""
+    """A batch, ready to send: `data` is an Arrow IPC stream of `rows` rows, whose `times` are an Arrow column."""
 
     data: bytes
     rows: int

@@ -1,4 +1,4 @@
-"""One push at a time, each taken exactly once, and what became of it."""
+"""Single pushes, each taken exactly once, and their outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
 
 _FORGOTTEN_AFTER_S = 60.0
-"""How long a producer has been silent at least when the service forgets it for another."""
+"""Seconds that a producer has been silent, at least, when the service forgets it for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class DirectPusher:
 
 @dataclass(frozen=True, slots=True)
 class Position(html.Facts):
-    """Where a producer stopped, on the service's disk: batches up to before `number` of `epoch` are taken.
+    """The place where a producer stopped, on the service's disk: batches up to before `number` of `epoch` are taken.
 
     `rows`: how many rows these had, those that were refused for their times among them; None if a version that did
     not count took a part of them. `sequence`: the event of the last one, `time`: when it was taken.

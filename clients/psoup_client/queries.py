@@ -1,4 +1,4 @@
-"""Many queries that were registered together: ranges of numbers, of which a query is made when it is asked for.
+"""Many queries that were registered together: ranges of numbers. A `Query` is made when it is asked for.
 
     register_many(…)  ->  Queries   q-7f3a91c2-  1 … 8192        two parts of a call: one range, if nothing came between
                                     q-7f3a91c2-  8193 … 16384
@@ -20,7 +20,7 @@ from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2
 
 Span = tuple[str, range]
-"""What the IDs of some queries begin with, and the numbers that follow."""
+"""The beginning of the IDs of some queries, and the numbers that follow."""
 
 
 class Queries(Sequence[Query]):

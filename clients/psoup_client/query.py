@@ -73,7 +73,7 @@ class Query:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What it was labelled with."""
+        """Labels of the query."""
         return self.info.labels
 
     @property

@@ -52,7 +52,7 @@ OnRefused = Callable[[RefusedRows], None]
 
 
 def behind(refused: RefusedRows, rows: int) -> RefusedRows:
-    """Count the numbers from the first of all rows, so many of which came before."""
+    """Count the numbers from the first of all rows; `rows` came before it."""
     return RefusedRows(tuple(row + rows for row in refused.late), tuple(row + rows for row in refused.ahead))
 
 

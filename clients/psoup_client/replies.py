@@ -1,4 +1,4 @@
-"""Replies with changes of copies, read with suspicion: who answers may be broken, or be another program.
+"""Replies with changes of copies, read with suspicion: the service may be broken, or be another program.
 
 body, compressed ── size told, at most 64 MiB ──> SyncBody ── as many rows as told ──> a table
 """
@@ -30,7 +30,7 @@ _WRONG = (
     ValueError,
     pa.ArrowException,
 )
-"""What reading ends with where a reply is not what it should be."""
+"""The error that ends the reading of a reply which is not as it should be."""
 
 
 @contextmanager
@@ -40,8 +40,8 @@ def suspicious() -> Iterator[None]:
         yield
     except (*_WRONG, DecodeError) as problem:
         raise ServerFault(
-            f"what the service sent is no change of a copy ({str(problem)[:200]}); nothing was changed: is it PSoup,"
-            " and of this version?",
+            f"what the service sent is not a valid change of a copy ({str(problem)[:200]}); nothing was changed: is it"
+            " PSoup, and of this version?",
             reason="BAD_REPLY",
         ) from problem
 
@@ -58,7 +58,7 @@ def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.S
 
 
 def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, sync_pb2.SyncOutcome]]:
-    """The outcomes of a message, each with what was wanted. Raises ServerFault for those that nobody asked for."""
+    """The outcomes of a message, each with its want. Raises ServerFault for an outcome that was not asked for."""
     with suspicious():
         if any(place < 0 for place in body.places):
             raise ValueError("an outcome at a place below 0")

@@ -35,7 +35,7 @@ class Statement:
         return first_word(self.text)
 
     def place(self, line: int, column: int) -> tuple[int, int]:
-        """Where in the whole text a line and a column of the statement are."""
+        """The place in the whole text of a line and a column of the statement."""
         return self.line + line - 1, column + (self.column - 1 if line == 1 else 0)
 
 

@@ -145,7 +145,7 @@ class AnswerTable:
         return (dict(zip(names, row, strict=True)) for row in rows_of(self._table))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows for whoever reads Arrow's C stream interface."""
+        """Export the rows through Arrow's C stream interface."""
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""TLS of a client, from files that the environment names: whom it trusts, and what it shows of itself.
+"""TLS of a client, from files that the environment names: trusted authorities, and its own certificate.
 
     PSOUP_CA                 PEM file of the authorities that may sign the service's certificate
     PSOUP_CERT, PSOUP_KEY    PEM files of the client's own certificate and key, where the service wants one

@@ -1,4 +1,4 @@
-"""The access token of a client: where it is found, and to whom it is shown.
+"""The access token of a client: where it is found, and which services get it.
 
     ClientOptions(token=…)  >  PSOUP_TOKEN_FILE, a path  >  PSOUP_TOKEN, the token itself
                                 └─ read again when it has changed
@@ -25,7 +25,7 @@ TOKEN, TOKEN_FILE, TOKEN_ADDRESS = "PSOUP_TOKEN", "PSOUP_TOKEN_FILE", "PSOUP_TOK
 _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
 _SENT = re.compile(r"[!-~]{1,4096}")
 _LIKE_A_TOKEN = re.compile(r"\s*(psoup_|eyJ[\w-]*\.)")
-"""How tokens begin: those of the service, and those of identity providers."""
+"""The beginnings of tokens: of the service, and of identity providers."""
 
 
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -69,14 +69,14 @@ def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metad
         raise InvalidRequest(f"{origin} has spaces, line ends or other signs that no token has")
     if not encrypted and not _HERE.match(address):
         raise InvalidRequest(
-            f"the access token would go to {address} in plain text, for others to read: use https:// there, or leave"
+            f"the access token would go to {address} in plain text, readable on the way: use https:// there, or leave"
             f" {TOKEN} and {TOKEN_FILE} out"
         )
     return (("authorization", f"Bearer {token}"),)
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """What tells that a file was changed or replaced; () if there is none."""
+    """A mark that differs when a file was changed or replaced; () if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -112,7 +112,7 @@ class WatchMessages:
             call.cancel()
 
     def _polled(self) -> Iterator[sync_pb2.SyncBody]:
-        """What Sync says, again and again, with pauses that grow while nothing changes."""
+        """Replies of Sync, asked again and again, with pauses that grow while nothing changes."""
         pause = 0.0
         while not self._closed.wait(pause * random.uniform(0.5, 1.0)):
             wants, at, changed, left = list(self._wants()), 0, False, False
@@ -127,7 +127,7 @@ class WatchMessages:
             pause = 0.0 if left else FIRST_POLL_S if changed or not pause else min(2 * pause, LONGEST_POLL_S)
 
     def _wait(self, problem: PSoupError) -> None:
-        """Wait before the next attempt, some shorter than others: after a restart not all clients come at once."""
+        """Wait before the next attempt, for a random part of the pause: clients do not come back all at once."""
         if not passes(problem):
             raise problem
         self._closed.wait(self._patience.next(problem) * random.uniform(0.5, 1.0))
@@ -161,7 +161,7 @@ class Watching:
         self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
         """The copies of the present call, and what they were asked for with."""
         self._tokens = dict[AnswerCopy, bytes]()
-        """What the service takes each of them to hold."""
+        """The state that the service assumes of each copy."""
         self._new = set(self._copies)
         self._found = deque[tuple[AnswerCopy, Synced]]()
         self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience, polls=_warn)

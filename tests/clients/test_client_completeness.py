@@ -61,4 +61,4 @@ def test_the_source_that_holds_now_is_named() -> None:
     assert "waits" not in _told(now=_at(60), sources=[behind, behind]).sentence()
     assert "waits" not in _told(now=_at(30), sources=[behind, ahead]).sentence()
     nothing = _told(sources=[_source("c"), ahead]).sentence()
-    assert nothing == "May still grow; there is no NOW before something comes to c."
+    assert nothing == "May still grow; NOW begins when something comes to c."

@@ -155,7 +155,7 @@ def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
 
 
 def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
-    import pyarrow.parquet as pq  # its 14 ms are for those who dump, not for every client
+    import pyarrow.parquet as pq  # it takes 14 ms, which most clients need not spend
 
     with open(path, "wb") as file:
         pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")

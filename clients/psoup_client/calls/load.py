@@ -83,7 +83,7 @@ class LoadCalls(IngestCalls, StreamCalls):
 
     def _add(self, stage: Stage, folder: Path, name: str, info: StreamInfo) -> None:
         """Add the rows of a file, which are in the order of their times, if none of them is late."""
-        import pyarrow.parquet as pq  # its 14 ms are for those who load, not for every client
+        import pyarrow.parquet as pq  # it takes 14 ms, which most clients need not spend
 
         try:
             with open_part(folder, name) as file:

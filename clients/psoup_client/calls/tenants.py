@@ -61,7 +61,7 @@ class Tenant(Facts):
 
 @dataclass(frozen=True, slots=True)
 class TenantUsage(Facts):
-    """What a tenant uses of its quotas now. `used`: by the names of `Quotas`; of rates about the amount a second over
+    """The use of a tenant's quotas now. `used`: by the names of `Quotas`; of rates about the amount a second over
     the last seconds. What limits one answer at a time is not in it.
     """
 
@@ -127,7 +127,7 @@ def _quotas(values: Mapping[str, float]) -> admin_pb2.Quotas:
     known = admin_pb2.Quotas.DESCRIPTOR.fields_by_name
     unknown = next((name for name in values if name not in known), None)
     if unknown is not None:
-        raise InvalidRequest(f"there is no quota {unknown!r}; there are {', '.join(known)}")
+        raise InvalidRequest(f"{unknown!r} is not a valid quota; the quotas are {', '.join(known)}")
     message = admin_pb2.Quotas()
     for name, value in values.items():
         try:

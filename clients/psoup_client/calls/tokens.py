@@ -36,7 +36,7 @@ class AccessToken(Facts):
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken(Facts):
-    """A token that was issued just now. `secret`: the token itself, which nobody says again; it is not shown."""
+    """A token that was issued just now. `secret`: the token itself, which no call returns again; it is not shown."""
 
     token: AccessToken
     secret: str = field(repr=False)
@@ -44,7 +44,7 @@ class IssuedToken(Facts):
 
 @checking_arguments
 class TokenCalls(Session):
-    """Calls about who may come in; all need the role operator, but for the first token."""
+    """Calls about access tokens; all need the role operator, but for the first token."""
 
     def issue_token(
         self,
@@ -80,7 +80,7 @@ class TokenCalls(Session):
         return [AccessToken.of(token) for token in self._pages(self.connection.admin.ListTokens, request, "tokens")]
 
     def revoke_token(self, token_id: str) -> AccessToken:
-        """Let nobody in by a token any more, and end the calls that came in by it; raises NotFound for an unknown."""
+        """Revoke a token, and end the calls that it let in. Raises NotFound for an unknown token."""
         request = admin_pb2.RevokeTokenRequest(token_id=token_id)
         reply = self.connection.call(self.connection.admin.RevokeToken, request)
         self.note_sequence(reply.sequence)
