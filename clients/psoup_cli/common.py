@@ -168,7 +168,7 @@ _OWN_WORDS = (
     (r"Input should be less than or equal to (.*)", r"it takes \1 at most"),
     (r"Value error, (.*)", r"\1"),
 )
-"""What the parser of the command line says of a value, and what is said here."""
+"""Words of the command line's parser for a wrong value, and the words in their place."""
 
 
 def _in_own_words(said: str) -> str:

@@ -57,7 +57,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def read_statements(path: str) -> ParameterFile:
-    """One statement a line ("-": standard input), without empty lines and lines of comment."""
+    """Statements, one a line ("-": standard input), without empty lines and lines of comment."""
     statements = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
     if not statements:
         raise ValueError(f"{path} holds no statements; write one on each line")

@@ -52,7 +52,7 @@ class Rejects:
     def __init__(self, path: str | None, files: Sequence[str]) -> None:
         self.count = 0
         self.first: list[str] = []
-        """What the first of them are, for people."""
+        """The first of them, for people."""
         self._file: TextIO | None = None
         if path is not None:
             for file in files:
@@ -114,7 +114,7 @@ class PushedFiles:
 
     @property
     def name(self) -> str:
-        """What is read, for people."""
+        """The input, for people."""
         return _name(self.files[0][0]) if len(self.files) == 1 else f"{len(self.files)} files"
 
     @property

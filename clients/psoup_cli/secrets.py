@@ -1,4 +1,4 @@
-"""Where a command puts a new access token: on standard output once, or in a new file that its owner alone may read."""
+"""The place of a new access token: standard output, once, or a new file that only its owner may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recharge may spend: bytes, of which some copies have shares, and seconds; and how large a reply may be.
+"""Limits of a recharge: bytes, of which some copies have shares, seconds, and the size of a reply.
 
 bytes   [ share of a  | share of b |            for all others            ]      first pass: each within its part
         [ ............................................................... ]      then what they left, by priority
@@ -56,7 +56,7 @@ class Budget:
 
     @property
     def why_spent(self) -> str:
-        """What is spent: `bytes` or `time`; "" if there is some of both."""
+        """The limit that is reached: `bytes` or `time`; "" if there is some of both."""
         if self.max_bytes is not None and self.received >= self.max_bytes:
             return "bytes"
         left = self.seconds_left

@@ -1,4 +1,4 @@
-"""What NOW is while the service is out of reach, for this program and for any tool that reads the file.
+"""NOW while the service is out of reach, for this program and for any tool that reads the file.
 
     reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
     later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock

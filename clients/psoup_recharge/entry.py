@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def certainty(self) -> Literal["exact now", "as of", "partial"]:
-        """What a reader of the copy sees: the answer now of all that was known, that as of `now`, or a part of it."""
+        """The certainty of the copy for its reader: the answer now of all known data, as of `now`, or a part of it."""
         if not self.complete:
             return "partial"
         return "exact now" if self.ages else "as of"

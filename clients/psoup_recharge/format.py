@@ -1,4 +1,4 @@
-"""What the file is: its own tables, its format, and how a file of the format before becomes one of this.
+"""The file's tables, its format, and the steps from a file of an older format.
 
     store       what the file is
     queries     the queries that are kept, with the token of each
@@ -43,7 +43,7 @@ CREATE TABLE recharges (
 {CLOCK}
 """
 _STEPS = (_FIRST, _SECOND)
-"""What makes a file of each format from one of the format before; a new file is made by all of them."""
+"""Steps that make a file of each format from a file of the format before; a new file takes all of them."""
 
 
 def prepare(file: File) -> None:

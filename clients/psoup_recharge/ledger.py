@@ -1,4 +1,4 @@
-"""What recharges have done: a line of `history` for each copy, a line of `recharges` for all; old lines go."""
+"""The record of recharges: a line of `history` for each copy, a line of `recharges` for all; old lines go."""
 
 from __future__ import annotations
 

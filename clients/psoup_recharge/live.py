@@ -88,12 +88,12 @@ class Live:
                 self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
 
     def _recharged(self) -> Iterator[Recharged]:
-        """What a recharge brings: of all copies, or of those that are due."""
+        """The result of a recharge: of all copies, or of the copies that are due."""
         only = [entry.name for entry in self._store.entries()] if self._every is None else []
         yield from self._store.recharge(self._client, only=only).copies
 
     def _watched(self) -> Iterator[Recharged]:
-        """What comes while connected; it ends where a recharge is needed again."""
+        """Changes that come while connected. Ends where a recharge is needed again."""
         if not self._wants():  # a statement that is refused, say: it may be another one by then
             self._closed.wait(LONGEST_PAUSE_S)
             return

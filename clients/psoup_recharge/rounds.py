@@ -35,7 +35,7 @@ _WANTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Recharged:
-    """What became of one copy: rows that `came` and that are `gone`, `size` bytes. `complete`: it is the answer now.
+    """The outcome for one copy: rows that `came` and are `gone`, `size` bytes. `complete`: it is the answer now.
 
     `asked` is false if bytes or seconds were spent before its turn. `left`: rows, or more, that had no room. `reset`:
     why its rows of before were forgotten.
@@ -54,7 +54,7 @@ class Recharged:
 
 @dataclass(frozen=True, slots=True)
 class Recharge:
-    """What a recharge did. `received`: bytes; `fresh`: names that were fresh enough.
+    """The outcome of a recharge. `received`: bytes; `fresh`: names that were fresh enough.
 
     `why` copies were left out: `bytes` or `time` were spent; "" if none was.
     """
@@ -67,7 +67,7 @@ class Recharge:
 
     @property
     def unfinished(self) -> list[Recharged]:
-        """What became of copies that were not asked for, or are not complete, as bytes or seconds were spent."""
+        """The outcome for copies that are not complete, as bytes or seconds were spent."""
         return [copy for copy in self.copies if copy.error is None and not copy.complete]
 
     @property
@@ -77,7 +77,7 @@ class Recharge:
 
 
 class Round:
-    """One recharge of some copies: those that were asked for, what became of each, and what is left to do."""
+    """A recharge of some copies: the copies asked for, the outcome of each, and the work that is left."""
 
     def __init__(self, store: Store, client: Client, budget: Budget, due: Sequence[Entry]) -> None:
         self._store, self._client, self._budget = store, client, budget
@@ -155,7 +155,7 @@ class Round:
         return [*again, *[entry for entry, _ in asked[len(body.outcomes) :]]]
 
     def _want(self, entry: Entry) -> sync_pb2.Want | None:
-        """What is asked for; None if another program has forgotten or replaced the entry."""
+        """The want of a copy; None if another program has forgotten or replaced the entry."""
         try:
             want, part = self._store.want(entry), self._budget.part_of(entry)
         except NotFound as problem:
@@ -227,7 +227,7 @@ def _applied(
 
 
 def after(first: Recharged, later: Recharged) -> Recharged:
-    """What became of a copy, and then."""
+    """Two outcomes of a copy, one after the other."""
     return replace(
         later,
         came=first.came + later.came,

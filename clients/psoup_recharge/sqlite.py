@@ -1,4 +1,4 @@
-"""One SQLite file: opened, read, changed in transactions, and its errors in words that say what to do."""
+"""A SQLite file: opened, read and changed in transactions. Its errors say what to do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class File:
             self._db.executemany(sql, rows)
 
     def changed(self) -> int:
-        """How many rows the last statement changed."""
+        """The number of rows that the last statement changed."""
         return self._db.changes()
 
     def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -178,7 +178,7 @@ class Store:
         return self._file.select(sql)
 
     def now(self) -> tuple[dt.datetime | None, float]:
-        """What NOW is at the service by the clocks here, and by how many seconds the wall clock was set since then.
+        """NOW at the service by the clocks here, and the seconds by which the wall clock was set since then.
 
         None before the first recharge. NOW does not go back until the next one.
         """
@@ -224,7 +224,7 @@ class Store:
     # What a recharge needs ----------------------------------------------------------------------------------
 
     def want(self, entry: Entry) -> sync_pb2.Want:
-        """What is asked for a copy: a token names the query. Raises NotFound if it was forgotten, or replaced."""
+        """The want of a copy: a token names the query. Raises NotFound if it was forgotten, or replaced."""
         found = self._file.run(f"SELECT token FROM queries WHERE {_SAME}", *_names(entry))
         if not found:
             raise NotFound(f"another program has changed {self.path}: {entry.name} is gone, or of another query")

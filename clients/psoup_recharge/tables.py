@@ -97,7 +97,7 @@ def intervals(differences: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]:
-    """How rows move that have one place before and another after: by how much, the first and the last of some.
+    """Moves of rows whose place changes: the distance, the first row and the last.
 
     Neighbours that move together are told together. O(rows), in NumPy.
     """

@@ -25,7 +25,7 @@ WATCH = "watch"
 
 
 class WatchLog:
-    """What has come while connected, and is not in the history yet. `sent`, `received`: bytes since the beginning."""
+    """Changes that came while connected and are not in the history yet. `sent`, `received`: bytes in all."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -155,7 +155,7 @@ class Window(InputPartition):
 
 
 class AnswerReader(DataSourceReader):
-    """One answer, in one partition: it is one snapshot."""
+    """An answer, in one partition, because it is one snapshot."""
 
     def __init__(self, reading: QueryRead, window: str, schema: StructType) -> None:
         self._reading, self._window, self._schema = reading, window, _arrow(schema)
@@ -205,7 +205,7 @@ class GrowingReader(DataSourceStreamReader):
         return start if watermark is None else {"before": max(start["before"], to_micros(watermark))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One window."""
+        """A window."""
         if start == end:
             return []
         begin_at = None if start["before"] == _FIRST else start["before"]
@@ -223,7 +223,7 @@ class _RowsMessage(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One batch, in parts from the workers, committed once by the driver."""
+    """A batch, in parts from the workers, committed once by the driver."""
 
     def __init__(self, target: RowTarget, batch: BatchId) -> None:
         self._target, self._batch = target, batch

@@ -13,12 +13,12 @@ from psoup_client import InvalidData, PSoupError
 
 _PREAMBLE = "terminated with exception: "
 _ABORTED = re.compile(r"executor \S+\): ")
-"""What Spark puts before the exception that a task ended with."""
+"""The words that Spark puts before the exception of a task."""
 
 
 _WORKER = "thrown from the Python worker"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*: ")
-"""What is thrown there comes as a stack trace; this is how the line begins that says what it is."""
+"""The beginning of the line of a stack trace that names the exception."""
 
 
 class SparkFailed(PSoupError):

@@ -39,7 +39,7 @@ _ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
 """Types that Spark has another name for."""
 _AS_NUMBER = {Kind.TIMESTAMP: F.unix_micros, Kind.DATE: F.unix_date}
-"""How a time or a date is a number."""
+"""Conversions of times and dates to numbers."""
 
 
 @dataclass(frozen=True, slots=True)

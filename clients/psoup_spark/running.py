@@ -11,7 +11,7 @@ from psoup_client import PSoupError
 R_co = TypeVar("R_co", covariant=True)
 
 QUERY_ID = "sql.streaming.queryId"
-"""What Spark calls the query's ID among the local properties of the thread that runs its batches."""
+"""Spark's name of the query's ID among the local properties of the thread that runs its batches."""
 
 
 class RunningBatches(Protocol[R_co]):

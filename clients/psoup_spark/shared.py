@@ -22,7 +22,7 @@ from psoup_storage.formats.facts import MANIFEST
 
 _HELD = ".held"
 _WHOLE = "_SUCCESS"
-"""What Spark writes last into a folder of Parquet files."""
+"""The file that Spark writes last into a folder of Parquet files."""
 
 
 @dataclass(frozen=True, slots=True)

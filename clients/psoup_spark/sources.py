@@ -19,7 +19,7 @@ from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema
 
 BATCH_BYTES = 64 * 1024 * 1024
-"""What a batch of files takes in unless the options say otherwise: the service holds a batch in memory."""
+"""Bytes of a batch of files unless the options say otherwise: the service holds a batch in memory."""
 
 _SELF_DESCRIBING = ("parquet", "orc", "avro")
 _LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}

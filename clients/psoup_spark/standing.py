@@ -53,7 +53,7 @@ from psoup_spark.shared import BatchFolder
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
 QUERIES_SECONDS = 30.0
-"""How old the list of standing queries may become while their number stays; longer where making it takes long."""
+"""The greatest age of the list of standing queries while their number stays; longer where making it takes long."""
 QUERIES_SHARE = 20
 """A list that stays the same is made anew after so many times as long as that takes, another after a quarter of it."""
 MAX_AHEAD = timedelta(days=1)

@@ -1,4 +1,4 @@
-"""How the process gets memory from the system: what it frees is kept for a while, for what comes next.
+"""The process's memory from the system: freed memory is kept for a while, for later requests.
 
     NumPy, SQLite, gRPC ──> malloc, one arena ──> up to `KEPT_BYTES` at its end, and all gaps, stay with the process
     Arrow ────────────────> its own pool, as it comes

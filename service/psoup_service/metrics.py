@@ -69,7 +69,7 @@ FIGURES = {
     "watchers": "Clients that watch answers",
     "watermark_jumps": "Watermarks that got a minute past the clock since the start",
 }
-"""What each figure of the host and the snapshot means; `psoup_` goes before the names."""
+"""The meaning of each figure of the host and the snapshot; `psoup_` goes before the names."""
 
 
 class _Gauges(Collector):

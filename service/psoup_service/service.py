@@ -77,7 +77,7 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """One service. `addresses`: where it listens, once started; `address`: the first of them.
+    """A service. `addresses`: its places to listen, once started; `address`: the first of them.
 
     Without a `store` it keeps everything in memory. The service closes the store, also if the service cannot be made.
     `quarantine`: IDs of queries that are kept out of the index. Raises InvalidInput for a text that is not an ID, and

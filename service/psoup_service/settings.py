@@ -281,7 +281,7 @@ class Settings(BaseModel):
         return self
 
     def web_listener(self) -> Listener | None:
-        """Where the gateway listens; with TLS if there is a certificate. None if it is off."""
+        """The place where the gateway listens; with TLS if there is a certificate. None if it is off."""
         if self.web_port is not None:
             return None if self.web_port < 0 else port_of(self.host, self.web_port, tls=bool(self.tls_cert))
         if self.listen or self.socket or not 0 < self.port < 65_535:
@@ -289,7 +289,7 @@ class Settings(BaseModel):
         return port_of(self.host, self.port + 1, tls=bool(self.tls_cert))
 
     def listeners(self) -> tuple[Listener, ...]:
-        """Where to listen; the first is the service's address."""
+        """Places to listen; the first is the service's address."""
         if self.listen:
             return tuple(map(listener, self.listen))
         return (Listener(path=self.socket) if self.socket else port_of(self.host, self.port),)

@@ -1,4 +1,4 @@
-"""Where the service's settings come from, the origin of each, and what is told of one that is refused.
+"""Sources of the service's settings, the origin of each, and the message about a setting that is refused.
 
     flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
 
@@ -52,7 +52,7 @@ _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting for `psoup config show`. `origin` is "flag", "PSOUP_…", a file's path, or "default"."""
+    """A setting for `psoup config show`. `origin` is "flag", "PSOUP_…", a file's path, or "default"."""
 
     name: str
     value: Any

@@ -35,14 +35,14 @@ _Table = dict[tuple[str, str], float]
 
 
 class Usage(Protocol):
-    """Who knows the tenants, and what they use."""
+    """Sources of the tenants' figures."""
 
     def tenants(self) -> Mapping[str, Tenant]:
         """The tenants, by their names."""
         ...
 
     def used_by(self, names: Collection[str]) -> Mapping[str, Mapping[str, float]]:
-        """What each of some tenants uses, by quota. From any thread."""
+        """The use of each of some tenants, by quota. From any thread."""
         ...
 
 

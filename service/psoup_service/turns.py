@@ -1,4 +1,4 @@
-"""How threads share: short turns at the interpreter while one computes at length, and who goes first on a processor.
+"""Sharing among threads: short turns at the interpreter during long work, and priority on a processor.
 
     ShortTurns   binder ████████          reader ████
     interval     0.02 ms ──────── 5 ms ── 0.02 ms ─── 5 ms
@@ -25,7 +25,7 @@ compute in Python take 6 to 10 % more time than with long turns, of which 1 to 3
 
 
 BEHIND = 5
-"""How much nicer than others a thread is that goes behind them: it gets a quarter of a processor that another wants.
+"""Niceness of a thread that goes behind other threads: it gets a quarter of a processor that another thread wants.
 With 10, a tenth, it was itself waited for, by all, while it had the interpreter: a millisecond became 30."""
 
 

@@ -1,4 +1,4 @@
-"""What a process does before the first client comes: its kernels are there, and its libraries have run once.
+"""Preparation of a process before the first client: kernels are loaded, and libraries have run once.
 
 Compiling the kernels takes a minute the first time and is kept on disk; later it is a second.
 """

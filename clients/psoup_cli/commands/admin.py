@@ -13,7 +13,7 @@ from psoup_cli.common import Address, connect, message
 from psoup_cli.secrets import TokenFile, handing_over
 
 ROLES = ("owner", "operator")
-"""What the first token may do: all there is."""
+"""Roles of the first token: all of them."""
 
 Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="Who holds it.")]
 

@@ -96,7 +96,7 @@ def verify(
 
 
 def _problem(found: Verified, last: str) -> str:
-    """What is wrong with the log; "" if nothing is."""
+    """The fault of the log; "" if there is none."""
     if not found.lines:
         return "the log is empty: nothing was written yet, or all was taken out"
     if found.foreign:

@@ -188,7 +188,7 @@ def _query_of(entry: Entry) -> tuple[str, str, str]:
 
 
 def _named(entry: Entry) -> str:
-    """What a copy is of, in a message."""
+    """The origin of a copy, in a message."""
     if entry.sql:
         return f"the statement {entry.sql if len(entry.sql) <= _SHOWN else entry.sql[:_SHOWN] + '…'}"
     return f"the query with the key {entry.key}" if entry.key else f"the query {entry.query_id}"

@@ -1,4 +1,4 @@
-"""What `psoup recharge` reads of a store, without a network: show, status, history."""
+"""Commands of `psoup recharge` that read a store without a network: show, status, history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def existing(path: Path) -> Store:
 
 
 def state_of(asked: bool, complete: bool, error: str) -> str:
-    """What a list says of a copy."""
+    """The line of a list about a copy."""
     if error:
         return error.partition("\n")[0]
     return "complete" if complete else "a part" if asked else "not asked"

@@ -17,7 +17,7 @@ from psoup_client.statements import Statement, statements_of
 from psoup_client.wording import counted, verb
 
 _MARK = "\ufeff"
-"""What editors of some systems write before UTF-8."""
+"""The mark that some editors write before UTF-8."""
 
 _SHOWN = 40
 """Characters of a statement by which a message names it."""

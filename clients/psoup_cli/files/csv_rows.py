@@ -36,7 +36,7 @@ Read = Callable[[int], bytes]
 
 
 class CsvColumns:
-    """What the reader of a CSV has to know of the columns that are wanted; here of all, as text."""
+    """Facts about the wanted columns for the reader of a CSV; here of all, as text."""
 
     def known(self, fields: Sequence[str]) -> int:
         """Count the fields that are wanted."""
@@ -107,7 +107,7 @@ def _sampled(read: Read) -> tuple[bytes, Read]:
 
 
 class _Shape:
-    """How the records of a CSV are read as rows."""
+    """Rules that make rows of the records of a CSV."""
 
     def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:
         self._dialect, self._nulls, self._header = dialect, ["", *options.nulls], options.header

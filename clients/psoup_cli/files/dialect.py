@@ -17,14 +17,14 @@ from dataclasses import dataclass
 DELIMITERS = (",", ";", "\t", "|")
 QUOTES = ('"', "'")
 SAMPLE_BYTES = 65_536
-"""What is looked at."""
+"""The part that is looked at."""
 
 _RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What stands between fields, and around those that hold it; `quote` is "" if nothing does."""
+    """The delimiter between fields, and the quote around fields that hold it; `quote` is "" if nothing does."""
 
     delimiter: str = ","
     quote: str = '"'

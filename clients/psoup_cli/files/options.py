@@ -1,4 +1,4 @@
-"""What is said of files of rows on the command line."""
+"""Options of files of rows on the command line."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from psoup_client.casts import TimeOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """How files are read. Raises ValueError that names the option at fault."""
+    """Options of reading files. Raises ValueError that names the option at fault."""
 
     nulls: tuple[str, ...] = ()
     """Texts of a CSV that stand for NULL, beside an empty field."""
 
     delimiter: str | None = None
-    """What stands between the fields of a CSV, one character; None: it is found out."""
+    """The delimiter of a CSV, one character; None: it is found out."""
 
     quote: str | None = None
-    """What stands around the fields of a CSV, one character; "" for nothing, None: it is found out."""
+    """The quote of a CSV, one character; "" for nothing, None: it is found out."""
 
     encoding: str | None = None
     """The encoding of a text; None: UTF-8, or what its first bytes say."""
@@ -31,7 +31,7 @@ class FileOptions:
     """Whether columns that the stream does not have are left out."""
 
     times: TimeOptions = field(default_factory=TimeOptions)
-    """How times are read that are not in ISO 8601."""
+    """The format of times that are not in ISO 8601."""
 
     def __post_init__(self) -> None:
         for name, given in (("--delimiter", self.delimiter), ("--quote", self.quote)):

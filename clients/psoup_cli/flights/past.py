@@ -37,7 +37,7 @@ BUSY = ("jfk", "late", "plane")
 
 
 class PastStory(Story):
-    """One run of it against the service at `address`, which has a data directory that Spark reaches."""
+    """A run of it against the service at `address`, which has a data directory that Spark reaches."""
 
     def run(self) -> None:
         """Run the whole story; raises PSoupError when the service fails, NoJava, NoSpark."""

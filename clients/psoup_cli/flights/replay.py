@@ -18,7 +18,7 @@ from psoup_cli.flights.show import clock
 from psoup_client import Client, Producer, PushResult
 
 YEAR_SECONDS = 30.0
-"""How long the year takes at speed 1."""
+"""Seconds that the year takes at speed 1."""
 
 BATCH_ROWS = 1_024
 

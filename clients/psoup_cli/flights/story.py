@@ -67,7 +67,7 @@ class Shown:
 
 
 class Story:
-    """One run of the demo against the service at `address`."""
+    """A run of the demo against the service at `address`."""
 
     def __init__(self, console: Console, address: str, flights: pa.Table, speed: float, ctrl_c: CtrlC) -> None:
         self._console = console

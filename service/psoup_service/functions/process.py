@@ -35,7 +35,7 @@ from psoup.wording import counted
 from psoup_service.functions import messages
 
 MOST_FAILURES = 3
-"""How often a function may hang, or end its process, until it is not called any more for one client."""
+"""Failures after which a function is not called any more for one client: hanging, or ending its process."""
 FORGIVEN_S = 600.0
 """The time after which a client's failures do not count any more."""
 _START_S = 30.0
@@ -85,7 +85,7 @@ class _Child:
 
 
 class Failures:
-    """How often each function failed, by the client whose call it was; None: while tuples came. `now`: seconds."""
+    """Failures of each function, by the client whose call it was; None: while tuples came. `now`: seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

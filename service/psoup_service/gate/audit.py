@@ -30,7 +30,7 @@ NAME = AUDIT
 """The file in the data directory."""
 
 FIRST = "0" * 64
-"""What the first line of all has as the hash of the line before."""
+"""The hash of the line before, in the first line of all."""
 
 CHANGES = frozenset(
     {
@@ -184,7 +184,7 @@ def tell_offline(directory: Path, call: str, about: str) -> None:
 
 
 def object_of(request: Any) -> str:
-    """What a request is about: a name or an ID; of another statement a fingerprint, as it may hold values."""
+    """The subject of a request: a name or an ID; of another statement a fingerprint, as it may hold values."""
     for field in ("name", "token_id", "stream", "query_id", "key", "job", "directory"):
         value = getattr(request, field, "")
         if isinstance(value, str) and value:

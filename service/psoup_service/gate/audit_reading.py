@@ -12,12 +12,12 @@ from psoup.errors import InvalidInput
 from psoup_service.gate.audit import FIRST, NAME, hash_of
 
 _BEGINS = b'{"time":"'
-"""How every line begins: what a service was cut off in is the beginning of one."""
+"""The beginning of every line: a line that was cut off is a beginning of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found. `broken`: the first line that does not follow from the one before, from 1; 0 if all do.
+    """The result of reading. `broken`: the first line that does not follow from the one before, from 1; 0 if all do.
 
     `foreign`: the first line that no service wrote, from 1; 0 without one. `torn`: lines that one was cut off in.
     `after`: the hash that the first whole line follows, of an earlier file; "" if it is the first of all. `last`: the

@@ -39,7 +39,7 @@ LEAST_S = 0.000_1
 calls slip in before another's has ended: its pushes beside small parts took 17 to 19 ms, and take 12 to 13."""
 
 TIMES = 2.0
-"""How many times as many calls a tenant makes that waits for another's."""
+"""The ratio of calls from which on a tenant waits for another tenant's calls."""
 
 _LOOKED_AT = 8
 """The most other tenants whose calls are looked at, those with the newest first."""
@@ -49,7 +49,7 @@ _KNOWN = 1_024
 
 
 class _Tenant:
-    """What is known of a tenant: its calls, those that are held, and how long it may let others go first."""
+    """A tenant's calls, its held calls, and the time for which it may let other tenants go first."""
 
     __slots__ = ("began", "calls", "held", "open", "pump", "saved", "since", "weight")
 
@@ -125,7 +125,7 @@ class CallTurns:
         return 0.0
 
     def _settle(self, tenant: _Tenant, now: float) -> float:
-        """What a tenant may still wait: it gets less while it does, otherwise more. Called before that changes."""
+        """The time that a tenant may still wait: shrinks while it waits, else grows. Called before that changes."""
         passed, tenant.since = now - tenant.since, now
         saved = tenant.saved + (-passed if tenant.held else passed)
         tenant.saved = min(max(saved, -MOST_SAVED_S), MOST_SAVED_S)

@@ -1,4 +1,4 @@
-"""Who a client's certificate stands for: a table from names in it to roles.
+"""Principals of clients' certificates: a table from names in a certificate to roles.
 
     certificate_roles = ["spiffe://corp/meters=producer", "dash.example.org=reader+registrar@acme"]
 

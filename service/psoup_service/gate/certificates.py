@@ -47,7 +47,7 @@ _FIRST = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----",
 
 
 class _Files(NamedTuple):
-    """What is in the files; without a `client_ca` clients show no certificate."""
+    """The content of the files; without a `client_ca` clients show no certificate."""
 
     certificate: bytes
     key: bytes
@@ -200,7 +200,7 @@ def _content(path: str) -> bytes:
 
 
 def _why(problem: Exception) -> str:
-    """What OpenSSL says, in its words."""
+    """The reason that OpenSSL gives, in its words."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         return problem.verify_message
     reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or str(problem)

@@ -63,7 +63,7 @@ class Caller(Protocol):
         ...
 
     def about(self) -> str:
-        """What the call is about, for the audit log; "" if that is not known."""
+        """The subject of the call, for the audit log; "" if it is not known."""
         ...
 
 
@@ -71,7 +71,7 @@ class OpenIdTokens(Protocol):
     """Tokens of a provider of OpenID Connect (`psoup_service.gate.oidc`)."""
 
     def principal(self, token: str) -> Principal:
-        """Who a token stands for. Raises Unauthenticated, PermissionDenied, Unavailable."""
+        """The principal of a token. Raises Unauthenticated, PermissionDenied, Unavailable."""
         ...
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class Gate:
         self._tokens, self._now, self._closed, self._tenants = tokens, now, closed, tenants
         self._openid = openid
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
-        """How to end each call under way that a token let in."""
+        """Functions that end each call under way that a token let in."""
 
     def admit(self, method: str, caller: Caller) -> Principal:
         """Find out who makes a call of `method`, "Service/Method", and whether he may. O(1), some microseconds.
@@ -188,14 +188,14 @@ class Gate:
         return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
 
     def _of_a_certificate(self, named: Principal, ends: int) -> Principal:
-        """Who a certificate stands for. TLS looks at its end in a handshake only, and a connection may last."""
+        """The principal of a certificate. TLS looks at its end in a handshake only, and a connection may last."""
         principal = replace(named, ends=ends)
         if self._now() >= ends:
             raise _over(principal)
         return self._of_a_tenant(principal, "certificate_roles")
 
     def _of_a_tenant(self, principal: Principal, by: str) -> Principal:
-        """Who a certificate or a provider's token stands for; raises Unauthenticated if the tenant is not there."""
+        """The principal of a certificate or a provider's token; raises Unauthenticated if the tenant is not there."""
         if not principal.serves and principal.tenant not in self._tenants():
             raise Unauthenticated(
                 f"{principal.name!r} is of tenant {principal.tenant[:64]!r} by {by}, and there is no such tenant; the"
@@ -228,11 +228,11 @@ class _UnderWay:
 _NEVER_ENDED = nullcontext()
 
 _NO_DIGEST = bytes(32)
-"""What the digest of an unknown token is compared with: it takes as long as for a known one."""
+"""The digest for unknown tokens: the comparison takes as long as for a known token."""
 
 
 def _unknown(names: Sequence[str]) -> str:
-    """What is said to who shows a certificate whose names stand for nobody."""
+    """The message for a certificate whose names stand for no principal."""
     told = ", ".join(repr(name[:100]) for name in names[:3])
     return f"; the names of your certificate ({told}) are not in its certificate_roles" if names else ""
 

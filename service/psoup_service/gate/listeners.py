@@ -22,7 +22,7 @@ _PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One place to listen on: a port of `host`, or the Unix socket at `path`, if that is not empty."""
+    """A place to listen on: a port of `host`, or the Unix socket at `path`, if that is not empty."""
 
     host: str = ""
     port: int = 0

@@ -1,4 +1,4 @@
-"""What each tenant takes of the service now, judged by its quotas.
+"""The use of the service by each tenant now, judged by its quotas.
 
     call ─> gate ─> `Meters.call` ───────────────────────> the work, as a context
                       │ too many a second, too many open      └─ pushed bytes, and processor time as the host tells it
@@ -98,7 +98,7 @@ class Rate:
         return max(0.0, self._level + amount - max(limit, amount)) / limit
 
     def per_second(self, now: float, more: float = 0.0) -> float:
-        """What goes through a second, about, over the last seconds; `more` since the last `add`. Changes nothing."""
+        """The rate a second, about, over the last seconds; `more` since the last `add`. Changes nothing."""
         return _smoothed(self._smooth, now - self._at, more)
 
 
@@ -109,7 +109,7 @@ def _smoothed(smooth: float, passed: float, amount: float) -> float:
 
 
 class _Meter:
-    """What one tenant takes. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates, or
+    """The use of one tenant. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates, or
     came before it had the quota; `judged`: of `TOLD`, the quotas that it had when it last called.
     """
 
@@ -138,7 +138,7 @@ class MeteredCall:
 
 
 NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
-"""That of calls that are nobody's."""
+"""The meter of calls without a tenant."""
 
 
 class Meters:
@@ -157,7 +157,7 @@ class Meters:
         self._meters: dict[str, _Meter] = {}
         self._began = now()
         self.sources: dict[str, Callable[[str], float]] = {}
-        """What a tenant uses of other quotas, by their names, as those tell who have it. From any thread."""
+        """The use of a tenant's other quotas, by name, from the parts of the service that count it. From any thread."""
         self.together: Callable[[Collection[str]], Mapping[str, Mapping[str, float]]] = lambda _: {}
         """The same of some tenants, by tenant and quota, where looking once is cheaper. From any thread."""
 
@@ -216,7 +216,7 @@ class Meters:
             raise refusal if own + more > limit else _with_wait(refusal, HELD_MS[quota])
 
     def used(self, name: str) -> dict[str, float]:
-        """What a tenant takes now, by quota. O(streams)."""
+        """The use of a tenant now, by quota. O(streams)."""
         return self.used_by((name,))[name]
 
     def used_by(self, names: Collection[str]) -> dict[str, dict[str, float]]:

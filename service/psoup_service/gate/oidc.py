@@ -81,7 +81,7 @@ class OpenId:
         """Principals by the digests of their tokens, and until when they are remembered."""
 
     def principal(self, token: str) -> Principal:
-        """Who a token stands for. Some microseconds for one that was verified in the last minute, else about 100.
+        """The principal of a token. Some microseconds for one that was verified in the last minute, else about 100.
 
         Raises Unauthenticated, PermissionDenied; Unavailable while the keys are not known, or fetched again.
         """

@@ -12,9 +12,10 @@ from psoup_service.gate.roles import ANYBODY, OPERATOR, ROLES
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a call. `token_id`: of the token that let him in, "" without one. `ends`: when his certificate, or his
-    token of a provider, ends, microseconds; 0 for never. `streams`: patterns of the streams that he may push to, in
-    lower case; () for all of the tenant. `certified`: whether a certificate let him in.
+    """The caller of a call. `token_id`: of the token that let the caller in, "" without one.
+
+    `ends`: the end of its certificate, or of its token of a provider, microseconds; 0 for never. `streams`: patterns of
+    the streams that it may push to, in lower case; () for all of the tenant. `certified`: a certificate let it in.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Principal:
 
 
 EVERYBODY = Principal("", ROLES)
-"""Who calls a service that asks for no credential: one user, who owns it."""
+"""The caller of a service that asks for no credential: its owner."""
 
 STRANGER = Principal("", (ANYBODY,))
-"""Who calls without a credential where one is asked for."""
+"""The caller without a credential where one is asked for."""

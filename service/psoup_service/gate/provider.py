@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What its tokens must say. `keys_url`: "" for the one that its own document names. `roles`: what values of the
-    claim `role_claim` stand for; `tenant_claim`: "" for none, and the tenant `default`. A claim within another one is
+    """Claims that its tokens must have. `keys_url`: "" for the URL that its own document names. `roles`: roles by value
+    of the claim `role_claim`; `tenant_claim`: "" for none, and the tenant `default`. A claim within another one is
     named with a dot between.
     """
 

@@ -1,4 +1,4 @@
-"""Where the keys of an OpenID provider are, and what they are: fetched in bounded size and time, from nowhere else.
+"""The keys of an OpenID provider, fetched from its own addresses only, in bounded size and time.
 
     oidc_issuer/.well-known/openid-configuration ── the same issuer? ─> jwks_uri ──┬─> {"keys": [...]}
                                                                 oidc_jwks_url ─────┘
@@ -80,7 +80,7 @@ def keys_url(document: Any, issuer: str) -> str:
 
 
 def str_of(value: object) -> str:
-    """What somebody else wrote, for a log."""
+    """A foreign text, for a log."""
     return ascii(value)[:200]
 
 

@@ -12,7 +12,7 @@ from psoup_service.host.host import Host
 
 
 class Standing:
-    """What the host has published. `guarded`: whether nobody may come in before that is known."""
+    """The tokens that the host has published. `guarded`: whether no caller may come in before these are known."""
 
     def __init__(self, host: Host[Snapshot], guarded: bool) -> None:
         self._host, self._guarded = host, guarded

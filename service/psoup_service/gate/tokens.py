@@ -36,7 +36,7 @@ def id_of(token: str) -> str | None:
 
 
 def digest_of(token: str) -> bytes:
-    """What is kept of a token: 32 bytes."""
+    """The kept digest of a token: 32 bytes."""
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""What one read may use, and what all reads may together.
+"""Limits of one read, and of all reads together.
 
 Allowance.budget(tenant) ──> ReadBudget     one for each read; settings are read once, where the service is composed
 """

@@ -1,4 +1,4 @@
-"""What the host knows of each kind of command: its size, its tenant, its stream, and whether it fills the disk.
+"""Facts about each kind of command: its size, its tenant, its stream, and whether it fills the disk.
 
 Defined once for all commands: the type checker fails if a kind is forgotten.
 """

@@ -42,7 +42,7 @@ class Errand:
         self._own = False
 
     def result(self) -> Any:
-        """What the work has returned; raises what it has raised. Called once, by the thread that asked."""
+        """The result of the work; raises its error. Called once, by the thread that asked."""
         self._over.wait()
         if self._own:
             return self._work()
@@ -93,7 +93,7 @@ class CommitGroup:
         self.leaving[tenant] = before + commands, bytes_before + size
 
     def left(self) -> list[tuple[str, int, int]]:
-        """What leaves the room when the commands are answered: (tenant, commands, bytes)."""
+        """The share of the room that is given back when the commands are answered: (tenant, commands, bytes)."""
         return [(tenant, commands, size) for tenant, (commands, size) in self.leaving.items()]
 
 

@@ -54,7 +54,7 @@ equal = ONE_TENANT.of
 
 
 class TenantTimes:
-    """What each tenant had. `used`: seconds, or matches, since the start. `had`: the same for its weight, and what
+    """The use of each tenant. `used`: seconds, or matches, since the start. `had`: the same for its weight, and what
     it did not want while others were served. `now`: what the tenant had that was served last, or that others have who
     are served without waiting. `most`: what the tenant had that had most.
     """
@@ -66,7 +66,7 @@ class TenantTimes:
         self._weight = weight
 
     def begins(self, tenant: str) -> float:
-        """What a tenant had that begins to wait: it has saved no time while it did not."""
+        """The use of a tenant that begins to wait: it has saved no time before."""
         return max(self.had.get(tenant, 0.0), self.now)
 
     def charge(self, tenant: str, seconds: float) -> None:
@@ -89,7 +89,7 @@ class FairTurns:
         self._tickets: dict[str, int] = {}
         """Of those that wait: equals are served in the order of their tickets."""
         self._heap: list[tuple[float, int, str]] = []
-        """What each had when it was last looked at. It may have had more since, or have left."""
+        """The use of each waiter at the last look. It may have used more since, or have left."""
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -119,12 +119,12 @@ class FairTurns:
 
     @property
     def had(self) -> float:
-        """What the first had. Somebody must wait."""
+        """The use of the first waiter. The line must not be empty."""
         self._look()
         return self._heap[0][0]
 
     def behind(self, lead: float) -> list[str]:
-        """Who waits behind the first, in order, and had at most `lead` more. Somebody must wait. O(tenants)."""
+        """The waiters behind the first, in order, that used at most `lead` more; some must wait. O(tenants)."""
         first, most = self.first, self.had + lead
         there = [(had, ticket, tenant) for had, ticket, tenant in self._heap if self._tickets.get(tenant) == ticket]
         now = [(max(had, self._times.had.get(tenant, 0.0)), ticket, tenant) for had, ticket, tenant in there]

@@ -99,7 +99,7 @@ class Host(Generic[SnapshotT]):
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of, self.way)
         self.charge = self._readers.charge
         self.times = {"prepare_share": self._sequencer.registering, "join_share": (self._room.times,)}
-        """What tenants had of the processor, and matches, by the quota that limits it."""
+        """Processor time and matches of tenants, by the quota that limits them."""
         self.times |= {"read_share": (self._readers.times,), "matches_per_second": (self._writer.matches,)}
 
     # Life -----------------------------------------------------------------------------------------------------

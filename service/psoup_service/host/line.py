@@ -45,7 +45,7 @@ class Submission:
     sender: Hashable = ""
     """The sender, as senders take turns."""
     ahead: Ahead | None = None
-    """What the spooler did, if it was spooled."""
+    """The work of the spooler, if it was spooled."""
 
     @property
     def tenant(self) -> str:

@@ -61,7 +61,7 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def behind(self) -> float:
-        """What waits to be sealed or stored, as a part of what may: above 1 no more tuples should be applied first."""
+        """Chunks that wait to be sealed or stored, as a part of the limit; above 1 no more tuples should be applied."""
         ...
 
     def install(self, result: Any) -> int:

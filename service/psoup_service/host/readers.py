@@ -40,7 +40,7 @@ _ASIDE = 32
 
 
 class Read:
-    """One read: in a line, under way, or set aside."""
+    """A read: in a line, under way, or set aside."""
 
     def __init__(self, readers: Readers, tenant: str, long: bool, work: Callable[[Read], Any]) -> None:
         self.tenant = tenant
@@ -314,7 +314,7 @@ class _ReadLine:
 
     @property
     def had(self) -> float:
-        """What the first read's tenant had; the line must not be empty."""
+        """The use of the first read's tenant; the line must not be empty."""
         return self._turns.had
 
     def put(self, reading: Read, *, first: bool = False) -> None:

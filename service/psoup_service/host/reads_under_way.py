@@ -1,4 +1,4 @@
-"""How many reads may be under way: those that wait for a thread, that have one, and that have stepped aside.
+"""Limits of reads under way: waiting for a thread, on a thread, or set aside.
 
     limit      of all tenants together
     half more  for a tenant that has few: fewer than its part of that, by weight, and one at least
@@ -22,7 +22,7 @@ class ReadsUnderWay:
         self._limit = limit
         self._weights = weights
         self._tenants: dict[str, TenantReads] = {}
-        """Those that have some."""
+        """Tenants that have some."""
 
     def of(self, tenant: str) -> TenantReads:
         """A context for a read of a tenant, which raises ResourceExhausted if it is one too many. O(1)."""

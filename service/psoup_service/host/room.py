@@ -56,7 +56,7 @@ class _Waiter:
 
 @dataclass(eq=False, slots=True)
 class _Tenant:
-    """What a tenant has in the room, and its callers in line. `own_commands`, `own_bytes`: what nobody else may take.
+    """A tenant's part of the room, and its callers in line. `own_commands`, `own_bytes`: reserved for this tenant.
 
     `resuming`: callers that were let in from the line, but whose tasks have not run yet: none may overtake them.
     """
@@ -105,7 +105,7 @@ class TakenRoom:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a room is divided. `own`: the part that is the tenants' own; `contended`: the part of the whole that all
+    """The division of a room. `own`: the part that is the tenants' own; `contended`: the part of the whole that all
     divide who are there, when more than one is. A tenant that is alone has all that is not others' own.
     """
 
@@ -356,6 +356,6 @@ class Room:
 
 
 def _beyond(own: int, held: int, more: int) -> int:
-    """How much `more` changes what is held beyond one's own."""
+    """The change by `more` of the bytes held beyond the tenant's own."""
     now = held + more
     return (now if now > own else own) - (held if held > own else own)

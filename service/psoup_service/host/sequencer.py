@@ -90,13 +90,13 @@ class Sequencer(StageThread):
         self._line = TenantLines(weight)
         self._registering = TenantTimes()
         self._errands: deque[Errand] = deque()
-        """What maintenance asked the committer to do; it comes before the next large push."""
+        """Work of maintenance for the committer. Comes before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
     @property
     def registering(self) -> tuple[TenantTimes, ...]:
-        """What tenants had of this thread for registrations, and of the binder's."""
+        """Time of tenants on this thread for registrations, and on the binder's."""
         return self._registering, self.binder.times
 
     def counters(self) -> dict[str, int]:

@@ -37,11 +37,11 @@ class SharedBytes:
         """Bytes that tenants hold beyond their own parts."""
         self._weights = weights
         self._tenants: dict[str, _Held] = {}
-        """Those that hold something."""
+        """Tenants that hold something."""
         self._lock = threading.Lock()
 
     def of(self, tenant: str) -> ReadBytes:
-        """Those of a new read of a tenant: nothing so far."""
+        """The bytes of a new read of a tenant: nothing so far."""
         return ReadBytes(self, tenant)
 
     def take(self, size: int, tenant: str = DEFAULT_TENANT) -> bool:
@@ -95,7 +95,7 @@ class SharedBytes:
 
 
 def _beyond(there: _Held, more: int) -> int:
-    """How much more of what is nobody's a tenant would hold with so many bytes more."""
+    """The bytes of the common part that a tenant would hold in addition, with so many bytes more."""
     return max(there.bytes + more - there.own, 0) - max(there.bytes - there.own, 0)
 
 

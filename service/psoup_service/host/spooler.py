@@ -32,7 +32,7 @@ seventh less time then than in pieces of one."""
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What was done for a push before it is decided. `seconds`: of the spooler's processor time; `refusal`: there was
+    """Work done for a push before it is decided. `seconds`: of the spooler's processor time; `refusal`: there was
     no room."""
 
     foreseen: Foreseen

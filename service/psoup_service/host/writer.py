@@ -61,7 +61,7 @@ class Writer(StageThread):
         self._guard = guard
         self._maintainer = Maintainer(self.post, failed, guard, run)
         self._asides: deque[Any] = deque()
-        """What others than maintenance want to be installed."""
+        """Results to be installed that do not come from maintenance."""
         self._maintaining = self._giving_back = False
         self._held = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()

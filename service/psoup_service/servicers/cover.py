@@ -85,7 +85,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
     def _to_evaluate(
         self, snapshot: Snapshot, names: Sequence[str], wanted: Sequence[Sequence[QueryRecord]]
     ) -> tuple[list[int], list[cover_pb2.CoverSide], list[ClauseRecord]]:
-        """What a job evaluates: the number of each query, 0 for none; the sides of joins; and all clauses."""
+        """The work of a job: the number of each query, 0 for none; the sides of joins; and all clauses."""
         numbers, sides, clauses = list[int](), list[cover_pb2.CoverSide](), list[ClauseRecord]()
         for name, records in zip(names, wanted, strict=True):
             numbers.append(0)

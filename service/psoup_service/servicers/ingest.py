@@ -90,7 +90,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     async def GetProducer(
         self, request: ingest_pb2.GetProducerRequest, caller: Caller
     ) -> ingest_pb2.GetProducerResponse:
-        """Where a producer stopped; replied to when what it sent before is on the disk, as any command is."""
+        """The place where a producer stopped; the reply waits until earlier batches are on disk, as for any command."""
         if not request.producer:
             raise InvalidInput("producer is empty; name the one that is asked about", field="producer")
         command = commands.Locate(request.stream, request.producer, self._backend.tenant(caller))

@@ -55,7 +55,7 @@ class Many:
         self._told: tuple[Completeness, StandingQuery, types_pb2.Completeness] | None = None
         """The latest completeness, and as it is sent."""
         self.outcomes = self.rows = 0
-        """Those in the reply, and the rows of their answers."""
+        """The answers in the reply, and the rows of these."""
 
     def reply(self, max_bytes: int) -> Written:
         """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""

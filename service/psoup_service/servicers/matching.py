@@ -238,7 +238,7 @@ def _step(step: Step) -> matching_pb2.WhyStep:
 
 
 def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> Wanted:
-    """What a request wants beside IDs; `name`: of the column of rows."""
+    """The columns that a request wants beside IDs; `name`: of the column of rows."""
     names = list(request.label_columns)
     if len(names) > MAX_LABEL_NAMES:
         raise InvalidInput(

@@ -144,7 +144,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         )
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, caller: Caller) -> queries_pb2.GetQueryResponse:
-        """One query; O(1), or O(log n) by its key, so on the loop."""
+        """A query; O(1), or O(log n) by its key, so on the loop."""
         tenant = self._backend.tenant(caller)
         query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))

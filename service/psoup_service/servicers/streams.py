@@ -86,7 +86,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         return await backend.host.read(read)
 
     async def GetStream(self, request: streams_pb2.GetStreamRequest, caller: Caller) -> streams_pb2.GetStreamResponse:
-        """One stream."""
+        """A stream."""
         backend = self._backend
         snapshot = await backend.reflecting(request.min_sequence)
         stream = await self._described(snapshot, request.name, backend.tenant(caller))

@@ -50,7 +50,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
     @property
     def rounds(self) -> int:
-        """How often it was looked what has come for clients that watch."""
+        """The number of looks for news of clients that watch."""
         return self._rounds.count
 
     def drain(self) -> None:
@@ -58,7 +58,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         self._rounds.drain()
 
     async def Sync(self, request: sync_pb2.SyncRequest, caller: Caller) -> sync_pb2.SyncResponse:
-        """What has changed."""
+        """Changes of some copies."""
         check_wants(request.wants)
         most = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
@@ -98,7 +98,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
             return None
 
     async def Watch(self, request: sync_pb2.WatchRequest, caller: Caller) -> AsyncIterator[sync_pb2.WatchResponse]:
-        """What has changed, and then each change."""
+        """Changes of some copies now, and then each change."""
         check_wants(request.wants)
         progress = request.progress_seconds or _PROGRESS_S
         if not 0 < progress <= _MOST_PROGRESS_S:

@@ -58,7 +58,7 @@ class _Wanted:
 
     @property
     def named(self) -> int:
-        """How many queries are named one by one, or by ranges; no range has fewer than one."""
+        """The number of queries that are named one by one, or by ranges; a range has at least one."""
         request = self.request
         return len(request.query_ids) + len(request.numbers) + sum(max(of.count, 0) for of in request.ranges)
 

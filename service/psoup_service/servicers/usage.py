@@ -1,4 +1,4 @@
-"""What a tenant uses of each quota, gathered from those who have it.
+"""The use of each of a tenant's quotas, gathered from the parts of the service that count it.
 
 admission   queries, their bytes, producers          meters   calls, rates, processor time
 snapshot    streams, tuples in memory and on disk    wire     requests that come in, batches in parts, pinned bytes

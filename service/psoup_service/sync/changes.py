@@ -102,7 +102,7 @@ class Copies:
         return self._whole(asked) if travel_of(plan) is Travel.ALWAYS else self._again(asked)
 
     def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
-        """What a client holds of which query; nothing if it begins anew, and why."""
+        """The client's part of a query's answer; nothing if it begins anew, and the reason."""
         asked_for = digest_of_window(want.window, want.accept_truncation)
         try:
             held = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)

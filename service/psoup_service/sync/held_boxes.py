@@ -1,4 +1,4 @@
-"""What a client holds of a join as few bytes: numbers of seven bits a byte, each the difference to another one.
+"""The client's part of a join in few bytes: numbers of seven bits a byte, each the difference to another one.
 
     sources, step      for each source: target from, to      and, on the way there: kept from, to, the last row
 

@@ -41,7 +41,7 @@ _NO_TIME = -(2**63)
 
 
 class Held(NamedTuple):
-    """What a client holds of a query's answer: all rows of some intervals, the first rows of an earlier answer, rows
+    """The client's part of a query's answer: all rows of some intervals, the first rows of an earlier answer, rows
     of a join, or an answer with a digest.
 
     `window`: a digest of the window that it asked for.
@@ -102,7 +102,7 @@ class Tokens:
         return body + _signature(self._keys[self._present], tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> Held:
-        """What a token says; `newest`: the last event of now.
+        """The content of a token; `newest`: the last event of now.
 
         Raises Again if it means nothing here; InvalidInput, reason TOKEN_INVALID, if it was damaged or made up.
         """
@@ -132,7 +132,7 @@ class Tokens:
 
 
 def _held(query_id: int, window: bytes, kind: int, rest: bytes) -> Held:
-    """What a token of a kind says. Raises ValueError and the like for what no service has written."""
+    """The content of a token of a kind. Raises ValueError and the like for a token that no service has written."""
     if kind == _WHOLE:
         return Held(query_id, window, digest=rest)
     if kind == _JOINED:

@@ -31,7 +31,7 @@ _LONGEST_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a want is about: a query, its streams, and the clause whose matches tell of it; None: only asking does.
+    """The subject of a want: a query, its streams, and the clause whose matches mark it; None: only asking tells.
 
     `slides`: the answer may change though nothing comes, as NOW goes on.
     """
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of one want. `token`: a new one, if any; `failed`: for good; `again`: for now.
+    """The outcome of a want. `token`: a new one, if any; `failed`: for good; `again`: for now.
 
     `target`: if it was to be told in any case, as it is at first; `cost`: seconds.
     """

@@ -31,7 +31,7 @@ Place = tuple[Watcher, int]
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """What some wants are about, and who watches it. `due`: the time of the loop before which it is not asked again.
+    """The subject of some wants, and its watchers. `due`: the time of the loop before which it is not asked again.
 
     `unsure`: it is to be asked when it is due; `sequence`: the event as of which it was asked last.
     """

@@ -18,8 +18,8 @@ from psoup_proto.v1 import sync_pb2
 
 @dataclass(frozen=True, slots=True)
 class WatchForm:
-    """How a client is told: on whose behalf, in which form, in how many bytes of rows, after how many seconds at the
-    latest.
+    """Terms of a client's watch: the principal, the form of replies, their bytes of rows, and the most seconds between
+    them.
     """
 
     tenant: str
@@ -38,7 +38,7 @@ class Taken:
 
 
 class Watcher:
-    """One client. Of the event loop, but for the wants of places that are taken, which a reader looks at.
+    """A client that watches. Of the event loop, but for the wants of places that are taken, which a reader looks at.
 
     `end` ends its call with an error, whether it reads or not.
     """

@@ -91,7 +91,7 @@ class WebCaller:
         return given[0] if len(given) == 1 else ""
 
     def about(self) -> str:
-        """What the request names, for the audit log."""
+        """The subject of the request, for the audit log."""
         return "" if self.request is None else object_of(self.request)
 
     async def read(self) -> Message:
@@ -193,7 +193,7 @@ class WebCalls:
         return await self.decoders.run(sender, size, lambda: jsoned(message))
 
     def _written(self, method: WebMethod) -> Callable[[Message, WebCaller], Awaitable[bytes]]:
-        """What serves a call with one reply, as JSON: to write it is part of the call, and under its limits."""
+        """The handler of a call with one reply, as JSON: writing it is part of the call, and under its limits."""
 
         async def serve(request: Message, caller: WebCaller) -> bytes:
             return await self.encoded(await method.behaviour(request, caller), caller.peer())

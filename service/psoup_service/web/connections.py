@@ -46,7 +46,7 @@ _quiet.propagate = False
 
 
 class PageConnection(H11Protocol):
-    """One connection. `peer`: its name; `names`: those in the client's certificate, which `ends` then, in
+    """A connection. `peer`: its name; `names`: those in the client's certificate, which `ends` then, in
     microseconds since 1970; `lost`: it has ended.
     """
 
@@ -119,7 +119,7 @@ class PageConnection(H11Protocol):
 
 
 def most_connections() -> int:
-    """How many connections of pages there may be."""
+    """The most connections of pages."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // _SHARE)
 

@@ -90,7 +90,7 @@ def _names(field: FieldDescriptor) -> tuple[str, str]:
 
 
 def _of_field(field: FieldDescriptor) -> _Check:
-    """What checks a field: each value of a map or a list."""
+    """The check of a field: of each value of a map or a list."""
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     one = _of_one(cast(Descriptor, field.message_type).fields_by_name["value"] if is_map else field)
 
@@ -111,7 +111,7 @@ def _of_field(field: FieldDescriptor) -> _Check:
 
 
 def _of_one(field: FieldDescriptor) -> _Check:
-    """What checks a value that is alone, or one of a map or a list."""
+    """The check of a single value, or of a value of a map or a list."""
     if field.message_type is not None:
         text = _TEXTS.get(field.message_type.full_name)
         return partial(_check_object_of, field.message_type) if text is None else partial(_check_time, text)

@@ -34,7 +34,7 @@ from psoup_service.web.pages import Site
 from psoup_service.wire.answering import Answering
 
 _SEND_BYTES = 256 * 1024
-"""What the system holds for a page that does not read, about."""
+"""Bytes that the system holds for a page that does not read, about."""
 _BACKLOG = 256
 _log = logging.getLogger(__name__)
 

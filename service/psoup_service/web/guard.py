@@ -23,7 +23,7 @@ HEADER = "x-psoup"
 """The header that every call has, with the value 1."""
 
 CALLS = "/api/"
-"""What the paths of calls begin with."""
+"""The beginning of the paths of calls."""
 
 _BETWEEN = 4
 """Bytes of a line of a head beside its name and its value."""
@@ -45,7 +45,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""What the page may load and run: its own files, and nothing that stands in the text of the page."""
+"""Sources that the page may load and run: its own files, and nothing that stands in the text of the page."""
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -56,7 +56,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-"""What every response says."""
+"""Headers of every response."""
 
 
 class RequestGuard:

@@ -27,7 +27,7 @@ _TYPES = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-"""What is served, by the end of its name; nothing else is."""
+"""Types of the files that are served, by the end of the name; no other file is."""
 
 _TEXTS = frozenset({"html", "js", "css", "svg", "json", "webmanifest", "txt"})
 _FOR_EVER, _EACH_TIME = "public, max-age=31536000, immutable", "no-cache"
@@ -35,7 +35,7 @@ _FOR_EVER, _EACH_TIME = "public, max-age=31536000, immutable", "no-cache"
 
 @dataclass(frozen=True)
 class SiteFile:
-    """One file; read when it is asked for."""
+    """A file; read when it is asked for."""
 
     path: str
     source: Traversable
@@ -58,7 +58,7 @@ class SiteFile:
 
     @cached_property
     def tag(self) -> str:
-        """What changes with its content."""
+        """A tag that changes with the content."""
         return f'"{hashlib.sha256(self.content).hexdigest()[:24]}"'
 
 

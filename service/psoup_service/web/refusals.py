@@ -41,7 +41,7 @@ _BY_REASON = {
     "RECEIVE_DEADLINE": 408,
     "HEAD_TOO_LARGE": 431,
 }
-"""Where HTTP has a word for it."""
+"""Codes for which HTTP has a status."""
 
 
 def http_status(error: PSoupError) -> int:
@@ -50,7 +50,7 @@ def http_status(error: PSoupError) -> int:
 
 
 def described(error: PSoupError) -> dict[str, Any]:
-    """What a page is told of an error; long texts are cut."""
+    """The body of an error for a page; long texts are cut."""
     status = status_of(error)
     told: dict[str, Any] = {"code": code_of(error).name, "message": status.message, "reason": error.reason}
     _add_details(told, status)
@@ -62,7 +62,7 @@ def described(error: PSoupError) -> dict[str, Any]:
 
 
 def late(name: str) -> dict[str, Any]:
-    """What a page is told of a call that is past its deadline."""
+    """The body for a page of a call that is past its deadline."""
     message = f"{name} did not end within its deadline"
     return {"code": DEADLINE, "message": message, "reason": DEADLINE, "metadata": {}}
 

@@ -1,4 +1,4 @@
-"""What calls have in common from their request to their last message, whatever carries them.
+"""Common steps of all calls from their request to their last message, whatever carries them.
 
     `Calls.run` ─> read ─> of whom it may speak ─> one reply, before the deadline
                                                └─> messages, each gone in time, up to the age of a stream

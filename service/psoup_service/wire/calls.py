@@ -47,7 +47,7 @@ class Caller(Protocol):
 
     principal: Principal
     protocol: ClassVar[str]
-    """What carries the call: "grpc" or "http"."""
+    """The protocol of the call: "grpc" or "http"."""
 
     def peer(self) -> str:
         """The connection, as a name: what one has begun is not counted against another."""
@@ -70,12 +70,12 @@ class Caller(Protocol):
         ...
 
     def about(self) -> str:
-        """What the call is about, for the audit log; "" if that is not known."""
+        """The subject of the call, for the audit log; "" if it is not known."""
         ...
 
 
 class Ended(NamedTuple):
-    """How a call ended: with a reply, with an error, or "late", past its deadline."""
+    """The end of a call: a reply, an error, or "late", past its deadline."""
 
     reply: Any = None
     error: PSoupError | Literal["late"] | None = None
@@ -148,7 +148,7 @@ class Calls:
         return ended
 
     async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
-        """What the work of a call returns, once it is its tenant's turn."""
+        """The result of the work of a call, once it is its tenant's turn."""
         turn = _NO_TURN if name in _ALWAYS else await self.turns.come_in(tenant)
         with turn if timed else _NO_TURN, self._way.beside(tenant):
             return await serve()

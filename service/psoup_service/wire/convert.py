@@ -182,7 +182,7 @@ def _outside(record: QueryRecord, snapshot: Snapshot) -> list[str]:
 
 
 def standing(query: StandingQuery) -> queries_pb2.Query:
-    """What a query is by its statement alone."""
+    """Facts about a query from its statement only."""
     message = queries_pb2.Query(statement=query.text, streams=query.streams, columns=_columns_of(query))
     message.stream = message.streams[0]
     if query.sides:

@@ -44,7 +44,7 @@ class _Job:
 
 
 class _DecodingLine:
-    """One thread, and the jobs that wait for it. The thread begins with the first job."""
+    """A thread, and the jobs that wait for it. The thread begins with the first job."""
 
     def __init__(self, name: str, *, behind: bool = False) -> None:
         """`behind`: other threads go first on the processors."""

@@ -171,6 +171,6 @@ def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int
 
 
 def _turns_of(sender: Sender) -> str:
-    """Who takes turns with others: tenants do, and connections of the tenant that is always there."""
+    """Parties that take turns: tenants, and connections of the tenant `default`."""
     tenant = sender.principal.tenant
     return sender.peer() if tenant == DEFAULT_TENANT else tenant

@@ -45,7 +45,7 @@ _EACH = 64
 
 
 class Bound(NamedTuple):
-    """What a field may have at most: bytes of a text, entries of a map, messages, or numbers, which may come packed."""
+    """Limits of a field: bytes of a text, entries of a map, messages, or numbers, which may come packed."""
 
     name: str
     most: int
@@ -90,7 +90,7 @@ def check(raw: bytes, bounds: Bounds) -> None:
 
 
 class _Counted:
-    """What the fields with bounds have so far. `over`: the first that has too much."""
+    """Counts of the fields with bounds so far. `over`: the first that has too much."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -141,7 +141,7 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
 
 
 class Place(NamedTuple):
-    """Where a field of bytes is in a message: its tag, its first byte, and its end."""
+    """The place of a field of bytes in a message: its tag, its first byte, and its end."""
 
     tag: int
     start: int

@@ -85,7 +85,7 @@ class GrpcCaller:
         return str(given[0]) if len(given) == 1 else ""
 
     def about(self) -> str:
-        """What the request names, for the audit log."""
+        """The subject of the request, for the audit log."""
         return "" if self.request is None else object_of(self.request)
 
     async def read(self) -> Any:
@@ -106,7 +106,7 @@ class GrpcCaller:
 
 
 _LOCAL = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")
-"""How the names of connections of this machine begin."""
+"""Beginnings of the names of connections of this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
 
 
 def digest(payload: Payload) -> bytes:
-    """What identifies a payload; the same rows encoded otherwise have another. O(bytes)."""
+    """The identity of a payload; the same rows, encoded otherwise, have another. O(bytes)."""
     return digest_of([payload])
 
 

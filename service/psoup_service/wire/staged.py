@@ -78,7 +78,7 @@ class StagedPart:
 
 
 NO_ROWS = pa.table({})
-"""What is kept of a part without rows, once it was checked: to lay out a hundred columns takes a third of a call."""
+"""Checked parts without rows: laying out a hundred columns takes a third of a call."""
 
 _NO_PART = StagedPart(NO_ROWS, 0, 0)
 

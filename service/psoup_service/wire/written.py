@@ -65,7 +65,7 @@ class Parts(Generic[M]):
 
 
 def writer(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """What writes replies of a method, those that are written already as they are."""
+    """The writer of a method's replies; a reply that is written already stays as it is."""
 
     def write(reply: Any) -> bytes:
         return reply.raw if type(reply) is Written else serialize(reply)

@@ -127,7 +127,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _sign(text: str, at: int, wanted: str) -> tuple[str, int]:
-    """One of the signs `wanted`, which stands at `at`, and where it ends."""
+    """The sign of `wanted` that stands at `at`, and its end."""
     found = _SIGN.match(text, at)
     if found is None or found[1] not in wanted:
         raise ValueError(f"one of {' '.join(wanted)} is missing at character {at:,}")

@@ -77,7 +77,7 @@ class Pages:
 
 
 class _Memory:
-    """What one thread reads into. `facts`: of the page at hand."""
+    """The buffers of one thread. `facts`: of the page at hand."""
 
     def __init__(self) -> None:
         self.file: Array = np.empty(0, np.uint8)

@@ -72,7 +72,7 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 
 
 def unit_of(text: str | None) -> casts.TimeUnit | None:
-    """What --time-unit says; another text is a usage error."""
+    """The unit of --time-unit; another text is a usage error."""
     try:
         return casts.unit_of(text)
     except ValueError as problem:

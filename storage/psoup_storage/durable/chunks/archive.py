@@ -51,7 +51,7 @@ T = TypeVar("T", bound=_Sized)
 
 _ENTRY = 200
 _FEW = 8
-"""One in so many rows of a chunk at most: their values are kept, not the column."""
+"""The share of a chunk's rows below which their values are kept, not the column: one in so many."""
 _Key = tuple[str | int, ...]
 
 Places = Mapping[tuple[str, bool], int]

@@ -160,7 +160,7 @@ class SidecarFolder:
                     (self._path / place.file).unlink()
 
     def _entries(self, place: Place, checksum: int) -> dict[bytes, bytes]:
-        """What a sidecar has now, the oldest first."""
+        """Entries of a sidecar now, the oldest first."""
         if place not in self._places:
             return {}
         with suppress(OSError), open(self._path / place.file, "rb") as file:
@@ -266,7 +266,7 @@ def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterat
 
 
 def _wrong_with(path: Path, checksum: int) -> str | None:
-    """What is wrong with a sidecar, in words; None if all of it can be read and is of chunks with that checksum."""
+    """The fault of a sidecar, in words; None if all of it can be read and is of chunks with that checksum."""
     try:
         with open(path, "rb") as file:
             index = read_index(file.fileno(), checksum)

@@ -1,4 +1,4 @@
-"""What the log forgets in the transaction of an event: what that event takes back, or says anew."""
+"""Rows that the log forgets in the transaction of an event: the event takes them back, or replaces them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from psoup_storage.durable.log.log import write
 from psoup_storage.durable.log.rows import INT64, damaged
 
 COUNT = "coalesce(body ->> 'count', json_array_length(body, '$.rows'), json_array_length(body, '$.texts'))"
-"""How many queries the row of a block registers."""
+"""The number of queries that the row of a block registers."""
 _QUERY_OF = "SELECT body ->> 'query' FROM log WHERE sequence = ?"
 _SINGLE = (
     "SELECT sequence, kind, octet_length(body) FROM log WHERE kind IN ('query', 'unregister') AND body ->> 'query' = ?"

@@ -1,4 +1,4 @@
-"""What is in the database: its tables, in the form of this version, and the way there from each older form.
+"""Tables of the database in the form of this version, and the steps from each older form.
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
 log    the events, by sequence                 see `codec`, `log`, `forgetting`

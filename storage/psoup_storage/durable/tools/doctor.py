@@ -93,7 +93,7 @@ def examine(
 
 
 class Examination:
-    """One pass over a locked directory."""
+    """A pass over a locked directory."""
 
     def __init__(self, path: Path, repair: bool, progress: Progress) -> None:
         self.report = Report(str(path))

@@ -53,7 +53,7 @@ class Report:
 
     @property
     def left(self) -> int:
-        """How many things are there that nothing needs (still)."""
+        """The number of files and rows that nothing needs."""
         return sum(finding.severity is Severity.LEFTOVER and not finding.repaired for finding in self.findings)
 
     def count(self, what: str, by: int = 1) -> None:
