@@ -84,7 +84,7 @@ def lasting_array(size: int, dtype: npt.DTypeLike) -> Array:
 
 
 def address_of(array: Array) -> int:
-    """Where an array lies in memory, for kernels; it must be one piece, and be kept alive."""
+    """The address of an array, for kernels; it must be one piece, and be kept alive."""
     ensure(array.flags.c_contiguous, "columns", "an array is not one piece of memory")
     return int(array.__array_interface__["data"][0])
 

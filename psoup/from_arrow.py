@@ -54,7 +54,7 @@ def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedA
 
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
-    """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
+    """An Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
     target = memory_type(data_type)
     same = source.type == target
     if not same:

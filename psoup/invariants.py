@@ -18,7 +18,7 @@ import numpy as np
 from psoup.errors import Corrupt
 
 Verify = Literal["off", "cheap", "all"]
-"""How much an engine checks by itself: nothing; counts that a run of events has touched, after the run; every
+"""The checks that an engine makes by itself: none; counts that a run of events has touched, after the run; every
 structure of the streams that were touched, after each event and each piece of maintenance."""
 
 _SHOWN = 16

@@ -58,7 +58,7 @@ class KindFacts:
     accepted: tuple[Callable[[pa.DataType], bool], ...]
     """Arrow's types that may be pushed for it."""
     layout: int
-    """How `kernels.gather` lays values out in a message."""
+    """The layout of values in a message, for `kernels.gather`."""
     sample: object
     """A value that any statement takes in the place of a constant."""
     encoding: str | None

@@ -183,7 +183,7 @@ class Anchor(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a window.
+    """An end of a window.
 
     START; NOW minus `offset` microseconds; NOW minus `rows` tuples (then `offset` is 0); or the absolute time
     `at` in microseconds.

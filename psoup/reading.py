@@ -223,7 +223,7 @@ class GroupBytes:
 
     @property
     def held(self) -> int:
-        """What it holds now."""
+        """Bytes held now."""
         return self._held
 
     def give_back(self, size: int | None = None) -> None:

@@ -23,7 +23,7 @@ def serial(tasks: Sequence[Task]) -> None:
 
 
 def threads_of(run: Runner) -> int:
-    """How many tasks `run` can use at once."""
+    """The number of tasks that `run` can use at once."""
     return max(1, int(getattr(run, "threads", 1)))
 
 

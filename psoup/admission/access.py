@@ -22,7 +22,7 @@ MOST_TOKENS = 10_000
 """Tokens that may stand at once, over all tenants."""
 
 MOST_OF_TENANT = 1_000
-"""Those of one tenant beside `default`, so that none takes the places of all others."""
+"""The most tokens of one tenant beside `default`, so that none takes all places."""
 
 SHARE = 4
 """One tenant beside `default` may have a quarter of the places that are left, and one place as long as there are some:

@@ -75,7 +75,7 @@ Ready = Callable[[Event], object]
 """Shown an event before it counts."""
 
 Before = Binding | Foreseen | None
-"""What was done for a command before it is prepared."""
+"""Work done for a command before it is prepared."""
 
 
 class Admission:

@@ -21,7 +21,7 @@ from psoup.plan.sides import query_of
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What admission keeps account in; the same objects, not copies."""
+    """The accounts of admission; the same objects, not copies."""
 
     budget: Budget
     streams: Mapping[int, KnownStream]

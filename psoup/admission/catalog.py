@@ -51,7 +51,7 @@ class Statements:
 
 @dataclass(slots=True)
 class Use:
-    """What a tenant has of what its quotas limit, as of the last prepared event."""
+    """The use of a tenant's quotas, as of the last prepared event."""
 
     queries: int = 0
     query_bytes: int = 0
@@ -76,7 +76,7 @@ class KnownTenant:
     removals: KnownRemovals = field(default_factory=KnownRemovals)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
-    """Those of the thread that binds slow commands."""
+    """Names and schemas for the thread that binds slow commands."""
     replaced: Succession = field(default_factory=Succession)
     use: Use = field(default_factory=Use)
 

@@ -67,7 +67,7 @@ class Producers:
         """The time when the horizon moved: once a producer would be idle that long, it is too old to matter."""
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """The number of remembered producers."""
         return len(self._known)
 
     def __contains__(self, name: str) -> bool:
@@ -132,7 +132,7 @@ class Producers:
         )
 
     def position(self, command: Locate, now: int) -> ProducerAcknowledgement:
-        """Where a producer stopped; raises NotFound if that is not known (any more). Changes nothing. O(1)."""
+        """The place where a producer stopped; raises NotFound if it is not known. Changes nothing. O(1)."""
         producer = self._standing(command.producer, now)
         if producer is None:
             raise NotFound(
@@ -148,7 +148,7 @@ class Producers:
         )
 
     def sent_before(self, command: Push) -> int | None:
-        """How many rows the producer of a batch that is next in line has sent in its epoch before; None: not known."""
+        """The number of rows that the producer of the next batch has sent in its epoch; None: not known."""
         return self._known[command.producer].rows if command.number else 0
 
     def needed(self, command: Push | Pushed) -> int:

@@ -130,7 +130,7 @@ def check_finite(name: str, column: Column) -> None:
 
 
 def payload_digest(columns: tuple[Column, ...]) -> bytes:
-    """What identifies the values of a batch, for a caller that sent no digest of its own. O(bytes)."""
+    """The digest of the values of a batch, for a caller that sent no digest of its own. O(bytes)."""
     return digest_of(part for column in columns for part in _parts(column))
 
 

@@ -89,7 +89,7 @@ class Owners:
                 yield page[max(first_id - number * self._page, 0) : first_id + count - number * self._page]
 
     def count(self, stream_id: int) -> int:
-        """How many queries and sides are on a stream. O(1)."""
+        """The number of queries and sides on a stream. O(1)."""
         return self._streams.get(stream_id, 0)
 
     def adopt(self, event: Registered | RegisteredMany) -> None:

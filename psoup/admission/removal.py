@@ -27,7 +27,7 @@ from psoup.events.tags import Tag
 from psoup.wording import counted
 
 _NAMED = 3
-"""How many missing queries an error names."""
+"""The number of missing queries that an error names."""
 
 
 def decide_unregister(

@@ -65,11 +65,11 @@ class KnownTags:
         self._ahead: Runs = ()
         """Keys of events that are not published yet, or were not when they were last asked for."""
         self._coming: list[Registered | RegisteredMany] = []
-        """These events, for their labels and the texts of their keys."""
+        """Some events, for their labels and the texts of their keys."""
         self._calls: SortedDict[int, Call] = SortedDict()
         """Calls by their first query."""
         self._names: dict[tuple[str, str], int] = {}
-        """How many calls have a label name, by tenant and name."""
+        """The number of calls that have a label name, by tenant and name."""
 
     def share(self, published: Callable[[], Published]) -> None:
         """Take the writer's keys and labels from `published` from now on."""

@@ -227,7 +227,7 @@ class FoldRoom:
 
     @property
     def spans(self) -> int:
-        """How many folds are kept. O(clauses that were asked)."""
+        """The number of folds that are kept. O(clauses that were asked)."""
         return sum(len(folds.spans) for folds in list(self._kept.values()))
 
     def known(self, sqc_id: int, recipe: Recipe, tenant: str = "") -> Folds | None:

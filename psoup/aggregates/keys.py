@@ -65,7 +65,7 @@ class Keys:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return self._pairs[-1].count if self._pairs else self._single[0].count
 
     def number(self, columns: Sequence[Column | Coded]) -> Array:

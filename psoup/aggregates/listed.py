@@ -37,7 +37,7 @@ def entries_of(state: State) -> Entries:
 
 
 def listed(state: State) -> int:
-    """How many entries there are."""
+    """The number of entries."""
     return sum(len(part) for part in state if isinstance(part, Column))
 
 

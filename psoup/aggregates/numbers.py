@@ -94,7 +94,7 @@ class Numbers(ABC):
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """The count of numbers."""
         return int(self._counts[0])
 
     @property

@@ -198,7 +198,7 @@ class Packs:
     """The packs of one stream for some states. Any thread: spans come and go in single steps."""
 
     measures: tuple[Measure, ...]
-    """One for each state."""
+    """An entry for each state."""
     tenant: str = ""
     spans: dict[Span, tuple[FoldPack, ...]] = field(default_factory=dict)
     inner: dict[tuple[int, int], tuple[FoldPack, ...]] = field(default_factory=dict)
@@ -314,7 +314,7 @@ class PackRoom:
 
     @property
     def spans(self) -> int:
-        """How many packs are kept. O(spans)."""
+        """The number of packs that are kept. O(spans)."""
         return sum(len(span) for packs in list(self._kept.values()) for span in list(packs.spans.values()))
 
     def kept(self) -> list[tuple[int, Packs]]:

@@ -126,7 +126,7 @@ class Fold:
 
     @property
     def groups(self) -> int:
-        """How many groups have a state."""
+        """The number of groups that have a state."""
         return len(self.keys[0]) if self.keys else 1
 
     @property

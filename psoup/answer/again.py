@@ -112,7 +112,7 @@ class Compared:
 
     @property
     def came(self) -> int:
-        """How many rows are new."""
+        """The number of rows that are new."""
         return self.table.num_rows - len(self.at)
 
     @property

@@ -51,7 +51,7 @@ class Choice:
 
     @property
     def named(self) -> int:
-        """How many queries have their names here."""
+        """The number of queries that have their names here."""
         return len(self.ids) + len(self.keys)
 
     def refuse_empty(self) -> None:
@@ -60,7 +60,7 @@ class Choice:
             raise InvalidInput("queries is empty; name some, or leave it out for all on the stream", field="queries")
 
     def count(self, snapshot: Snapshot, view: StreamView, tenant: str) -> int:
-        """How many queries these are, at most. O(k)."""
+        """The number of queries that these are, at most. O(k)."""
         if self.named:
             return self.named
         if not self.labels:

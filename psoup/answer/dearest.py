@@ -158,7 +158,7 @@ class _Ranking:
                     return found
 
     def _users(self, clauses: Array) -> Array:
-        """How many queries share each clause, int64[k]: one where it is of a block."""
+        """The number of queries that share each clause, int64[k]: one where it is of a block."""
         users: Array = np.ones(len(clauses), np.int64)
         order = np.argsort(clauses)
         for sqc_id, record in self._stream.snapshot.clauses.find(clauses[order]).records.items():

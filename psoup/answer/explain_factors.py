@@ -24,7 +24,7 @@ from psoup.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class FactorExplanation:
-    """One boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
+    """A boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
 
     `derived`: expressions that are evaluated once for all queries and indexed like columns. `evaluated`: for each of
     them the new tuples that came since it is in use, and those for which it was evaluated: for the others another

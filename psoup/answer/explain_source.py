@@ -67,7 +67,7 @@ class SourceExplanation:
     outside: tuple[str, ...] = ()
     """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
     sample: int = 0
-    """How many of the newest tuples the factors were tried on; see `psoup.answer.explain_sample`."""
+    """The number of the newest tuples that the factors were tried on; see `psoup.answer.explain_sample`."""
     idle: bool = False
     """Whether nothing has come for longer than its IDLE AFTER, so that NOW of the join does not wait for it."""
 

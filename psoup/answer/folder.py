@@ -76,7 +76,7 @@ class Folder:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return 1 if self._keys is None else self._keys.count
 
     @property

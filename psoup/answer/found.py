@@ -138,7 +138,7 @@ class Direct:
         return 0 if self._other is None else self._other.errors
 
     def count(self) -> int | None:
-        """How many rows there are; None if they have to be found for that. Raises as `found_in`. O(rows of sides)."""
+        """The number of rows; None if they have to be found for that. Raises as `found_in`. O(rows of sides)."""
         if not self._direct.is_single:
             return None
         if (pairs := self._small_pairs()) is not None:

@@ -92,7 +92,7 @@ def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: in
 
 
 def _places(sides: Sequence[Located]) -> int:
-    """How many keys there may be from the least to the greatest."""
+    """The number of keys that there may be from the least to the greatest."""
     return max(_SPREAD * sides[1].size, _PLACES)
 
 

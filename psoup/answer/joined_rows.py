@@ -139,7 +139,7 @@ class JoinRows:
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
     def counts(self, most: int) -> Iterator[int]:
-        """How many rows there are, in parts; they are found, at most so many at once, only if nothing less tells."""
+        """The number of rows, in parts; they are found, at most so many at once, only if nothing less tells."""
         self._open()
         whole = self._whole()
         if whole is not None:
@@ -149,7 +149,7 @@ class JoinRows:
             yield len(piece[0])
 
     def _whole(self) -> int | None:
-        """How many rows there are, if that is known without them; sides are open."""
+        """The number of rows, if that is known without them; sides are open."""
         if self._kept is not None or self.limit is not None or self.skip or not all(s.rows for s in self._sides):
             return None
         self._found = found_in(self.node, self._sides, self.reading, few=False)

@@ -239,12 +239,12 @@ def found_sides(
 
 
 def count_of(matches: Sequence[Matches]) -> int:
-    """How many rows match."""
+    """The number of rows that match."""
     return matches.size if isinstance(matches, Located) else sum([match.count for match in matches])
 
 
 def errors_of(matches: Sequence[Known]) -> int:
-    """How many tuples a value that could not be computed kept out; of a side that is located none."""
+    """The number of tuples that a value that could not be computed kept out; of a side that is located none."""
     return 0 if isinstance(matches, Located) else sum([match.errors for match in matches])
 
 

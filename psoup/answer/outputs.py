@@ -192,7 +192,7 @@ def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int
 
 
 def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
-    """One column of the matches."""
+    """A column of the matches."""
     if index == ID_INDEX:
         return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
     if index == TIME_INDEX or fetched:

@@ -182,7 +182,7 @@ class PackShelf:
 
 
 def one_of(measures: Sequence[Measure], reading: Reading, packs: Sequence[FoldPack], ids: Array) -> FoldPack:
-    """One pack of some of a span: of the clauses `ids`, all of which these have."""
+    """A pack of some of a span: of the clauses `ids`, all of which these have."""
     with closing(Folded(measures, reading, len(ids))) as whole:
         for use in uses_of(ids, packs).uses:
             whole.join(packs[use.pack], use.rows, use.places)

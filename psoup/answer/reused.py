@@ -155,7 +155,7 @@ class _Leaves:
         return folds
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
-        """One fold of those of neighbouring spans."""
+        """A fold of those of neighbouring spans."""
         self._budget.check()
         return self._recipe.joined(folds, self._groups.keys, self.held.hold)
 

@@ -102,7 +102,7 @@ class Together:
                 yield found
 
     def counted(self, part: Part, most: int, told: Told) -> tuple[Array, Array | None]:
-        """How many matches each clause has in a part of a chunk, int64[k], and its errors, as `in_chunk`."""
+        """The number of matches that each clause has in a part of a chunk, int64[k], and its errors, as `in_chunk`."""
         entry, start, stop = part
         if all_evaluated(entry.results, self.ids):
             counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)

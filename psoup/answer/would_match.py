@@ -125,7 +125,7 @@ class PieceMatches:
     named: Named
 
     def sizes(self) -> Array:
-        """How many queries each row matches, int64."""
+        """The number of queries that each row matches, int64."""
         sizes = np.diff(self.ends)
         if len(self.several):
             rows = np.searchsorted(self.ends, self.several, "right") - 1

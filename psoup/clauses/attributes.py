@@ -84,7 +84,7 @@ class Seen:
 
 
 class Waits:
-    """What is computed, by attribute ID, and for how many tuples: some wait for other factors
+    """Computed values by attribute ID, and the tuples they are computed for: some wait for other factors
     (`psoup.matching.survivors`).
 
     Counts are of this life of the process, and the writer's.

@@ -35,7 +35,7 @@ _START = 0
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """One attribute. `low`, `high`: the codes of the column's ends, int64[n] or one for all; `code`: of fixed ends."""
+    """An attribute. `low`, `high`: the codes of the column's ends, int64[n] or one for all; `code`: of fixed ends."""
 
     bounds: Bounds
     low: Array | int

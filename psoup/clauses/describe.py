@@ -23,7 +23,7 @@ from psoup.plan.factors import Interval
 
 @dataclass(frozen=True, slots=True)
 class TermDescription:
-    """One term of a factor: the attribute's text and ID, its intervals of order keys, whether NULL passes."""
+    """A term of a factor: the attribute's text and ID, its intervals of order keys, whether NULL passes."""
 
     attribute: str
     attribute_id: int
@@ -33,7 +33,7 @@ class TermDescription:
 
 @dataclass(frozen=True, slots=True)
 class FactorDescription:
-    """One factor of a clause, and in which index it is: `main` or `delta`."""
+    """A factor of a clause, and in which index it is: `main` or `delta`."""
 
     terms: tuple[TermDescription, ...]
     index: str
@@ -67,7 +67,7 @@ def describe_clause(
 
 
 def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> pa.Table:
-    """One row for each interval; a factor or a clause without any has one row of its own. O(size).
+    """A row for each interval; a factor or a clause without any has one row of its own. O(size).
 
     slot uint32, factor int32 (NULL: the clause has none and matches every tuple), attribute string (NULL: the factor
     has no interval and is never true), low and high int64 or low_text and high_text binary (order keys, half-open,

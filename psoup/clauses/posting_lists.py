@@ -74,7 +74,7 @@ class PostingLists:
     tests: Array
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return int(self.group_ptr[-1])
 
     @property

@@ -99,7 +99,7 @@ class PredicateIndex:
         return result
 
     def uses(self, positions: Array) -> dict[int, int]:
-        """How many of the clauses at some positions (int64[k]) read each attribute. O(k + their intervals)."""
+        """The number of clauses, among some positions (int64[k]), that read each attribute. O(k + their intervals)."""
         owners, factors = np.arange(len(positions)), positions
         for ends in (self.clause_ptr, self.factor_ptr):  # from clauses to their factors, to their intervals
             counts = ends[factors + 1] - ends[factors]
@@ -190,11 +190,11 @@ class Part:
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
     searched: Searched | None = None
-    """What finds the texts that its clauses look for; see `psoup.clauses.searched`."""
+    """The search for the texts of its clauses; see `psoup.clauses.searched`."""
     _reads: tuple[list[Read], list[Read]] | None = None
-    """What `reads` lists, once it was asked."""
+    """The list of `reads`, once it was asked for."""
     _view: PartView | None = None
-    """What `view` returned last."""
+    """The last result of `view`."""
 
     def view(self) -> PartView:
         """The part as it is now, for readers; the same object until a clause is taken out. O(1)."""

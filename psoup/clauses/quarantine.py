@@ -26,7 +26,7 @@ from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text
 
 MOST_RAISES = 3
-"""How often an expression may raise before its clauses leave the index: a machine may be short of memory once."""
+"""Exceptions of an expression after which its clauses leave the index: a machine may be short of memory once."""
 
 _SHOWN = 300
 

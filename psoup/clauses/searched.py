@@ -59,7 +59,7 @@ class Routes:
         return True
 
     def leave(self, parts: Sequence[Part], slots: Array, exprs: Mapping[int, Expr]) -> None:
-        """Those clauses of `slots` (int64[k]) that are in some parts are about to go. O(k log n + their intervals)."""
+        """Note that clauses of `slots` (int64[k]) in some parts are about to go. O(k log n + their intervals)."""
         for part in parts:
             positions = part.index.find(slots)
             positions = positions[positions >= 0]

@@ -75,7 +75,7 @@ class Subset:
 
     @property
     def codes(self) -> int:
-        """How many codes the values of all attributes may have."""
+        """The number of codes that the values of all attributes may have."""
         return self._parts[0].index.rows
 
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
@@ -91,7 +91,7 @@ class Subset:
 
     @property
     def unlisted(self) -> int:
-        """How many of them are looked at for every piece of tuples."""
+        """The number of sides that every piece of tuples is looked up in."""
         return sum(len(part.index.rest) for part in self._parts)
 
     def twin(self) -> Subset:

@@ -85,12 +85,12 @@ class SlotTable:
 
     @property
     def dead_count(self) -> int:
-        """How many slots are dead. O(1)."""
+        """The number of slots that are dead. O(1)."""
         return len(self._dead)
 
     @property
     def live_count(self) -> int:
-        """How many slots have a clause that stands. O(1)."""
+        """The number of slots that have a clause that stands. O(1)."""
         return self.used - len(self._free) - len(self._dead)
 
     @property
@@ -280,7 +280,7 @@ class ClauseTable:
 
     @property
     def dead_count(self) -> int:
-        """How many slots are dead. O(1)."""
+        """The number of slots that are dead. O(1)."""
         return self._slots.dead_count
 
     def free_dead(self) -> Array:

@@ -54,7 +54,7 @@ class ChunkSource(Protocol):
 
     @property
     def sidecars(self) -> Sidecars | None:
-        """What may lie beside the chunks of the same store; None if it keeps nothing beside them."""
+        """Sidecars of the chunks of the same store; None if it keeps nothing beside them."""
         ...
 
     def column(self, attribute: Attribute) -> Column:
@@ -97,7 +97,7 @@ class Chunk(Protocol):
 
     @property
     def end_id(self) -> int:
-        """One more than the last tuple ID."""
+        """The tuple ID after the last."""
         ...
 
     @property
@@ -174,7 +174,7 @@ class ArchivedChunk:
 
     @property
     def end_id(self) -> int:
-        """One more than the last tuple ID."""
+        """The tuple ID after the last."""
         return self.first_id + self.rows
 
     @property

@@ -85,7 +85,7 @@ class ArrivalView(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, int, int]:
-        """How many pushes are known, the tuple ID after the last one released, and how many rows wait."""
+        """The number of pushes that are known, the tuple ID after the last one released, and how many rows wait."""
         last = self.pages[-1]
         return self.known, last.first_id + len(last.numbers), sum(map(len, self.waiting))
 
@@ -140,7 +140,7 @@ class Arrivals:
         self._next = 0
         """The number of the next row."""
         self._released = 0
-        """How many numbers were released."""
+        """The count of released numbers."""
         self._closed: tuple[Page, ...] = ()
         self._held = 0
         """Numbers in memory of the closed pages."""

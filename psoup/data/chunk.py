@@ -27,7 +27,7 @@ from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
 _GROWTH = 8
-"""How much larger a full buffer becomes, up to a chunk: with 2, copying took as long as taking the tuples."""
+"""The growth of a full buffer, up to a chunk: with 2, copying took as long as taking the tuples."""
 _UNLIMITED = 2**62
 DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
 """Kinds whose order keys are the values that answers have."""
@@ -65,7 +65,7 @@ class ChunkView:
 
     @property
     def end_id(self) -> int:
-        """One more than the last tuple ID."""
+        """The tuple ID after the last."""
         return self.first_id + len(self.times)
 
     @property
@@ -158,7 +158,7 @@ class OpenChunk:
 
     @property
     def room(self) -> int:
-        """How many tuples still fit."""
+        """The number of tuples that still fit."""
         return self._rows - self.length
 
     @property

@@ -202,7 +202,7 @@ class DataSteM:
         return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
 
     def _room_for(self, batch: Batch) -> int:
-        """How many tuples the open chunk takes: up to the end of the piece that fills it, with rows or with texts."""
+        """The number of tuples that the open chunk takes: to the end of the piece that fills it with rows or texts."""
         most, rows = min(self.open.room, len(batch)), self._config.piece_rows
         ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if most > rows else []
         left = self._config.chunk_text_bytes - self.open.text_bytes if ends else 0

@@ -43,7 +43,7 @@ class _Note(NamedTuple):
 
 
 class _Held:
-    """What is held in a room, by all tenants. `of`: bytes by tenant, a little behind until they are counted anew."""
+    """Bytes held in a room, by all tenants. `of`: bytes by tenant, a little behind until they are counted anew."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -109,7 +109,7 @@ class KeyRoom:
         return sum([note.size for note in made]) + sum([size for size, _ in short])
 
     def held_by(self, tenant: str) -> int:
-        """Those of one tenant. O(1)."""
+        """Bytes of one tenant. O(1)."""
         return self._all.of.get(tenant, 0)
 
     def probed(self, chunk: Chunk, column: int, weight: int) -> bool:

@@ -24,7 +24,7 @@ _ALL_VALID: Array = np.zeros(0, np.uint8)
 _SAMPLE = 512
 """Rows of a column of which it is counted how many values they have."""
 _PLACES: Array = np.arange(_SAMPLE) * 2_654_435_761
-"""Where these rows are: in steps that no pattern of the values is likely to have."""
+"""The places of sampled rows: in steps that no pattern of the values is likely to have."""
 
 
 USELESS = -1

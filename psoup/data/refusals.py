@@ -33,7 +33,7 @@ class RefusedTimes:
     forgotten: tuple[int, int] | None
 
     def within(self, begin: int | None, end: int | None) -> int | None:
-        """How many lie in [begin, end] (None: unbounded, of `end`: no time yet); None if that is not known. O(KEPT)."""
+        """The number of times in [begin, end] (None: unbounded, of `end`: no time yet); None: unknown. O(KEPT)."""
         if not self.count:
             return 0
         if end is None:

@@ -65,7 +65,7 @@ from psoup.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
 _NAMED = 8
-"""How many query IDs a piece of news names."""
+"""The number of query IDs that a piece of news names."""
 RELIEF_SHARE = 4
 """A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
 
@@ -214,7 +214,7 @@ class Engine:
         return None
 
     def behind(self) -> float:
-        """What waits to be sealed or stored, as a part of what may: above 1 more tuples should wait. O(streams)."""
+        """Chunks that wait to be sealed or stored, as a part of the limit; above 1 tuples should wait. O(streams)."""
         waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
         return waiting / max(self.config.memory_bytes // BEHIND_SHARE, 1)
 

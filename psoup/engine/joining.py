@@ -26,7 +26,7 @@ class Sides(NamedTuple):
 
     @property
     def joins(self) -> int:
-        """How many joins have them: each counts once on the stream."""
+        """The number of joins that have them: each counts once on the stream."""
         return len({query_of(side) for side in self.ids})
 
 

@@ -40,7 +40,7 @@ class LeavingQueries:
 
     def __init__(self, found: Found, of_joins: Found) -> None:
         self.tagged = [record.query_id for record in found.records.values() if record.tags is not NO_TAG]
-        """Those that have a key or labels."""
+        """Queries that have a key or labels."""
         for block, places in found.blocks:
             self.tagged += [] if block.tags is None else picked(block.ids, places).tolist()
         parts = [*_parts(found), *_parts(of_joins)]
@@ -75,7 +75,7 @@ def _parts(found: Found) -> list[tuple[int, Array, Array]]:
 
 
 def _queries(ids: Array) -> int:
-    """How many queries these are, or have these sides. O(k) if there is no side."""
+    """The number of queries that these are, or have these sides. O(k) if there is no side."""
     return len(ids) if not (ids >= FIRST_SIDE).any() else len(np.unique(ids % FIRST_SIDE))
 
 

@@ -54,9 +54,9 @@ class Registry:
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
         self._tags = Tags()
         self._sides = 0
-        """How many sides stand."""
+        """The number of sides that stand."""
         self._uncounted = 0
-        """How many records are counted on no stream: joins, and further sides of a join on the same stream."""
+        """The number of records that count on no stream: joins, and further sides of a join on the same stream."""
         self._departed: dict[str, Departed] = {}
         """The latest of each tenant that were replaced, or have expired."""
         self._why_gone: dict[str, WhyGone] = {}
@@ -70,11 +70,11 @@ class Registry:
 
     @property
     def sides(self) -> int:
-        """How many sides stand."""
+        """The number of sides that stand."""
         return self._sides
 
     def bill(self) -> dict[str, int]:
-        """How many queries and clauses there are, and bytes of their blocks."""
+        """The number of queries and clauses, and bytes of their blocks."""
         blocks = (*self._queries.freeze().blocks, *self._clauses.freeze().blocks)
         return {
             "queries": len(self._queries) - self._sides,
@@ -214,7 +214,7 @@ class Registry:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many queries and clauses the streams have; a join counts on each of its streams. O(blocks)."""
+        """The number of queries and clauses of the streams; a join counts on each of its streams. O(blocks)."""
         return len(self._queries) - self._uncounted, len(self._clauses)
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:

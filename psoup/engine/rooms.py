@@ -53,7 +53,7 @@ class Rooms:
         self.offers = OfferBox(config.list_limit, config.chunk_rows // 64)
         """Results that readers offer for chunks whose own were given up."""
         self.shared = self.keys, self.folds, self.packs, self.allowance, self.offers
-        """What every stream is given."""
+        """Things that every stream is given."""
 
     def taken(self, states: Iterable[StreamState]) -> int:
         """Bytes of the budget that are taken by tuples, queries and others, so that results cannot have them."""

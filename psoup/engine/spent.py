@@ -1,4 +1,4 @@
-"""What the work of a run took, by the tenants of its streams, until it is taken."""
+"""Processor time of a run, by the tenants of its streams, until it is taken."""
 
 from __future__ import annotations
 

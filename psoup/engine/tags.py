@@ -26,7 +26,7 @@ class Tags:
         self._labels: Runs = ()
         self._frozen = PublishedTags()
         self._tagged = 0
-        """How many queries the runs have."""
+        """The number of queries that the runs have."""
         self._gone: list[int] = []
         """The queries of the runs that do not stand any more."""
 

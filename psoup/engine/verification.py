@@ -35,7 +35,7 @@ from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
 STORY = 16
-"""How many of the last events an error names when a check fails."""
+"""The number of the last events that an error names when a check fails."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
 _OF_ACCESS = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped)

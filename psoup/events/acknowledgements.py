@@ -41,7 +41,7 @@ class PushAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class ProducerAcknowledgement(Acknowledgement):
-    """Where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of the last batch there.
+    """The place where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of its last batch.
 
     `sequence`: the event of that batch. `rows`: those of all batches of the epoch, taken or refused for their times;
     None if a part of them was logged by a version that did not count.

@@ -174,7 +174,7 @@ class RegisterMany:
 
     @property
     def count(self) -> int:
-        """How many queries are asked for."""
+        """The number of queries that are asked for."""
         return len(self.statements) if self.rows is None else len(self.rows)
 
     @property

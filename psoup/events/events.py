@@ -77,7 +77,7 @@ class RefusedTuples:
 
     @property
     def count(self) -> int:
-        """How many tuples were refused."""
+        """The number of tuples that were refused."""
         return len(self.late) + len(self.ahead)
 
 
@@ -107,7 +107,7 @@ class Pushed:
 
     @property
     def accepted(self) -> int:
-        """How many tuples were taken."""
+        """The number of tuples that were taken."""
         return len(self.batch) + self.stored
 
 

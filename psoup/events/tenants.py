@@ -87,7 +87,7 @@ GENEROUS = Quotas(
     pinned_bytes=256 * _MIB,
     watchers=1_000,
 )
-"""What a new tenant has where nothing else is said."""
+"""The quotas of a new tenant by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class GroupQuota(int):
 
     @classmethod
     def of(cls, tenant: Tenant) -> GroupQuota:
-        """That of a tenant that has the quota `group_keys`."""
+        """The refusal for a tenant that has the quota `group_keys`."""
         own = cls(tenant.quotas.group_keys)
         own.tenant = tenant
         return own

@@ -1,4 +1,4 @@
-"""How types meet: explicit casts, the common type of several values, the types in which two values are compared.
+"""Conversions between types: explicit casts, the common type of several values, the types of a comparison.
 
     BOOLEAN -> BIGINT -> DECIMAL -> DOUBLE        DATE -> TIMESTAMP        a TEXT constant -> whatever it meets
 

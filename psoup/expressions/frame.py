@@ -149,7 +149,7 @@ class Frame:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.scope.rows
 
     def column(self, expr: Expr) -> Column:

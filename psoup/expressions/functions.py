@@ -98,7 +98,7 @@ MANY = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How a name is typed. `operator` tells those that have their own syntax in SQL."""
+    """The typing rule of a name. `operator`: it has its own syntax in SQL."""
 
     least: int
     most: int

@@ -243,9 +243,9 @@ class SoughtText:
 
 @lru_cache(65_536)
 def sought_text(expr: Expr) -> SoughtText | None:
-    """What `column LIKE '%text%'`, `column LIKE '%text'`, `contains` or `ends_with(column, 'text')` looks for, or what
-    these do with lower(column), as ILIKE does. Of other patterns of LIKE the longest piece without wildcards, if it has
-    two bytes."""
+    """The text that a condition on a column looks for: `column LIKE '%text%'`, `column LIKE '%text'`, `contains`,
+    `ends_with(column, 'text')`, or one of these on lower(column), as in ILIKE. Of other patterns of LIKE the longest
+    piece without wildcards, if it has two bytes."""
     if not isinstance(expr, Call) or expr.name not in ("like", "contains", "ends_with"):
         return None
     subject, pattern, *rest = expr.args
@@ -271,7 +271,7 @@ def sought_text(expr: Expr) -> SoughtText | None:
 
 
 def _sought(column: int, text: bytes, at_end: bool, whole: bytes = b"") -> SoughtText:
-    """What is looked for: of a long text the beginning, and the whole is compared where that was found."""
+    """The text that is looked for: of a long text the beginning; the whole is compared where that was found."""
     if len(text) <= _LONGEST_PIECE:
         return SoughtText(column, text, at_end, whole)
     any_byte = bytes([ANY_BYTE])

@@ -178,7 +178,7 @@ def time_bucket(call: Call, frame: Frame) -> Column:
 
 
 def _begun(times: Array, width: int) -> Array | None:
-    """Where the buckets of times begin; None if the first of them may begin before the first TIMESTAMP."""
+    """The beginnings of the buckets of times; None if the first of them may begin before the first TIMESTAMP."""
     offset = _MONDAY % width
     if times.min(initial=0) < FIRST_MICRO + offset + width:
         return None
@@ -254,7 +254,7 @@ SPECIFIERS: dict[str, Callable[[Array, Array], pa.Array]] = {
     "%B": _names(list(calendar.month_name)[1:], lambda days, micros: PARTS["month"](days, micros) - 1),
     "%p": _names(["AM", "PM"], lambda days, micros: PARTS["hour"](days, micros) // 12),
 }
-"""What is written of a time for each specifier; others stand for several, or for a character."""
+"""The text of a time for each specifier; other specifiers stand for several, or for a character."""
 SHORT = {"%x": "%Y-%m-%d", "%X": "%H:%M:%S", "%c": "%Y-%m-%d %H:%M:%S", "%%": "%"}
 
 

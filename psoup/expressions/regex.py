@@ -343,7 +343,7 @@ def _lengths(texts: pa.Array, pattern: str, new: str, references: Counter[str]) 
 
 
 def _plain_bytes(escaped: re.Match[str]) -> str:
-    """What an escape adds to every replacement: a backslash, or nothing for a group."""
+    """The text that an escape adds to every replacement: a backslash, or nothing for a group."""
     return "." if escaped[1] == "\\" else ""
 
 

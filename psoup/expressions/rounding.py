@@ -16,8 +16,8 @@ from psoup.expressions.tree import Call, Literal
 from psoup.model import Kind
 
 _BELOW_HALF = np.nextafter(0.5, 0)
-"""What is added to a float64 before it is cut. 0.5 would take the last number below 0.5 to 1; this one does not, and
-takes 0.5 itself to 1, as halves between two float64 go to the even one."""
+"""The number that is added to a float64 before it is cut. 0.5 would take the last number below 0.5 to 1. This number
+does not, and takes 0.5 itself to 1, as halves between two float64 go to the even one."""
 
 
 def round_half_away(values: Array) -> Array:

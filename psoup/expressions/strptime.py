@@ -49,7 +49,7 @@ NUMBERS: dict[str, tuple[str, int, int, int]] = {
     "%f": ("fraction", 6, 0, 999_999),
     "%g": ("fraction", 3, 0, 999),
 }
-"""What a number is, how many digits it has at most, and its bounds."""
+"""Numbers of a format: the part of a time, the most digits, and the bounds."""
 _NAMES = {
     "%b": list(calendar.month_abbr)[1:],
     "%B": list(calendar.month_name)[1:],
@@ -64,7 +64,7 @@ READABLE = (*NUMBERS, *(f"%-{letter}" for letter in sorted(_PADDED)), *_NAMES, "
 
 
 def unreadable(parts: list[str]) -> str:
-    """What is wrong with a format in `pieces`; "" for nothing."""
+    """The fault of a format in `pieces`; "" for none."""
     specifiers = [part.replace("-", "") for part in parts[1::2]]
     if len(specifiers) > MOST_PARTS:
         return f"reads at most {MOST_PARTS} parts of a time, not {len(specifiers)}"

@@ -19,7 +19,7 @@ Resolve = Callable[[str, Sequence[Expr]], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Sugar:
-    """How many arguments a function takes, and what it is."""
+    """The number of arguments that a function takes, and what it is."""
 
     least: int
     most: int

@@ -200,7 +200,7 @@ def bytes_of(text: pa.Array) -> Iterator[bytes | None]:
 
 
 def _counted(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-    """How often a text is found in others, as `replace` finds it."""
+    """The number of places of a text in other texts, as `replace` finds them."""
     return pc.count_substring(text, pattern=key[0]) if key[0] else pc.multiply(pc.binary_length(text), 0)
 
 

@@ -167,7 +167,7 @@ def concat_with(call: Call, frame: Frame) -> Column:
 
 
 def _given(frame: Frame, arg: Expr) -> Array | bool:
-    """Where an argument is not NULL."""
+    """Rows where an argument is not NULL."""
     if isinstance(arg, Literal):
         return arg.value is not None
     valid = frame.column(arg).valid
@@ -197,7 +197,7 @@ def split_part(call: Call, frame: Frame) -> Column:
 
 
 def _long_pieces(columns: list[Column], numbers: Array) -> pa.Array:
-    """What split_part takes where a separator is long: a step of Python a row, as its time follows the text's alone."""
+    """The part of split_part where a separator is long: a step of Python a row, whose time follows the text only."""
     found = []
     texts, separators = (bytes_of(to_large_string(column)) for column in columns[:2])
     for text, separator, number in zip(texts, separators, numbers.tolist(), strict=True):

@@ -31,7 +31,7 @@ def may_wait(expr: Expr) -> bool:
 
 @lru_cache(65_536)
 def weight(expr: Expr) -> int:
-    """How many functions are evaluated, supplied ones by their costs: what waits longest has most. O(its size)."""
+    """The number of functions of an expression, supplied ones by their costs: the costliest waits longest. O(size)."""
     return cost_of(expr.name) + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
 
 

@@ -72,7 +72,7 @@ class Routes:
 
 
 class Eddy:
-    """One run over some rows of the first source. `in_order`: whether all steps so far were taken in the order of FROM,
+    """A run over some rows of the first source. `in_order`: whether all steps so far were taken in the order of FROM,
     so that its tuples are in that order; `forced`: whether the next ones have to be."""
 
     def __init__(self, routes: Routes, policy: Policy, piece: int, sources: int) -> None:

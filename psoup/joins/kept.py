@@ -109,12 +109,12 @@ class PairTable:
 
     @property
     def pairs(self) -> int:
-        """How many pairs are kept."""
+        """The number of pairs that are kept."""
         return sum(len(row.left) for row in self.rows if row is not None)
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """How many blocks have been made, and how many of them are kept."""
+        """The number of blocks that have been made, and how many of them are kept."""
         rows = [row.kept for row in self.rows if row is not None]
         return sum(map(len, rows)), sum(int(kept.sum()) for kept in rows)
 

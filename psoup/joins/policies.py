@@ -19,7 +19,7 @@ from typing import Protocol
 from psoup.joins.steps import Step
 
 _EXPLORE = 32
-"""One hybrid in so many takes the step that was not taken for longest."""
+"""One in this many hybrids takes the step that was not taken for longest."""
 _FEW = 1_024
 """Tuples of a hybrid that may try a step of which nothing is known."""
 _NEAR, _SORTED = 0.1, 0.05

@@ -17,7 +17,7 @@ class JoinSide(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:

@@ -101,7 +101,7 @@ def ascends(side: SideKeys) -> bool:
 
 
 def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKeys:
-    """One key for several of a side, a hash; rows take part that do so in all, and in those of `also`. O(rows)."""
+    """A key for several of a side, a hash; rows take part that do so in all, and in those of `also`. O(rows)."""
     alive: Array | None = None
     for part in (*parts, *also):
         if part.rows is not None:

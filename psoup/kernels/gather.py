@@ -86,7 +86,7 @@ def has_nulls(columns, sources, stride, parts, nullable):
 
 @njit(cache=True, nogil=True)
 def gather_bits(column, field, sources, stride, rows, stops, out):
-    """One bit for each row: of BOOLEAN values (field 0) or of validity (field 1; a chunk without it is all valid).
+    """A bit for each row: of BOOLEAN values (field 0) or of validity (field 1; a chunk without it is all valid).
 
     sources, rows, stops: see `gather`. out: uint8[(k + 7) / 8], written. Returns the number of ones. O(k).
     """

@@ -1,4 +1,4 @@
-"""One clause over many old rows: masks of the rows whose values lie in intervals, and the rows of a mask.
+"""A clause over many old rows: masks of the rows whose values lie in intervals, and the rows of a mask.
 
 Masks are uint8, 1 = yes, so that they combine with & and |, many rows in one instruction. A column of a closed chunk
 is searched by its *narrow* codes: 8 or 16 bits a value. Nothing here is shared between clauses.

@@ -85,7 +85,7 @@ def place_rows(starts, rows, base, free, out):
 
 @njit(cache=True, nogil=True)
 def named_size(names, counts, places, least, table):
-    """How many offsets the lists of wanted names have, and how many of the wanted have no list.
+    """The number of offsets that the lists of wanted names have, and how many of the wanted have no list.
 
     names: int64[n]; counts: int32[n], at least 1; places: int64[n], below 0 for a name without a list; table: int32[t],
     the number of name least + i, or -1 if it is not wanted; read. O(n).

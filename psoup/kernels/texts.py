@@ -144,7 +144,7 @@ def splice_texts(ends, data, begins, stops, between, parts, out_ends, out):
 
 @njit(cache=True, nogil=True, inline="always")
 def _letters(data, first, stop):
-    """How many letters there are."""
+    """The number of letters."""
     count = 0
     for j in range(first, stop):
         count += data[j] & 0xC0 != 0x80

@@ -28,7 +28,7 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import Run, grouped, scattered
 
 _WALK_SHARE = 4
-"""How many tuples ANDed as bits cost as much as a tuple that is looked at by itself, where both are possible."""
+"""The number of tuples ANDed as bits that cost as much as one tuple that is looked at by itself."""
 _SORT_COST = 16
 """Cost of finding a row's count among sorted tuples, in steps of counting through all rows."""
 _BITS_COST = 2

@@ -35,7 +35,7 @@ _LEAST = 16
 _FEW = 1_024
 """One in so many rows: a value of 256 is found by codes of 8 bits as soon."""
 _HOPELESS = 4
-"""How many times more a range may seem to let pass, by its width, before that is looked at."""
+"""The factor by which a range may seem too wide before its rows are counted."""
 _COMPARED = 64
 """Texts that are compared one by one: less than a scan of few rows takes."""
 SLOW = 4
@@ -175,7 +175,7 @@ def _is_range(factor: Factor) -> bool:
 
 
 class Places:
-    """What a factor finds in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
+    """Rows that a factor finds in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
         self._by_key = by_key

@@ -1,4 +1,4 @@
-"""What it takes to apply new clauses to the tuples of an open chunk, told by counts: a replay finds the same.
+"""The work of applying new clauses to the tuples of an open chunk, by counts: a replay finds the same.
 
     rows x   a plain attribute          20       each attribute once, of few clauses for each of them
              a call                     50       of texts 100 more, and 1 for each byte that it reads or makes
@@ -25,7 +25,7 @@ from psoup.plan.standing import ClauseColumns
 _PLAIN, _CALL, _TEXT, _SUPPLIED = 20, 50, 100, 10_000
 _LONGEST = 1 << 20
 _TIMES, _WIDTH = 64, 1_024
-"""What is taken for the count of `repeat` and the width of `lpad` if it is computed."""
+"""The count of `repeat` and the width of `lpad` that is assumed if it is computed."""
 
 
 class OldTuples(NamedTuple):

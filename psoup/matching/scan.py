@@ -1,4 +1,4 @@
-"""One clause over old tuples: how a clause and a chunk that have not met yet are evaluated.
+"""A clause over old tuples: how a clause and a chunk that have not met yet are evaluated.
 
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
@@ -62,7 +62,7 @@ def scan(
 
 
 class _Scan:
-    """One clause over some rows. The values of an attribute are forgotten after the last term that reads them."""
+    """A clause over some rows. The values of an attribute are forgotten after the last term that reads them."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Scan:
         return ScanResult(mask & (1 - failed), int(np.count_nonzero(failed)))
 
     def _either(self, factor: Factor, left: Array) -> tuple[Array, Array]:
-        """Where the factor holds, and where an error leaves that open: uint8[n], true of the rows `left` (int64[k])."""
+        """Rows where the factor holds, and rows that an error leaves open: uint8[n]; of the rows `left` (int64[k])."""
         rows = len(self._rows[1])
         either: Array = np.zeros(rows, np.uint8)
         errors: Array = np.zeros(rows, np.uint8)

@@ -42,6 +42,6 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One conjunct: at least one of `terms` holds. No terms: never true. Terms have different attributes."""
+    """A conjunct: at least one of `terms` holds. No terms: never true. Terms have different attributes."""
 
     terms: tuple[Term, ...]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the SELECT list."""
+    """A column of the SELECT list."""
 
     name: str
     expr: Expr
@@ -43,7 +43,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """One key of ORDER BY; NULLs come last unless `nulls_first`, in both directions."""
+    """A key of ORDER BY; NULLs come last unless `nulls_first`, in both directions."""
 
     expr: Expr
     descending: bool = False

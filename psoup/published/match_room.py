@@ -78,7 +78,7 @@ class Named:
         return np.where(names < 0, names, names + self.first)
 
     def sizes(self, names: Array) -> Array:
-        """How many queries each of some names below 0 stands for, int64."""
+        """The number of queries that each of some names below 0 stands for, int64."""
         return self._ptr[-names] - self._ptr[-1 - names]
 
     def written_out(self, queries: Array, several: Array) -> Array:

@@ -36,7 +36,7 @@ class Published(Protocol):
 
     @property
     def lifetimes(self) -> Lifetimes:
-        """Those that expire."""
+        """Queries that expire."""
         ...
 
 

@@ -117,7 +117,7 @@ class StreamView:
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
     runs: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """What readers know of some of the chunks, while the view is published: see `psoup.answer.located`."""
+    """Facts that readers noted about some of the chunks, while the view is published: see `psoup.answer.located`."""
 
     @property
     def first_id(self) -> int:
@@ -131,12 +131,12 @@ class StreamView:
 
     @property
     def next_id(self) -> int:
-        """One more than the newest tuple ID."""
+        """The tuple ID after the newest."""
         return self.chunks[-1].data.end_id
 
     @property
     def pending(self) -> int:
-        """How many tuples wait for the watermark."""
+        """The number of tuples that wait for the watermark."""
         return sum(map(len, self.waiting))
 
     def now(self, clock: int) -> int | None:
@@ -220,7 +220,7 @@ class Snapshot:
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     """The queries that expire, in which readers note that they are asked; it is the writer's, and of now."""
     sides: int = 0
-    """How many of `queries` are sides of joins."""
+    """The number of `queries` that are sides of joins."""
     pairs: KeptPairs = NO_PAIRS
     """Pairs of joins that are kept."""
     tokens: Mapping[str, AccessToken] = field(default_factory=dict)
@@ -232,11 +232,11 @@ class Snapshot:
     )
     """The sources of joins that readers looked up, while it is published: see `sources_of`."""
     placed: dict[int, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """Where the sides of joins lie that readers asked for, while it is published: see `psoup.answer.placed`."""
+    """Places of the sides of joins that readers asked for, while it is published: see `psoup.answer.placed`."""
 
     @property
     def count(self) -> int:
-        """How many queries there are, as clients count them. O(blocks)."""
+        """The number of queries, as clients count them. O(blocks)."""
         return len(self.queries) - self.sides
 
     def groups_of(self, tenant: str) -> GroupLimits:

@@ -53,7 +53,7 @@ class ChunkResults:
     met_late: frozenset[int] = frozenset()
     """The other clauses that had."""
     compacted: int = 0
-    """How many clauses had died when the packs were last compacted (`psoup.engine.stream.deaths`)."""
+    """The number of clauses that had died when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
     """Bytes of the open form; 0 once sealed."""
     gaps: Gaps = NO_GAPS
@@ -62,7 +62,7 @@ class ChunkResults:
 
     @property
     def places(self) -> Places:
-        """Where the arrays lie, for kernels, valid as long as the results live. O(packs + runs) once."""
+        """Addresses of the arrays, for kernels, valid as long as the results live. O(packs + runs) once."""
         if not self._places:
             self._places.append(places_of(self.open, self.packs, self.covered_before))
         return self._places[0]

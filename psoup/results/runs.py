@@ -32,7 +32,7 @@ class Run(NamedTuple):
     starts: Array
 
     def count(self, slot: int) -> int:
-        """How many pairs a slot has."""
+        """The number of pairs that a slot has."""
         return int(count_pairs(self.slots, self.starts, slot))
 
     @property

@@ -160,7 +160,7 @@ def _groups(slots: Array) -> tuple[Array, Array]:
 
 
 def merge_packs(packs: list[Pack]) -> Pack:
-    """One pack of the columns of several, whose IDs are disjoint. O(their size)."""
+    """A pack of the columns of several, whose IDs are disjoint. O(their size)."""
     return _select(packs, [np.ones(len(pack.ids), np.bool_) for pack in packs])
 
 

@@ -149,7 +149,7 @@ def joined(parts: list[Pairs]) -> Pairs:
 
 
 def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Array:
-    """How many matches in [start, stop) each clause has, int64[k]; arguments and errors are those of `kept_pairs`.
+    """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as of `kept_pairs`.
 
     No pair is made of what is packed.
     """

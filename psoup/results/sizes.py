@@ -1,4 +1,4 @@
-"""How large results are, by clause: matches, and the bytes that keep them.
+"""Sizes of results by clause: matches, and the bytes that keep them.
 
 The bytes of a column are those of its matches (a row of bits, a list, pairs in runs) and of its entry in the pack.
 Tables by slot, which a chunk keeps for all clauses together, are charged to none of them.

@@ -47,7 +47,7 @@ class Measures:
         self._known: dict[Measure, AttributeRef] = {}
 
     def ref(self, measure: Measure) -> AttributeRef:
-        """What stands for it in expressions: its number, as a column of groups."""
+        """The column of groups that stands for it in expressions, by its number."""
         column = AttributeRef(measure.type, len(self._known), measure.text(), GROUPED)
         return self._known.setdefault(measure, column)
 
@@ -201,7 +201,7 @@ AGGREGATES: dict[str, Aggregation] = {
 
 
 def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
-    """What stands for an aggregate that is written at `node`, with the condition of FILTER. Raises SqlError."""
+    """The expression that stands for an aggregate written at `node`, with the condition of FILTER. Raises SqlError."""
     source, part = binder.source, binder.part
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part

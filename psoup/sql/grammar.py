@@ -43,7 +43,7 @@ _AFTER_DURATION = frozenset(
 
 
 class Grammar(parser.Parser):
-    """What a SELECT is made of."""
+    """The parts of a SELECT."""
 
     _steps = 0
     _joined = False

@@ -88,7 +88,7 @@ def having_condition(
 
 
 def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -> Callable[[exp.Expr], Expr]:
-    """What binds an expression of HAVING."""
+    """The binder of an expression of HAVING."""
     grouped = {key.name.lower() for key in keys if isinstance(key, AttributeRef)}
     names = {output.name.lower(): output.expr for output in outputs}
     first = {name for name in names if name not in grouped}

@@ -32,7 +32,7 @@ MOST_POINTS = 7_000
 """Points that a statement may have. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
 
 DEFINITION_POINTS = 16_384
-"""Those of a statement that makes or alters a stream: 16 words for each of its 1,000 columns."""
+"""Words of a statement that makes or alters a stream: 16 for each of its 1,000 columns."""
 
 _SIMPLER = "use IN or BETWEEN instead of OR, or make several queries of it"
 _FEWER_COLUMNS = "a stream has at most 1,000 columns; add some later, by ALTER STREAM"

@@ -1,4 +1,4 @@
-"""What to do instead of what PSoup does not have: the hints of refusals, by the name of what is refused.
+"""Hints of refusals: the way out, by the name of the refused feature.
 
     LEFT JOIN   ->   PSoup has inner joins: …; for rows without a partner, ask for the one stream, too, …
 
@@ -36,7 +36,7 @@ _WAYS_OUT = {
     **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
     **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT"), "register each SELECT as a query of its own"),
 }
-"""What to do instead of a feature."""
+"""The way out, by feature."""
 
 _JOINS = {
     "NATURAL": "write USING and the columns, or ON",
@@ -44,7 +44,7 @@ _JOINS = {
     "ASOF": "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)",
     **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
 }
-"""What to do instead of a join, by the word that says which it is."""
+"""The way out of a join, by its word."""
 
 FOR_STATEMENT = {
     **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
@@ -54,7 +54,7 @@ FOR_STATEMENT = {
     **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
     "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
 }
-"""What to do instead of a statement that PSoup does not take."""
+"""The way out of a statement that PSoup does not take."""
 
 FOR_FUNCTION = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
@@ -99,11 +99,11 @@ FOR_FUNCTION = {
 
 
 def join_hint(words: str) -> str:
-    """What to do instead of a join that is not inner, by its words: LEFT, ASOF LEFT."""
+    """The way out of a join that is not inner, by its words: LEFT, ASOF LEFT."""
     named = words.split()
     return next((advice for word, advice in _JOINS.items() if word in named), _INNER)
 
 
 def feature_hint(feature: str) -> str:
-    """What to do instead of a feature, by its name in messages; empty if nothing is known."""
+    """The way out of a feature, by its name in messages; empty if none is known."""
     return _WAYS_OUT.get(feature, "")

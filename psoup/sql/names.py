@@ -155,5 +155,5 @@ def listed(names: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1_024)
 def _reference(kind: DataType, position: int, name: str, place: int) -> AttributeRef:
-    """One object for all queries that read a column: Python's collector, which stops all threads, walks fewer."""
+    """An object for all queries that read a column: Python's collector, which stops all threads, walks fewer."""
     return AttributeRef(kind, position, name, place)

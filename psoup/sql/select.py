@@ -165,7 +165,7 @@ def _check_crossed(
 
 
 def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:
-    """What binds an expression of a statement's HAVING. Raises SqlError."""
+    """The binder of an expression of a statement's HAVING. Raises SqlError."""
     outputs = listed_outputs(binder.source, select, binder)
     return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 

@@ -44,7 +44,7 @@ def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) ->
 
 
 def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
-    """How to name two columns apart, for a hint."""
+    """Names that tell two columns apart, for a hint."""
     sources, expr = binder.names.sources, output.expr
     if len(sources) == 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
         return "name one with AS"

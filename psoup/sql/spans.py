@@ -1,4 +1,4 @@
-"""What lies between two times: an INTERVAL that is compared, counted or added to a time, and never is a value.
+"""Spans between two times: an INTERVAL that is compared, counted or added to a time, and is never a value.
 
     shipped - ordered > INTERVAL '2' DAY      ->   date_diff('microsecond', ordered, shipped) > 172800000000
     epoch(shipped - ordered) / 60             ->   span_seconds(date_diff(…)) / 60
@@ -35,7 +35,7 @@ PARTS: dict[str, tuple[int, int]] = {
     "millisecond": (60_000_000, 1_000),
     "microsecond": (60_000_000, 1),
 }
-"""What a part counts: the rest after so many microseconds (0: all of them), in units of so many."""
+"""The count of a part: the rest after so many microseconds (0: all of them), in units of so many."""
 _COUNTS = {"epoch_us": 1, "epoch_ms": 1_000}
 
 
@@ -67,7 +67,7 @@ def constant(source: StatementText, node: exp.Expr) -> Span:
 
 
 def difference(binder: Binding, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
-    """What is between two times; None for what is not that: two DATEs are so many days apart."""
+    """The span between two times; None for another expression: two DATEs are so many days apart."""
     if left.type.kind not in TIMES or right.type.kind not in TIMES or left.type == right.type == DATE:
         return None
     return Span(binder.call("date_diff", node, [Literal(TEXT, "microsecond"), right, left]), exact=True)

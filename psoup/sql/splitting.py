@@ -70,7 +70,7 @@ class Split:
 
     @property
     def count(self) -> int:
-        """How many factors there are over several sources."""
+        """The number of factors over several sources."""
         return len(self.keys) + len(self.bands) + len(self.rest)
 
 

@@ -20,7 +20,7 @@ class Duration(exp.Expression):
 
 
 class BoundNode(exp.Expression):
-    """One bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
+    """A bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
 

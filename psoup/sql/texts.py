@@ -79,7 +79,7 @@ def _unclosed(source: StatementText, mark: str, start: int) -> Exception:
 
 
 def said(source: StatementText, start: int, mark: str, inside: str) -> str:
-    """What a text says that begins with `mark` at `start`. O(length). Raises SqlError for bytes that are not UTF-8."""
+    """The content of a text that begins with `mark` at `start`. O(length). Raises SqlError for wrong UTF-8."""
     if mark[0] == "$" or "\\" not in inside:
         return inside if mark[0] == "$" else inside.replace("''", "'")
     made, at = bytearray(), 0

@@ -1,1 +1,1 @@
-"""One stream inside the engine: its tuples, its clauses, and the results that join them."""
+"""A stream inside the engine: its tuples, its clauses, and the results that join them."""

@@ -1,4 +1,4 @@
-"""What new clauses may take on the writer's thread before others' events go on, by counts: a replay decides the same.
+"""Limits of new clauses' work on the writer's thread before other events go on, by counts: a replay decides the same.
 
     one event     begin() ─> allows(work) of one stream after the other: together at most `most`
     one chunk     a stream adds up what was allowed while its chunk was open: at most `SEVERAL` times that

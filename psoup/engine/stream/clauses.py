@@ -71,13 +71,13 @@ class StreamClauses:
         self.met = next_sqc
         """Clauses with lesser SQC IDs have met the open chunk, or are out."""
         self.queries = 0
-        """How many queries the clauses have."""
+        """The number of queries that the clauses have."""
         self._held = held
         """Digests of expressions that are out from the start."""
         self.kept: set[str] = set()
         """Digests of what must be out at the next start, even without a clause: the log may hold one that reads it."""
         self._uses: Counter[int] = Counter()
-        """How many clauses use each attribute, in the index or not."""
+        """The number of clauses that use each attribute, in the index or not."""
         self._new: list[Array] = []
         """Slots of clauses not yet applied to the open chunk; some may be gone."""
         self._late: list[Array] = []

@@ -20,12 +20,12 @@ class Deaths:
         self._before = 0
 
     def __len__(self) -> int:
-        """How many deaths are remembered."""
+        """The number of deaths that are remembered."""
         return len(self._ids)
 
     @property
     def mark(self) -> int:
-        """How many clauses have died since the stream began."""
+        """The number of clauses that have died since the stream began."""
         return self._before + len(self._ids)
 
     def bury(self, sqc_ids: Array) -> None:

@@ -54,7 +54,7 @@ class Shelf:
         """For clauses with a lesser SQC ID, all chunks in memory are covered as far as they ever will be."""
         self.entries: list[Shelved] = []
         self.archived = 0
-        """How many of the oldest chunks are on disk alone."""
+        """The number of the oldest chunks that are on disk alone."""
         self.folds_since: int | None = None
         """The number of the first chunk that has left the memory, and whose folds may be there alone; None: no such."""
         self.next_to_store = 0
@@ -62,7 +62,7 @@ class Shelf:
         self._passed_before = -(2**62)
         """Chunks with a lesser number must leave: the last of them was passed."""
         self.overdue = 0
-        """How many of the oldest chunks are past their retention, and stay until they are stored."""
+        """The number of the oldest chunks that are past their retention, and stay until they are stored."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
@@ -112,7 +112,7 @@ class Shelf:
         self._attention.changed()
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """How many of the oldest chunks lie wholly before the retention edge at `now`, and need no storing any more."""
+        """The number of oldest chunks that lie wholly before the retention edge at `now`, and need no storing."""
         past = count = self._before_edge(0, spec, now, next_id, 0)
         if self.entries and self._config is not None:  # what is dropped before it is stored would come back
             first = self.entries[0].data.number
@@ -133,7 +133,7 @@ class Shelf:
         return unsealed + sum(entry.data.nbytes for entry in self.entries[: self.overdue])
 
     def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """How many of the chunks in memory lie wholly in the archive's part of the retention at `now`."""
+        """The number of chunks in memory that lie wholly in the archive's part of the retention at `now`."""
         archive = spec.retention.archive
         return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
 

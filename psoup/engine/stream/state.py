@@ -1,4 +1,4 @@
-"""One stream inside the engine: its parts, and the steps in which an event passes through several of them.
+"""A stream inside the engine: its parts, and the steps in which an event passes through several of them.
 
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
                                          └─ full: close ─> shelf, beside its results
@@ -77,7 +77,7 @@ class StreamState:
         """Results of the open chunk."""
         self._allowance = allowance
         self._open_work = 0
-        """What clauses took over the open chunk when they were registered, by counts."""
+        """The work of clauses over the open chunk at their registration, by counts."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
         """Matches of new tuples since `count_matches`; None: nobody counts them."""

@@ -101,7 +101,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
 
 class SameQueries(Sequence[StandingQuery]):
-    """One query, so many times: a side without parameters in a block of joins."""
+    """A query, so many times: a side without parameters in a block of joins."""
 
     __slots__ = ("_count", "_query")
 

@@ -51,7 +51,7 @@ _AFTER = frozenset({")", ",", "AND", "OR", "GROUP BY", "HAVING", "BEGIN", "END",
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """One place of a parameter: text[start:stop] is replaced. `parameter` counts from 0.
+    """A place of a parameter: text[start:stop] is replaced. `parameter` counts from 0.
 
     `bare`: whether a negative number can stand there without parentheses.
     """
@@ -121,7 +121,7 @@ class Wrong(InvalidInput):
 
 
 def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:
-    """One value for each parameter, from a row or from a mapping by name. Raises InvalidInput if there are others."""
+    """A value for each parameter, from a row or from a mapping by name. Raises InvalidInput if there are others."""
     if isinstance(values, Mapping):
         return _by_name(holes, values)
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):

@@ -48,7 +48,7 @@ class Values:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.rows) if self.columns is None else len(self.columns[0])
 
     def in_columns(self, template: Prepared) -> Columns | None:

@@ -1,4 +1,4 @@
-"""What all prepared statements have: parameters with types and names, and the text with values in their places.
+"""The common part of prepared statements: parameters with types and names, and the text with values in their places.
 
     text      SELECT * FROM trades WHERE sym = ? AND qty > ?
     pieces    `SELECT … sym = `   ` AND qty > `   ``               between them, the constants of a row of values
@@ -80,7 +80,7 @@ class Prepared:
         return 4 * longest <= MAX_BYTES
 
     def row(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> Row:
-        """One value for each parameter, in order. Raises InvalidInput, PARAMETER_COUNT, for others."""
+        """A value for each parameter, in order. Raises InvalidInput, PARAMETER_COUNT, for others."""
         if type(values) is tuple and len(values) == len(self.names):
             return values
         try:

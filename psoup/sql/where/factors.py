@@ -76,7 +76,7 @@ def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
 
 
 def factor_of(part: Formula) -> Factor:
-    """One part of `parts_of` as a factor."""
+    """A part of `parts_of` as a factor."""
     terms = [Term(disjunct.attribute, _closed(disjunct), disjunct.nulls) for disjunct in _leaves(part)]
     return Factor(tuple(sorted(terms, key=term_text)))
 
