@@ -8,10 +8,13 @@ no urgency, done in steps beside readers; what it does not do, the reader does w
 archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead, and all of them as
 packs (`psoup.answer.packs_ahead`) if they were asked for as a table. Each fold has a budget of bytes and time; a
 refused one is remembered (`psoup.answer.attempts`).
+
+Tenants take turns, of some folds or a tenth of a second: slow folds of one tenant delay another tenant's by a turn.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +23,7 @@ from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import shelf_of
 from psoup.answer.asked import plan_of
-from psoup.answer.attempts import Attempts, Spare, Work
+from psoup.answer.attempts import Attempts, Spare, Turn, Work
 from psoup.answer.matches import ChunkMatches, known_matches
 from psoup.answer.one_row import aggregate_of
 from psoup.answer.packs_ahead import PacksAhead
@@ -33,8 +36,6 @@ from psoup.results.chunk_results import ALL
 
 _MOST = 1_024
 """Aggregates of a stream that are folded ahead."""
-_STEP = 256
-"""Folds of one step: some tens of milliseconds, but for chunks on disk."""
 
 
 class Standing(NamedTuple):
@@ -57,45 +58,59 @@ class FoldingAhead:
         self._attempts, self._shelves = Attempts(spare), shelves
         self._looked: dict[int, tuple[int, int]] = {}
         """The numbers [first, stop) of chunks that were looked at, by stream."""
+        self._begun: dict[int, tuple[int, set[object]]] = {}
+        """The chunk of each stream where a turn ended, and the aggregates that were looked at there."""
+        self._tenant = ""
+        """The tenant that had the latest turn."""
         self._queries: object = None
         self._standing: dict[int, list[Standing]] = {}
         self._packs = PacksAhead(self._attempts, shelves)
 
     def step(self, snapshot: Snapshot) -> int:
-        """Fold some of what stands over some chunks; returns how many folds were made, 0 if there is nothing to do."""
+        """Fold some of what stands for one tenant, the next one in turn; returns 0 if there is nothing to do.
+
+        Otherwise the number of folds, or 1 if none was made and some are left.
+        """
         try:
             return self._step(snapshot)
         finally:
             self._attempts.end()
 
     def _step(self, snapshot: Snapshot) -> int:
-        made = 0
         self._looked = {stream: looked for stream, looked in self._looked.items() if stream in snapshot.by_id}
+        self._begun = {stream: begun for stream, begun in self._begun.items() if stream in snapshot.by_id}
+        views = defaultdict[str, list[StreamView]](list)
         for view in snapshot.by_id.values():
             if (view.archived or view.spec.retention.archive) and view.folds.fan > 1:
-                made += self._fold(snapshot, view, _STEP - made)
-                made += self._packs.step(snapshot, view)
-            if made >= _STEP:
-                break
-        return made
+                views[view.tenant].append(view)
+        for tenant in sorted(views, key=lambda tenant: (tenant <= self._tenant, tenant)):
+            self._tenant, made, turn = tenant, 0, self._attempts.turn()
+            for view in views[tenant]:
+                made += 0 if turn.is_over else self._fold(snapshot, view, turn)
+                made += 0 if turn.is_over else self._packs.step(snapshot, view, turn)
+            if made or turn.is_over:
+                return max(made, 1)
+        return 0
 
-    def _fold(self, snapshot: Snapshot, view: StreamView, most: int) -> int:
-        """Look at the chunks of a stream that are new, until so many folds are made."""
+    def _fold(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
+        """Look at the chunks of a stream that are new, until the turn is over; returns how many folds were made."""
         base, made = view.chunks[0].data.number, 0
         first, stop = self._looked.get(view.stream_id, (base, base + view.archived))
         wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
         stop = self._again_from(view, wanted, stop)
         touched = list[Folds]()
         for number in range(first - 1, base - 1, -1):  # history that came since
-            if made >= most:
+            made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched, turn)
+            if view.stream_id in self._begun:
                 break
-            made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched)
             first = number
         for number in range(max(stop, base), base + len(view.chunks) - 1):
             entry = view.chunks[number - base]
-            if made >= most or not _is_ready(entry, wanted):
+            if turn.is_over or not _is_ready(entry, wanted):
                 break
-            made += self._of_chunk(snapshot, view, entry, wanted, touched)
+            made += self._of_chunk(snapshot, view, entry, wanted, touched, turn)
+            if view.stream_id in self._begun:
+                break
             stop = number + 1
         self._looked[view.stream_id] = max(min(first, stop), base), max(stop, base)
         shelf = shelf_of(view.stream_id, view.chunks, view.archived) if self._shelves else None
@@ -113,11 +128,26 @@ class FoldingAhead:
         return stop
 
     def _of_chunk(
-        self, snapshot: Snapshot, view: StreamView, entry: ChunkEntry, wanted: list[Wanted], touched: list[Folds]
+        self,
+        snapshot: Snapshot,
+        view: StreamView,
+        entry: ChunkEntry,
+        wanted: list[Wanted],
+        touched: list[Folds],
+        turn: Turn,
     ) -> int:
-        """Fold what stands over a chunk, where the matches are known."""
+        """Fold what stands over a chunk, where the matches are known; after a turn it goes on where that ended."""
         made, number, most = 0, entry.data.number, view.folds.work_bytes(view.tenant)
+        begun, looked = self._begun.pop(view.stream_id, (number, set[object]()))
+        if begun != number:
+            looked = set()
         for clause, asked in wanted:
+            if (key := (asked.sqc_id, asked.recipe)) in looked:
+                continue
+            if turn.is_over:
+                self._begun[view.stream_id] = number, looked
+                break
+            looked.add(key)
             folds = named_folds(view, clause, asked.recipe, snapshot.config)
             if folds.name is None or any((level, number // view.folds.fan**level) in folds.spans for level in range(8)):
                 continue

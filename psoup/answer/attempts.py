@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name, budgets.SORT_BYTES.name)
 """Budgets that more free memory raises."""
+_TURN, _TURN_S = 256, 0.1
+"""Folds, and seconds of processor time, of a tenant's turn."""
 _LEFT_OUT = "the process has ended twice while it was folded ahead"
 
 
@@ -62,6 +64,10 @@ class Spare(Protocol):
         """Report a refusal to the operator."""
         ...
 
+    def spent(self) -> float:
+        """The seconds of processor time of all work so far."""
+        ...
+
 
 class Lent:
     """The means of a program without a host: a fixed number of bytes, no limit of time, and no notes."""
@@ -87,6 +93,10 @@ class Lent:
     def refused(self, work: Work, why: str) -> None:
         """Report nothing: EXPLAIN shows the refusal."""
 
+    def spent(self) -> float:
+        """Measure nothing."""
+        return 0.0
+
 
 class Attempts:
     """Attempts of one service, by one thread at a time. `spare`: what the host lends for them."""
@@ -94,12 +104,22 @@ class Attempts:
     def __init__(self, spare: Spare) -> None:
         self._spare = spare
         self._begun = False
+        self.tried = 0
+        """Folds that were begun, refused ones among them."""
 
     def end(self) -> None:
         """Note that no fold is under way: after some attempts, as a note takes a few microseconds."""
         if self._begun:
             self._begun = False
             self._spare.end()
+
+    def turn(self) -> Turn:
+        """Begin the turn of a tenant."""
+        return Turn(self)
+
+    def spent(self) -> float:
+        """The seconds of processor time of all work so far."""
+        return self._spare.spent()
 
     def is_open(self, work: Work, refusals: Refusals, most: int) -> bool:
         """Whether an attempt may be made: it was not refused, or the refusal is over."""
@@ -118,6 +138,7 @@ class Attempts:
             self._refuse(work, refusals, _LEFT_OUT, NO_LIMIT)
             return None
         self._begun = True
+        self.tried += 1
         room = self.room(work.view.tenant, most)
         with self._spare.budget(work.view.tenant, room) as budget:
             try:
@@ -136,6 +157,19 @@ class Attempts:
     def _refuse(self, work: Work, refusals: Refusals, why: str, wanted: int) -> None:
         refusals.note(work.key, Refusal(why, wanted, work.view.spec, work.number))
         self._spare.refused(work, why)
+
+
+class Turn:
+    """The turn of a tenant: it ends after `_TURN` folds or `_TURN_S` seconds, with the fold under way."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts, self._tried, self._spent = attempts, attempts.tried, attempts.spent()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next fold has to wait for the tenant's next turn."""
+        tried, spent = self._attempts.tried - self._tried, self._attempts.spent() - self._spent
+        return tried >= _TURN or spent >= _TURN_S
 
 
 def _needs_more(wanted: int, room: int) -> str:

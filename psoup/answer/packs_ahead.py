@@ -21,7 +21,7 @@ from psoup.aggregates.folds import Span
 from psoup.aggregates.measures import Name, states_for
 from psoup.aggregates.packs import Packs
 from psoup.answer.asked import plan_of
-from psoup.answer.attempts import Attempts, Work
+from psoup.answer.attempts import Attempts, Turn, Work
 from psoup.answer.folded import folds_of
 from psoup.answer.packed import Spans
 from psoup.answer.packs_on_disk import PackShelf, pack_shelf
@@ -67,14 +67,17 @@ class PacksAhead:
         self._found: set[int] = set()
         """Streams of which it was looked what is on the disk."""
 
-    def step(self, snapshot: Snapshot, view: StreamView) -> int:
-        """Pack some of a stream, and put some on the disk; returns how many packs, 0 if there is nothing to do."""
+    def step(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
+        """Pack some of a stream, and put some on the disk; returns how many packs, 0 if there is nothing to do.
+
+        Nothing is begun once the turn is over.
+        """
         if view.stream_id not in self._found and view.archived:
             self._found.add(view.stream_id)
             self._find(snapshot, view, self._wanted(snapshot))
         made = 0
         for stream_id, packs in view.packs.kept():
-            if stream_id == view.stream_id and made < _STEP:
+            if stream_id == view.stream_id and made < _STEP and not turn.is_over:
                 key = stream_id, tuple(states_for(packs.measures))
                 wanted = self._wanted(snapshot).get(key)
                 made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted, key)

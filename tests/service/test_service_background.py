@@ -71,7 +71,7 @@ def test_its_time_is_bounded_and_charged_to_the_tenant() -> None:
             ResourceExhausted, match=r"2\.5 s of processor time, and work in the background may use 2 s"
         ):
             budget.check()
-    assert means.charged == {"acme": 2.5}
+    assert means.charged == {"acme": 2.5} and means.background.spent() == 2.5
     assert budget.ask is not None
     means.background.close()
     with pytest.raises(ReadEnded):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from psoup.answer import ahead
+from psoup.answer import ahead, attempts
 from psoup.answer.ahead import FoldingAhead
 from psoup.answer.attempts import Lent
 from psoup.clock import VirtualClock
@@ -79,7 +79,7 @@ def test_chunks_are_folded_once_and_only_some_of_very_many_aggregates(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ahead, "_MOST", 2)
-    monkeypatch.setattr(ahead, "_STEP", 3)
+    monkeypatch.setattr(attempts, "_TURN", 3)
     queries = [soup.register(text) for text in (COUNT, SUM, GROUPS)]
     push(soup, 0, 1_000)
     folds = soup.engine.snapshot().by_id[1].folds

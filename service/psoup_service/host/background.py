@@ -49,6 +49,7 @@ class Background:
         self._notes = notes
         self._cpu_s = min(allowance.cpu_s, MOST_CPU_S)
         self._closed = False
+        self._spent = 0.0
         self.refusals = 0
         """Pieces of work that were refused since the start."""
 
@@ -76,7 +77,13 @@ class Background:
                 yield budget
         finally:
             budget.close()
-            self._charge(tenant, self._timer() - began)
+            used = self._timer() - began
+            self._spent += used
+            self._charge(tenant, used)
+
+    def spent(self) -> float:
+        """The seconds of processor time of all work so far."""
+        return self._spent
 
     def begin(self, work: Work) -> bool:
         """Note the next fold; False if it has ended two processes."""
