@@ -210,6 +210,20 @@ class HeldBytes(Protocol):
         ...
 
 
+class _NotHeld:
+    """Bytes that nothing is charged for."""
+
+    def hold(self, size: int) -> None:
+        """Charge nothing."""
+
+    def give_back(self, size: int | None = None) -> None:
+        """Return nothing."""
+
+
+NOT_HELD: HeldBytes = _NotHeld()
+"""Bytes of a check, or of a program without a budget."""
+
+
 class GroupBytes:
     """Bytes that one step of a read holds for groups, given back together."""
 

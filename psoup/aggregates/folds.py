@@ -25,6 +25,8 @@ from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import Refusals
 from psoup.columns import Array
+from psoup.errors import PSoupError
+from psoup.reading import NOT_HELD, HeldBytes
 
 _INNER = 4
 """Windows whose inner chunks are kept combined, of a clause and its measures."""
@@ -183,8 +185,11 @@ class Folds:
 class Shelf(Protocol):
     """Folds of chunks that are not in memory (`psoup.aggregates.shelved`)."""
 
-    def fetch(self, folds: Folds, first: int, stop: int, fan: int) -> int:
-        """Take the spans that make up the chunks [first, stop) and are not kept; returns their bytes."""
+    def fetch(self, folds: Folds, first: int, stop: int, fan: int, held: HeldBytes = NOT_HELD) -> int:
+        """Take the spans that make up the chunks [first, stop) and are not kept; returns their bytes.
+
+        They are charged to `held` before they are read.
+        """
         ...
 
     def shelve(self, kept: Iterable[Folds], fan: int) -> None:
@@ -282,22 +287,33 @@ class FoldRoom:
         leaf: Leaf,
         join: Join | None = None,
         shelf: Shelf | None = None,
+        held: HeldBytes = NOT_HELD,
     ) -> Fold:
         """The fold of the chunks [first, stop), kept as far as there is room. `oldest`: the stream's first chunk.
 
         `leaf` is called if chunks are in no span that is kept, or lies on the `shelf`; `join` (the recipe's own, if
-        None is given) to combine spans. O(1) for a window whose inner chunks are those of another one before.
+        None is given) to combine spans; `held` is charged for what the shelf gives. O(1) for a window whose inner
+        chunks are those of another one before.
         """
         folds.used = True
         fold = folds.inner.get((first, stop))
         if fold is None:
-            found = 0 if shelf is None else shelf.fetch(folds, first, stop, self.fan)
+            found = 0 if shelf is None else self._fetched(folds, shelf, (first, stop), held)
             most = self.limit // _SHARE
             fold, size = folds.of(first, stop, self.fan, leaf, join or folds.recipe.joined, most)
             self._grow(found + size - folds.forget(oldest, self.fan), folds.tenant)
             if shelf is not None:
                 shelf.shelve([folds], self.fan)
         return fold
+
+    def _fetched(self, folds: Folds, shelf: Shelf, inside: tuple[int, int], held: HeldBytes) -> int:
+        """Take spans from a shelf; returns their bytes. What was taken before a refusal is counted."""
+        before = folds.nbytes
+        try:
+            return shelf.fetch(folds, *inside, self.fan, held)
+        except PSoupError:
+            self._grow(folds.nbytes - before, folds.tenant)
+            raise
 
     def put(self, folds: Folds, span: Span, fold: Fold) -> None:
         """Keep the fold of a span, if that pays. O(1)."""

@@ -34,7 +34,7 @@ from psoup.plan.nodes import Measure
 
 _FIRST: Array = np.zeros(1, np.int64)
 _MOST = 2**31 - 1
-_SPAN_BYTES = 400
+FOLD_BYTES = 400
 """Bytes of the objects of a fold, beside arrays: about."""
 
 
@@ -138,7 +138,7 @@ class Fold:
     def nbytes(self) -> int:
         """Bytes, about: as if no other fold had the same keys."""
         numbers = 0 if self.numbers is None else self.numbers.nbytes
-        return _SPAN_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
+        return FOLD_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
 
 
 class Between(NamedTuple):

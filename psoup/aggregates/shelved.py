@@ -34,6 +34,7 @@ from psoup.model import DataType
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Measure
+from psoup.reading import NOT_HELD, HeldBytes
 
 _VERSION = 1
 """Raised when states come to mean something else: folds of before are not found then."""
@@ -176,26 +177,34 @@ class ShelfOnDisk:
 
     disk: OnDisk
 
-    def fetch(self, folds: Folds, first: int, stop: int, fan: int) -> int:
-        """Take from the disk what makes up the chunks [first, stop) and is not kept; returns bytes. O(spans)."""
-        name, disk = folds.name, self.disk
+    def fetch(self, folds: Folds, first: int, stop: int, fan: int, held: HeldBytes = NOT_HELD) -> int:
+        """Take from the disk what makes up the chunks [first, stop) and is not kept; returns bytes. O(spans).
+
+        The bytes of a fold are charged to `held` before they are read. What was taken before a refusal stays.
+        """
+        name, disk, taken_bytes = folds.name, self.disk, 0
         if name is None:
             return 0
 
-        def taken(level: int, number: int) -> int:
+        def take(level: int, number: int) -> None:
+            nonlocal taken_bytes
             size = fan**level
             if (level, number) in folds.spans or number * size >= disk.stop:
-                return 0
-            content = disk.find(number * size, (number + 1) * size, name)
+                return
+            content = disk.find(number * size, (number + 1) * size, name, lambda most: held.hold(2 * most))
             if content is not None:
                 fold = folds.spans[level, number] = decoded(folds.recipe, content)
+                held.give_back(len(content))  # decoding has copied it
                 folds.shelved.add((level, number))
-                return fold.nbytes
-            return sum(taken(level - 1, child) for child in range(number * fan, (number + 1) * fan)) if level else 0
+                folds.nbytes += fold.nbytes
+                taken_bytes += fold.nbytes
+                return
+            for child in range(number * fan, (number + 1) * fan) if level else ():
+                take(level - 1, child)
 
-        size = sum(taken(*span) for span in cover(first, stop, fan))
-        folds.nbytes += size
-        return size
+        for span in cover(first, stop, fan):
+            take(*span)
+        return taken_bytes
 
     def shelve(self, kept: Iterable[Folds], fan: int, since: int | None = None) -> None:
         """Put spans of some clauses on the disk that are not there. O(spans).

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from psoup.aggregates.growth import is_fixed
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.listed import Distinct, Gathered, listed
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.numbers import Hold, over_keys
-from psoup.aggregates.recipes import Fold
+from psoup.aggregates.recipes import FOLD_BYTES, Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.answer.source_rows import Reading
 from psoup.budgets import SORT_ROWS
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, value_bytes
 from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef, Expr
@@ -84,6 +85,20 @@ class Folder:
         """Bytes of the keys, of the tables of their numbers, and of the states, with room to grow."""
         keys = 0 if self._keys is None else self._keys.nbytes
         return keys + sum(kept.size or size_of(kept.state) for kept in self._states.values())
+
+    @property
+    def fold_bytes(self) -> int:
+        """The most bytes of the fold of what was added, about: a copy of keys and states, without their tables."""
+        size = FOLD_BYTES + sum(self._own_bytes(kept) for kept in self._states.values())
+        if self._keys is not None:
+            size += sum(value_bytes(key.type) + 1 for key in self._node.keys) * self.groups
+            size += self._keys.text_bytes(np.arange(self.groups))
+        return size
+
+    def _own_bytes(self, kept: Kept) -> int:
+        """The most bytes of a state without its room to grow."""
+        size = size_of(kept.state)
+        return size * self.groups // max(kept.room, self.groups) if is_fixed(kept.folding) else size
 
     def add(self, count: int, columns: Sequence[Column | Coded]) -> None:
         """Add `count` rows, of which `columns` are the values of `wanted`."""

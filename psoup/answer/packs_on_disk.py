@@ -22,16 +22,19 @@ from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack, n
 from psoup.answer.folded import Folded
 from psoup.answer.source_rows import Reading
 from psoup.columns import Array
-from psoup.data.sidecars import ChunkSpan, OnDisk
+from psoup.data.sidecars import ChunkSpan, Hold, OnDisk
+from psoup.errors import ResourceExhausted
 from psoup.expressions.supplied import calls_supplied
 from psoup.plan.nodes import Measure
 from psoup.plan.standing import ClauseColumns
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.reading import GroupBytes, ReadBudget
 
 _UNKNOWN = -1
+_COPIES = 3
+"""Copies of the bytes of a pack while it is taken: as read, decoded, and as states of the clauses there are now."""
 
 
 def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadBudget) -> PackShelf | None:
@@ -66,16 +69,24 @@ class PackShelf:
         first, stop = self._numbers(span)
         if span in self.packs.looked or first < self.disk.first or first >= self.disk.stop:
             return False
-        self.packs.looked.add(span)
-        content = self.disk.find(first, stop, self.name) if stop <= self.disk.stop else None
-        if content is None:
+        held = GroupBytes(self.budget)
+        try:
+            pack = self._found(first, stop, lambda size: held.hold(_COPIES * size))
+        except ResourceExhausted:  # the chunks are read
             return False
-        pack = self._mapped(*decoded_pack(self.packs.measures, content))
+        finally:
+            held.give_back()
+        self.packs.looked.add(span)
         if pack is None:
             return False
         self.view.packs.put(self.packs, span, pack)
         self.packs.fresh.discard(span)
         return True
+
+    def _found(self, first: int, stop: int, hold: Hold) -> FoldPack | None:
+        """The pack of the chunks [first, stop) on disk, for the clauses that there are now."""
+        content = self.disk.find(first, stop, self.name, hold) if stop <= self.disk.stop else None
+        return None if content is None else self._mapped(*decoded_pack(self.packs.measures, content))
 
     def shelve(self, most: int) -> int:
         """Put packs on disk whose chunks are all there, of at most so many spans; returns of how many. O(states)."""

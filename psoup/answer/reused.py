@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psoup import budgets
 from psoup.aggregates.folds import Folds, cover
 from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.numbers import Hold
@@ -32,6 +33,7 @@ from psoup.answer.middles import Found, Middle, folded, middle_of, tails_of
 from psoup.answer.one_row import folding_of
 from psoup.answer.source_rows import Arrivals, Reading
 from psoup.config import EngineConfig, GroupLimits
+from psoup.errors import ResourceExhausted
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.members import with_sides
@@ -39,6 +41,9 @@ from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
+
+_BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name)
+"""Budgets that a read tuple by tuple takes less of."""
 
 
 class Inner(NamedTuple):
@@ -92,7 +97,17 @@ def between_ends(
     if folds is None or _reaches_beyond(middle, inner_of(view, low, high)):
         return ends
     fold = partial(fold_of, node, snapshot=snapshot, budget=budget)
-    return Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches, fold) or ends))
+    try:
+        return Ends(*(folded(view.folds, folds, middle, ends.between, ends.matches, fold) or ends))
+    except ResourceExhausted as problem:
+        _needs_bytes(problem)
+        return ends
+
+
+def _needs_bytes(problem: ResourceExhausted) -> None:
+    """Raise a problem again, unless it is a lack of bytes: then the window is read tuple by tuple."""
+    if problem.facts.get("budget") not in _BYTES:
+        raise problem
 
 
 def _reaches_beyond(middle: Middle, inner: Inner | None) -> bool:
@@ -112,10 +127,17 @@ def _read(side: Side, node: Aggregate, recipe: Recipe, snapshot: Snapshot, budge
     leaves = _Leaves(ends, node, recipe, snapshot, budget)
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
+    oldest = view.chunks[0].data.number
     try:
-        fold = view.folds.fold(folds, base, stop, view.chunks[0].data.number, leaves.folded, leaves.joined, shelf)
+        fold = view.folds.fold(folds, base, stop, oldest, leaves.folded, leaves.joined, shelf, leaves.held)
+    except ResourceExhausted as problem:
+        _needs_bytes(problem)
+        fold = None
     finally:
         leaves.held.give_back()
+    if fold is None:  # tuple by tuple only the groups of the answer are held
+        folds.beyond = range(base, stop)
+        return Ends(_unfolded(side, recipe, inner, snapshot, budget), Between(recipe, (low, high)))
     between = Between(recipe, (low, high), fold, inner.low)
     found = leaves.found
     matches = None if found else _known_in(clause, recipe, _ends(view, low, high, inner))
@@ -150,8 +172,9 @@ class _Leaves:
         self.found = matches[:2]
         folds = list[Fold]()
         for matched in matches[2:]:
-            folds.append(fold_of(self._node, matched, snapshot, budget, self._groups))
-            self.held.hold(folds[-1].nbytes)
+            before = self.held.held
+            folds.append(fold_of(self._node, matched, snapshot, budget, self._groups, keep=self.held.hold))
+            self.held.give_back(max(self.held.held - before - folds[-1].nbytes, 0))
         return folds
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
@@ -264,7 +287,8 @@ def fold_of(
 ) -> Fold:
     """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else.
 
-    `keep`: told of the bytes of the fold before it is made, as it is a copy of the groups that were folded.
+    `keep`: told of the most bytes of the fold before it is made, as it is a copy of the groups that were folded; the
+    default counts them until it is made.
     """
     config, held = snapshot.config, GroupBytes(budget)
     groups = groups or config.groups
@@ -273,8 +297,7 @@ def fold_of(
     try:
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
-        if keep is not None:
-            keep(folder.nbytes)
+        (keep or held.hold)(folder.fold_bytes)
         return folder.folded(rows.count, sum(match.errors for match in matches))
     finally:
         held.give_back()

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from psoup.data.archived import ChunkSource
 
 
+Hold = Callable[[int], None]
+"""Charges bytes before they are made."""
+
+
+def not_held(size: int) -> None:
+    """Do not charge bytes."""
+
+
 class ChunkSpan(NamedTuple):
     """The chunks with numbers [first, stop) of a stream: a checksum of their files, and how many bytes these have."""
 
@@ -38,8 +46,11 @@ class Sidecars(Protocol):
         """Whether there is something for the chunks [first, stop), as far as names tell. O(1), without the disk."""
         ...
 
-    def find(self, span: ChunkSpan, name: bytes) -> bytes | None:
-        """The bytes of that name, as they were put; None if they are missing, damaged, or of other chunks."""
+    def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
+        """The bytes of that name, as they were put; None if they are missing, damaged, or of other chunks.
+
+        `hold` is told their number before they are read, and may raise.
+        """
         ...
 
     def put(self, span: ChunkSpan, contents: Mapping[bytes, bytes]) -> None:
@@ -73,9 +84,9 @@ class OnDisk:
         checksum = checksum_of([source.checksum for source in sources])
         return ChunkSpan(self.stream, first, stop, checksum, sum(source.nbytes for source in sources))
 
-    def find(self, first: int, stop: int, name: bytes) -> bytes | None:
-        """The bytes of that name beside the chunks [first, stop)."""
+    def find(self, first: int, stop: int, name: bytes, hold: Hold = not_held) -> bytes | None:
+        """The bytes of that name beside the chunks [first, stop); `hold` is told their number before."""
         if not self.sidecars.has(self.stream, first, stop):
             return None
         span = self.span(first, stop)
-        return None if span is None else self.sidecars.find(span, name)
+        return None if span is None else self.sidecars.find(span, name, hold)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.columns import Array
-from psoup.data.sidecars import ChunkSpan, checksum_of
+from psoup.data.sidecars import ChunkSpan, Hold, checksum_of, not_held
 from psoup.errors import ResourceExhausted
 
 FOLDER = "folds"
@@ -124,13 +124,16 @@ class SidecarFolder:
         """See `Sidecars`."""
         return (stream, first, stop) in self._places
 
-    def find(self, span: ChunkSpan, name: bytes) -> bytes | None:
+    def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
         """See `Sidecars`."""
         try:
             with open(self._path / Place(*span[:3]).file, "rb") as file:
                 found = read_index(file.fileno(), span.checksum)
                 at = -1 if found is None else found.find(name)
-                return None if found is None or at < 0 else _content(file.fileno(), found, at)
+                if found is None or at < 0:
+                    return None
+                hold(found.bytes_of(at)[1])
+                return _content(file.fileno(), found, at)
         except OSError:
             return None
 
