@@ -133,10 +133,11 @@ def _read(side: Side, node: Aggregate, recipe: Recipe, snapshot: Snapshot, budge
     except ResourceExhausted as problem:
         _needs_bytes(problem)
         fold = None
+        if problem.facts["budget"] == budgets.GROUP_BYTES.name:  # of the shared bytes there may be more the next time
+            folds.beyond = range(base, stop)
     finally:
         leaves.held.give_back()
     if fold is None:  # tuple by tuple only the groups of the answer are held
-        folds.beyond = range(base, stop)
         return Ends(_unfolded(side, recipe, inner, snapshot, budget), Between(recipe, (low, high)))
     between = Between(recipe, (low, high), fold, inner.low)
     found = leaves.found

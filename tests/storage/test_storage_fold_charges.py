@@ -28,6 +28,23 @@ PLAIN = "SELECT count(*) AS n, sum(x) AS s FROM t WHERE x >= 0 BEGIN (START)"
 KIB, MIB = 1 << 10, 1 << 20
 
 
+class Bytes:
+    """Bytes that all reads share."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.used = limit, 0
+
+    def take(self, size: int) -> bool:
+        """Take bytes, if they fit."""
+        fits = self.used + size <= self.limit
+        self.used += size if fits else 0
+        return fits
+
+    def give_back(self, size: int) -> None:
+        """Return bytes."""
+        self.used -= size
+
+
 @pytest.fixture
 def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
     config = EngineConfig(chunk_rows=64, shape=Shape(fold_fan=2))
@@ -115,3 +132,16 @@ def test_folds_that_do_not_fit_are_left_and_the_answer_is_given(soup: Restarting
     with pytest.raises(ResourceExhausted) as refused:
         ask(soup, query, ReadBudget(sort_bytes=first.wanted // 2))
     assert refused.value.facts["budget"] == "group_bytes"
+
+
+def test_folds_come_back_when_the_shared_bytes_are_free_again(soup: RestartingPSoup) -> None:
+    query = soup.register(GROUPS)
+    fill(soup, 0, 512)
+    first = ReadBudget(sort_bytes=MIB)
+    ask(soup, query, first)
+    folds = soup.engine.snapshot().by_id[1].folds
+    for limit in (first.wanted, 2 * MIB):
+        assert folds.spans == 0, "the other reads hold too much for folds"
+        rows = ask(soup, query, ReadBudget(sort_bytes=MIB, shared=Bytes(limit)))
+        assert values(rows) == expected(512)
+    assert folds.spans > 0
