@@ -14,7 +14,7 @@ latest windows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
         first += size
 
 
-def lacking(known: dict[Span, Fold], first: int, stop: int, fan: int) -> list[range]:
+def lacking(known: Container[Span], first: int, stop: int, fan: int) -> list[range]:
     """The numbers of the chunks of [first, stop) that are in no known span, ascending: runs within a node."""
 
     def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:

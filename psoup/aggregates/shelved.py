@@ -15,7 +15,7 @@ import hashlib
 import math
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -205,6 +205,27 @@ class ShelfOnDisk:
         for span in cover(first, stop, fan):
             take(*span)
         return taken_bytes
+
+    def spans(self, name: bytes | None, known: Set[Span], first: int, stop: int, fan: int) -> set[Span]:
+        """The spans on disk that make up the chunks [first, stop) and are not `known`. O(spans).
+
+        They are read one by one, to see that they are sound, and none is decoded.
+        """
+        found, disk = set[Span](), self.disk
+
+        def look(level: int, number: int) -> None:
+            size = fan**level
+            if name is None or (level, number) in known or number * size >= disk.stop:
+                return
+            if disk.find(number * size, (number + 1) * size, name) is not None:
+                found.add((level, number))
+                return
+            for child in range(number * fan, (number + 1) * fan) if level else ():
+                look(level - 1, child)
+
+        for span in cover(first, stop, fan):
+            look(*span)
+        return found
 
     def shelve(self, kept: Iterable[Folds], fan: int, since: int | None = None) -> None:
         """Put spans of some clauses on the disk that are not there. O(spans).

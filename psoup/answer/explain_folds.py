@@ -6,11 +6,12 @@ window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Folds, Span, cover, lacking
+from psoup.aggregates.folds import Span, cover, lacking
 from psoup.aggregates.measures import states_for
-from psoup.aggregates.recipes import Fold, Recipe
+from psoup.aggregates.recipes import Recipe
 from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.answer.matches import Side
 from psoup.answer.middles import middle_of
@@ -77,17 +78,17 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
     base, oldest = view.chunks[inner.first].data.number, view.chunks[0].data.number
     stop = base + inner.stop - inner.first
     _, windows = view.folds.kept_of(clause.sqc_id, recipe)
-    known = {} if (base, stop) in windows else _known(side, recipe, base, stop, texts)
+    known: Set[Span] = set() if (base, stop) in windows else _known(side, recipe, base, stop, texts)
     runs = [] if (base, stop) in windows else lacking(known, base, stop, view.folds.fan)
     return frozenset(range(inner.first, inner.stop)).difference(number - oldest for run in runs for number in run)
 
 
-def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> dict[Span, Fold]:
-    """The folds of the chunks [base, stop), in memory and on disk; none is kept that was not."""
+def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> Set[Span]:
+    """The spans of the chunks [base, stop) that are folded, in memory and on disk; none is taken from there."""
     view, clause, *_ = side
     spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)
-    if shelf is not None:
-        known = Folds(recipe, spans=spans, name=name_of(view.stream_id, clause.factors, recipe, texts.value))
-        shelf.fetch(known, base, stop, view.folds.fan)
-    return spans
+    if shelf is None:
+        return spans.keys()
+    name = name_of(view.stream_id, clause.factors, recipe, texts.value)
+    return spans.keys() | shelf.spans(name, spans.keys(), base, stop, view.folds.fan)

@@ -145,3 +145,16 @@ def test_folds_come_back_when_the_shared_bytes_are_free_again(soup: RestartingPS
         rows = ask(soup, query, ReadBudget(sort_bytes=MIB, shared=Bytes(limit)))
         assert values(rows) == expected(512)
     assert folds.spans > 0
+
+
+def test_explain_decodes_no_fold_on_disk(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = soup.register(PLAIN)
+    fill(soup, 0, 1_024)
+    for _ in range(2):
+        ask(soup, query, ReadBudget(sort_bytes=MIB))
+    soup.clock.advance(seconds=120)
+    fill(soup, 1_024, 1_152)
+    ask(soup, query, ReadBudget(sort_bytes=MIB))
+    soup.restart()
+    monkeypatch.setattr(shelved, "decoded", None)
+    assert "tuples of these are folded, and not read again" in "\n".join(soup.explain(query).lines())
