@@ -193,7 +193,7 @@ def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, st
     wanted = None if expected is None else expected.kind
     if kind is int and (wanted is None or wanted in NUMBERS):
         if not -_INT64 <= value < _INT64:  # type: ignore[operator]
-            return _exact(Decimal(value), point=False)  # type: ignore[arg-type]
+            return exact_constant(Decimal(value), point=False)  # type: ignore[arg-type]
         return Literal(BIGINT, value), str(value)  # type: ignore[arg-type]
     if value is None:
         return Literal(BIGINT, None), "NULL"
@@ -225,7 +225,7 @@ def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
             continue
         try:
             return literal_of(float(number) if expected == DOUBLE else number, expected)
-        except (Wrong, ArithmeticError):
+        except (Wrong, ArithmeticError, ValueError):
             continue
     raise _unfit(value, expected)
 
@@ -245,11 +245,11 @@ def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
     if not math.isfinite(value):
         return Literal(DOUBLE, value), f"CAST('{text}' AS DOUBLE)"
     if wanted in (Kind.BIGINT, Kind.DECIMAL) and "e" not in text and len(text.lstrip("-")) <= MAX_DECIMAL_PRECISION:
-        return _exact(Decimal(text))
+        return exact_constant(Decimal(text))
     return Literal(DOUBLE, value), text if "e" in text else text + "e0"
 
 
-def _exact(value: Decimal, point: bool = True) -> tuple[Literal, str]:
+def exact_constant(value: Decimal, point: bool = True) -> tuple[Literal, str]:
     """The constant of a decimal number, and its text; of more than 18 digits without zeros at the end of the fraction.
 
     `point`: a whole number has a point in its text, as it is a DECIMAL.
@@ -299,10 +299,10 @@ def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
     if isinstance(value, bool) and wanted in (None, Kind.BOOLEAN):
         return Literal(BOOLEAN, value), str(value).upper()
     if isinstance(value, Decimal) and (wanted is None or wanted in NUMBERS):
-        return _exact(value)
+        return exact_constant(value)
     if isinstance(value, datetime.datetime) and (wanted is None or wanted in TIMES):
         if getattr(value, "nanosecond", 0):  # a Timestamp of pandas
-            raise Wrong(f"{_shown(value)}, which has nanoseconds; round it to microseconds", reason="PARAMETER_TYPE")
+            raise Wrong(f"{shown(value)}, which has nanoseconds; round it to microseconds", reason="PARAMETER_TYPE")
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         micros = (value - EPOCH) // datetime.timedelta(microseconds=1)
@@ -317,12 +317,12 @@ def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
         if type(plain).__module__ != "numpy":
             return literal_of(plain, expected)
     if expected is None:
-        raise Wrong(f"{_shown(value)}, which is not a value of SQL", reason="PARAMETER_TYPE")
+        raise Wrong(f"{shown(value)}, which is not a value of SQL", reason="PARAMETER_TYPE")
     raise _unfit(value, expected)
 
 
 def _unfit(value: object, expected: DataType) -> Wrong:
-    return Wrong(f"{_shown(value)}, but {expected} is expected", reason="PARAMETER_TYPE", expected=str(expected))
+    return Wrong(f"{shown(value)}, but {expected} is expected", reason="PARAMETER_TYPE", expected=str(expected))
 
 
 _KINDS = {
@@ -338,7 +338,8 @@ _KINDS = {
 """The names of Python's types in messages, which also speak of files of parameters."""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """The value in a message: its first characters, and its type."""
     text = repr(value)
     kind = type(value).__name__
     return f"{text[:40]}{'...' if len(text) > 40 else ''}, {_KINDS.get(kind, f'of the type {kind}')}"

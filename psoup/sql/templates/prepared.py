@@ -14,19 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.errors import InvalidInput
+from psoup.expressions.conversion import NUMBERS
 from psoup.expressions.tree import Literal
 from psoup.model import DataType
 from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.guards import MAX_BYTES
 from psoup.sql.templates.block import BoundBlock, ManyQueries
 from psoup.sql.templates.holes import Holes, Wrong, check_columns, in_order, literal_of, texts_between
+from psoup.sql.templates.number_texts import NAN, check_number_text
 from psoup.sql.templates.values import Columns
 
 _SHOWN = 64
 """Characters that a value takes in a text at most, beyond those of a text itself."""
-
-
-_NAN = "NaN, which pandas has for a missing value: give None for NULL, or write CAST('nan' AS DOUBLE) in the statement"
 
 Row = tuple[Parameter, ...]
 
@@ -49,6 +48,7 @@ class Prepared:
         self.plan = frame.plan
         self._holes = holes
         self._expected = [(h.parameter, t, h.bare) for h, t in zip(holes.places, expected, strict=True)]
+        self._numbers = [(p, t) for p, t, _ in self._expected if t is not None and t.kind in NUMBERS]
         self._pieces = tuple(texts_between(frame.text, holes))
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
@@ -105,13 +105,23 @@ class Prepared:
         for parameter, column in enumerate(columns):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 row = pc.index(pc.is_nan(column), True).as_py()
-                raise self._wrong(parameter, Wrong(_NAN, reason="PARAMETER_TYPE"), number + row)
+                raise self._wrong(parameter, Wrong(NAN, reason="PARAMETER_TYPE"), number + row)
 
     def check_row(self, row: Sequence[Parameter], query: int | None = None) -> None:
-        """Raise InvalidInput if one of a query's values is NaN, as `check_numbers`."""
+        """Raise InvalidInput if one of a query's values is NaN, or a text that is a number of no constant.
+
+        As `check_numbers`, this is for new queries only.
+        """
         for parameter, value in enumerate(row):
             if value != value:
-                raise self._wrong(parameter, Wrong(_NAN, reason="PARAMETER_TYPE"), query)
+                raise self._wrong(parameter, Wrong(NAN, reason="PARAMETER_TYPE"), query)
+        for parameter, expected in self._numbers:
+            value = row[parameter]
+            if isinstance(value, str):
+                try:
+                    check_number_text(value, expected)
+                except Wrong as problem:
+                    raise self._wrong(parameter, problem, query) from None
 
     def order(self, names: Sequence[str]) -> list[int]:
         """The place of each parameter among values with these names. Raises InvalidInput for other names."""
