@@ -169,7 +169,7 @@ def _check_tokens(source: StatementText, tokens: list[Token]) -> None:
             raise source.error("one statement at a time, please", token.start, hint="send what follows the ; alone")
         if kind is TokenType.NUMBER and _AFTER_NUMBER.match(source.text, token.end + 1):
             raise phrase_error(source, tokens, at) or source.error(
-                f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between"
+                f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between, or write a number in decimal digits alone: 16 for 0x10"
             )
         run = run + 1 if kind in _PREFIX else 0
         if kind in _OPENING:

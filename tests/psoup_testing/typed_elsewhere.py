@@ -35,6 +35,18 @@ REFUSED: dict[str, dict[str, str]] = {
         "TERMINATE q1": "unregister",
         "SELECT k FROM trades PARTITION BY k": "PARTITION BY",
     },
+    "constants and lists": {
+        "SELECT k FROM trades WHERE v = ANY(ARRAY[1, 2])": "IN (1, 2)",
+        "SELECT k FROM trades WHERE v = ANY (1, 2)": "IN (1, 2)",
+        "SELECT k FROM trades WHERE k LIKE ANY ('a', 'b')": "OR",
+        "SELECT k FROM trades WHERE v = ANY (SELECT v FROM trades)": "join",
+        "SELECT k FROM trades WHERE at = {ts '2026-07-01 00:00:00'}": "TIMESTAMP '",
+        "SELECT k FROM trades WHERE at > {d '2026-07-01'}": "DATE '",
+        "SELECT k FROM trades WHERE v = 0x10": "decimal digits",
+        "SELECT k FROM trades WHERE v = 5L": "decimal digits",
+        "SELECT k FROM trades SAMPLE 0.1": "LIMIT",
+        "SELECT k FROM trades WHERE v BETWEEN SYMMETRIC 5 AND 1": "least(",
+    },
     "Flink SQL": {
         "SELECT * FROM TABLE(TUMBLE(TABLE trades, DESCRIPTOR(at), INTERVAL '10' MINUTES))": "tumble(",
         "SELECT * FROM TABLE(HOP(TABLE trades, DESCRIPTOR(at), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))": "BEGIN",

@@ -108,6 +108,14 @@ OF_SELECT: dict[str, Phrase] = {
     "= = =": Phrase("the operator ===", "write ="),
     "== =": Phrase("the operator ===", "write ="),
     "@@": Phrase("the operator @@", "write contains(x, 'part'), or x LIKE '%part%'"),
+    "ANY ( SELECT": Phrase("ANY", "join the stream itself, with the conditions of the subquery in ON or WHERE"),
+    "LIKE ANY": Phrase("LIKE ANY", "write x LIKE 'a%' OR x LIKE 'b%'"),
+    "ANY ( ARRAY": Phrase("ANY", "write x IN (1, 2)"),
+    "ANY (": Phrase("ANY", "write x IN (1, 2)"),
+    "{ TS ' }": Phrase("{ts '…'}", "write TIMESTAMP '2026-07-01 10:00:00'"),
+    "{ D ' }": Phrase("{d '…'}", "write DATE '2026-07-01'"),
+    "BETWEEN SYMMETRIC": Phrase("BETWEEN SYMMETRIC", "write BETWEEN least(a, b) AND greatest(a, b)"),
+    "SAMPLE #": Phrase("SAMPLE", _SAMPLE),
     "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),
 }
 """Phrases of SELECT by their words; # is any number. The first in the text counts, of several there the first here."""
