@@ -95,6 +95,7 @@ _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TI
 _UNUSUAL = re.compile(r"\btop\b|\bn'", re.IGNORECASE)
 _BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
+_RUN_ON = "put a space between, or write a number in decimal digits alone: 16 for 0x10"
 _AFTER_NUMBER = re.compile(r"\w")
 
 
@@ -169,7 +170,7 @@ def _check_tokens(source: StatementText, tokens: list[Token]) -> None:
             raise source.error("one statement at a time, please", token.start, hint="send what follows the ; alone")
         if kind is TokenType.NUMBER and _AFTER_NUMBER.match(source.text, token.end + 1):
             raise phrase_error(source, tokens, at) or source.error(
-                f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between, or write a number in decimal digits alone: 16 for 0x10"
+                f"{token.text!r} runs into what follows it", token.end + 1, hint=_RUN_ON
             )
         run = run + 1 if kind in _PREFIX else 0
         if kind in _OPENING:

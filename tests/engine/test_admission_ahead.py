@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 
+import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange, SqlError
 from psoup.events.acknowledgements import PushAcknowledgement
-from psoup.events.commands import AlterStream, CreateStream, Heartbeat
+from psoup.events.commands import AlterStream, CreateStream, Heartbeat, Push
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import SECOND
 from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
@@ -139,3 +140,14 @@ def test_a_jump_is_told_once_with_who_it_was(caplog: pytest.LogCaptureFixture) -
     told = caplog.records[0]
     assert (told.stream, told.seconds_ahead, told.by) == ("s", 61, "a heartbeat")  # type: ignore[attr-defined]
     assert told.watermark == "1970-01-01 00:17:41Z"  # type: ignore[attr-defined]
+
+
+def test_a_clock_that_was_set_back_is_not_a_jump_of_streams_in_system_time(caplog: pytest.LogCaptureFixture) -> None:
+    gate, jumps = Gate(now=10_000), Jumps()
+    gate.create("CREATE STREAM s (x BIGINT)")
+    with caplog.at_level(logging.WARNING):
+        for now in (10_000, 10_001, 2_800, 2_900, 9_000, 10_002):
+            gate.now = now
+            command = Push("s", pa.table({"x": [now]}))
+            jumps.see(command, gate.send(command).event)
+    assert jumps.count == 0 and not caplog.records

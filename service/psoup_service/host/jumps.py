@@ -2,7 +2,8 @@
 
     clock ──────|──── 60 s ────|────────────▲ watermark          told in the log, with who did it, and counted
 
-For the sequencer's thread. A stream is logged again when its watermark has moved by another minute.
+For the sequencer's thread. A stream is logged again when its watermark has moved by another minute. After the clock was
+set back, a stream in system time keeps its watermark, which is not a jump.
 """
 
 from __future__ import annotations
@@ -27,10 +28,17 @@ class Jumps:
     def __init__(self) -> None:
         self.count = 0
         self._told: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
+        """The watermarks of the last events, by stream: an event that does not raise one is not a jump."""
 
     def see(self, command: Command, event: Event | None) -> None:
         """Look at an event on its way to the log. O(1)."""
         if not isinstance(event, Pushed | WatermarkRaised | Attached) or event.watermark is None:
+            return
+        if len(self._seen) >= _MOST:
+            self._seen.clear()
+        before, self._seen[event.stream_id] = self._seen.get(event.stream_id), event.watermark
+        if before is not None and event.watermark <= before:
             return
         if event.watermark - event.time <= JUMP or event.watermark - self._told.get(event.stream_id, -JUMP) < JUMP:
             return
