@@ -41,7 +41,7 @@ def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> No
 def test_what_random_histories_seldom_have(tmp_path: Path, kind: str) -> None:
     """Streams that are idle and wake; history that is attached, and sides that jobs cover; ends after NOW."""
     met = Counter[str]()
-    for seed in range(5):
+    for seed in range(1, 6):  # of seed 0 DuckDB computes a join of seven sources for half a minute
         duel = JoinDuel(seed, tmp_path / str(seed), **{kind: True})
         try:
             duel.run(events=8)
