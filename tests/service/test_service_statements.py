@@ -237,7 +237,7 @@ def test_a_caller_who_leaves_or_whose_deadline_passes_costs_nobody_anything(monk
             held.gate.clear()
             held.begun.clear()
             request = statements.AskRequest(statement=sql)
-            late = wire.statements.Ask(request, timeout=0.3)
+            late = wire.statements.Ask(request, timeout=1)
             await happened(held.begun)
             waiting = wire.statements.Ask(statements.AskRequest(statement=LONG))
             with pytest.raises(grpc.aio.AioRpcError) as caught:
