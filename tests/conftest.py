@@ -68,7 +68,7 @@ def pytest_collection_finish() -> None:
     """Exclude what all test modules made, which never goes, from the garbage collector, and let it run rarely."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 10, 50)
+    gc.set_threshold(50_000, 10, 50)
     gc.enable()
 
 

@@ -299,8 +299,9 @@ def test_indexes_leave_before_results() -> None:
     held, limit, queries = room_of(soup).held, room_of(soup).limit, 0
     assert 0 < held < limit < 75_000
     while room_of(soup).held == held:
-        soup.register_many("SELECT b FROM s WHERE b > ?", [(3_000 + n,) for n in range(queries, queries + 2)])
-        queries += 2
+        more = 2 if queries else 70  # near the limit at once, and then up to it in small steps
+        soup.register_many("SELECT b FROM s WHERE b > ?", [(3_000 + n,) for n in range(queries, queries + more)])
+        queries += more
         soup.maintain()
         gc.collect()
     (view,) = soup.engine.snapshot().by_id.values()
