@@ -111,6 +111,7 @@ def test_a_watch_goes_on_after_a_drain(tmp_path: Path) -> None:
             changes.close()
 
 
+@pytest.mark.long
 def test_a_watch_goes_on_after_kill(tmp_path: Path) -> None:
     with Zygote() as zygote:
         zygote.start(str(tmp_path))

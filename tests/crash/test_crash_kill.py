@@ -119,6 +119,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
     assert chunks(data) > CHUNKS, "hardly a chunk was stored"
 
 
+@pytest.mark.long
 def test_sigterm_under_load_ends_in_time_and_loses_nothing(tmp_path: Path) -> None:
     chance, data = random.Random(SEED), str(tmp_path / "data")
     stop, progress = threading.Event(), threading.Condition()

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
@@ -76,6 +77,7 @@ def push(producer: int, number: int) -> Push:
     return Push("s", table, f"p{producer}", 1, number)
 
 
+@pytest.mark.long
 def test_requests_and_replies_that_are_lost_doubled_and_reordered_take_each_batch_once() -> None:
     chance, service, acknowledged = random.Random(SEED), Service(), [0] * PRODUCERS
     with replayable(SEED):

@@ -34,6 +34,7 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 256 * 1024)
 
 
+@pytest.mark.long
 def test_a_power_cut_at_any_sync_of_a_script_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """T2."""
     script = Lives(tmp_path / "script", SEED, CUT_STEPS)
@@ -47,6 +48,7 @@ def test_a_power_cut_at_any_sync_of_a_script_loses_and_doubles_nothing(tmp_path:
         shutil.rmtree(after.folder)
 
 
+@pytest.mark.long
 def test_an_error_at_any_place_of_a_script_stops_the_store_or_waits_for_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

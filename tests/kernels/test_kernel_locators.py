@@ -56,6 +56,7 @@ def ask(room: Path, module: str = "psoup.kernels.caller", **environment: str) ->
     return int(answer), int(hits), path.strip()
 
 
+@pytest.mark.long
 def test_a_kernel_is_compiled_anew_when_another_files_kernel_that_it_calls_has_changed(room: Path) -> None:
     assert ask(room) == (1, 0, str(room / "__pycache__")), "where Numba would keep it"
     (room / "another.py").write_text(CALLED)
@@ -64,11 +65,13 @@ def test_a_kernel_is_compiled_anew_when_another_files_kernel_that_it_calls_has_c
     assert ask(room)[:2] == (2, 0)
 
 
+@pytest.mark.long
 def test_kernels_are_kept_where_numba_is_told_to(room: Path, tmp_path: Path) -> None:
     chosen = tmp_path / "chosen"
     assert Path(ask(room, NUMBA_CACHE_DIR=str(chosen))[2]).parent == chosen
 
 
+@pytest.mark.long
 def test_functions_of_others_in_this_process_keep_numbas_own_stamp(room: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(THEIRS)
     assert ask(room, "theirs")[:2] == (7, 0)

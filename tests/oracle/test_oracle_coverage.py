@@ -11,6 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from psoup.config import EngineConfig
@@ -47,6 +48,7 @@ MOST_ROUNDS = 6
 """Rounds over all types and sizes in which every pair must have been met; one or two are needed."""
 
 
+@pytest.mark.long
 def test_every_kind_meets_every_other() -> None:
     for number in range(SEED, SEED + MOST_ROUNDS):
         for data_type, config in product(wanting(), CONFIGS):

@@ -42,6 +42,7 @@ ROUNDS = 12
 those are drawn that were not."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 def test_every_function_is_met_in_every_way(data_type: DataType) -> None:
     forms = [(form, text) for form in FORMS[data_type.kind] for text in form.spelled()]

@@ -17,6 +17,7 @@ MOST_CASES = 160
 """There are ninety pairs of a kind of factor and a type alone; a full product would be twenty thousand cases."""
 
 
+@pytest.mark.long
 def test_every_part_of_a_join_meets_every_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     all_cases = [*enumerate(cases())]
     assert len(all_cases) <= MOST_CASES

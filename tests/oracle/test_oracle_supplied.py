@@ -108,6 +108,7 @@ def statement(dice: random.Random) -> tuple[str, str]:
     return text, text.replace("picky(n)", "CASE WHEN n IS NULL THEN NULL ELSE picky(n) END")
 
 
+@pytest.mark.long
 def test_supplied_functions_equal_those_of_duckdb(duck: duckdb.DuckDBPyConnection) -> None:
     dice = random.Random(13)
     soup = LocalPSoup(EngineConfig(chunk_rows=128, shape=EAGER), verify="all")

@@ -94,6 +94,7 @@ def shell_steps(source: str) -> Iterator[tuple[str, str]]:
         yield "\n".join(lines[:length]), "\n".join(lines[length:]).rstrip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", ["README.md", "docs/files.md"])
 def test_shell_session_prints_what_the_document_shows(document: str, address: str, tmp_path: Path) -> None:
     steps = [step for block in blocks(document, "console") for step in shell_steps(block)]

@@ -62,6 +62,7 @@ def run(number: int, machines: int = 4, steps: int = 40) -> None:
         run_state_machine_as_test(machine, settings=round_settings(machines, stateful_step_count=steps))
 
 
+@pytest.mark.long
 def test_copies_are_the_answers_whatever_happens() -> None:
     """All pairs of steps, patterns and what clients do are met, and all triples where there is time for everything."""
     MET.clear()

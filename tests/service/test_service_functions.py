@@ -170,6 +170,7 @@ def test_a_function_that_is_another_one_now_is_missing(tmp_path: Path, path: str
     running.stop()
 
 
+@pytest.mark.long
 def test_kill_9_and_what_the_doctor_says_of_the_rest(
     tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

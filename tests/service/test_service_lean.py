@@ -25,6 +25,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.long
 def test_a_command_and_a_service_do_without_pandas() -> None:
     pytest.importorskip("pandas")
     done = subprocess.run([sys.executable, "-c", _SERVED], capture_output=True, text=True, timeout=120)

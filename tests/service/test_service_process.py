@@ -63,6 +63,7 @@ def process(**settings: str) -> Iterator[tuple[subprocess.Popen[str], str, list[
         reader.join()
 
 
+@pytest.mark.long
 def test_a_signal_drains_and_ends_well(tmp_path: Path) -> None:
     """Its log also says which settings file was read."""
     file, data = tmp_path / "some.toml", tmp_path / "data"
@@ -92,6 +93,7 @@ def test_an_unknown_setting_of_a_file_ends_it_at_once(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_an_unknown_variable_is_told_and_ends_nothing() -> None:
     with process(PSOUP_PRT="1") as (child, _, lines):
         child.send_signal(signal.SIGTERM)
@@ -120,6 +122,7 @@ def started(*settings: dict[str, str]) -> list[tuple[int, list[str]]]:
     return [(int(code), said.splitlines()) for said, code in zip(starts[::2], starts[1::2], strict=True)]
 
 
+@pytest.mark.long
 def test_a_start_that_fails_is_told_once_and_in_words(tmp_path: Path) -> None:
     """A flipped bit in a chunk, a port that is taken, a data directory that is a file: one line each, no traceback."""
     newest = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
@@ -225,6 +228,7 @@ def test_a_host_that_fails_is_not_serving() -> None:
         asyncio.run(main())
 
 
+@pytest.mark.long
 def test_without_a_reader_of_its_log(tmp_path: Path) -> None:
     """It serves and ends, though what started it has left before its first line."""
     reader, writer = os.pipe()

@@ -163,6 +163,7 @@ def test_connections_that_say_nothing(place: Place) -> None:
         assert resident(place.pid) - before < count * 25_000 + 16 * MIB
 
 
+@pytest.mark.long
 def test_connections_beyond_the_limit_of_files_are_taken_up_when_others_leave() -> None:
     with tempfile.TemporaryDirectory() as folder, Zygote(PSOUP_TEST_FILES="150") as zygote:
         zygote.start(folder)

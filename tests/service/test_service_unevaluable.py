@@ -110,6 +110,7 @@ def test_what_ends_the_process_is_not_evaluated_by_the_third_start(
     assert not (tmp_path / "data" / "note-evaluating").exists()
 
 
+@pytest.mark.long
 def test_by_hand_and_until_it_is_gone(tmp_path: Path, zygote: Zygote) -> None:
     folder = str(tmp_path / "data")
     zygote.start(folder)

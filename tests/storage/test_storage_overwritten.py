@@ -101,6 +101,7 @@ def test_what_is_overwritten_is_named_or_changes_nothing(directories: dict[Path,
     assert min(tally.values()) > CASES // 10, tally
 
 
+@pytest.mark.long
 def test_a_start_refuses_what_it_reads_or_says_what_it_said(directories: dict[Path, State], tmp_path: Path) -> None:
     """Chunks of an archive are read when they are asked for: the answer is refused then."""
     chance = random.Random(SEED + 1)
