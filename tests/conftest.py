@@ -60,6 +60,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduler
 
 
+@pytest.fixture(scope="session")
+def killed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a data directory as a killed service leaves it, and its answers; tests copy `data`."""
+    from psoup_testing.format_fixture import make
+
+    folder = tmp_path_factory.mktemp("killed")
+    make(folder)
+    return folder
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
 

@@ -376,20 +376,20 @@ def _commits(log: bytes) -> int:
     return sum(frame[4:8] != bytes(4) for frame in frames if frame[8:16] == log[16:24])
 
 
-def main(folder: Path) -> None:
-    """Make a fixture."""
+def make(folder: Path) -> None:
+    """Write a data directory, as a killed service leaves it, and its answers into a folder."""
     path = folder / "living"
-    database.PAGE_BYTES, database.CHECKPOINT_BYTES = 4_096, 32 * 1024  # type: ignore[misc]
-    soup = Soup(path, START)
-    tell(soup)
-    after_a_checkpoint(soup, path)
-    soup.clock.advance(seconds=(END - soup.clock.now()) / SECOND)  # type: ignore[attr-defined]
-    leave(path, folder / "data")
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in ask(soup))
-    (folder / "answers.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    soup.store.close()
+    with patch.multiple(database, PAGE_BYTES=4_096, CHECKPOINT_BYTES=32 * 1024):
+        soup = Soup(path, START)
+        tell(soup)
+        after_a_checkpoint(soup, path)
+        soup.clock.advance(seconds=(END - soup.clock.now()) / SECOND)  # type: ignore[attr-defined]
+        leave(path, folder / "data")
+        lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in ask(soup))
+        (folder / "answers.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        soup.store.close()
     shutil.rmtree(path)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    make(Path(sys.argv[1]))

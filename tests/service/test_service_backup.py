@@ -26,8 +26,6 @@ from psoup_testing.budget import SEED
 from psoup_testing.serving import Serving, serving
 from psoup_testing.zygote import Zygote
 
-FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "format-4" / "data"
-
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
@@ -167,9 +165,9 @@ def test_restore_refuses_what_would_do_harm(tmp_path: Path) -> None:
     assert not (tmp_path / "copy").exists()
 
 
-def test_restore_takes_the_names_of_a_backup_and_no_links(tmp_path: Path) -> None:
-    data = Path(shutil.copytree(FIXTURE, tmp_path / "data"))
-    before = {path.name for path in data.rglob("*")} - {"lock", "psoup.db-wal"}
+def test_restore_takes_the_names_of_a_backup_and_no_links(killed_directory: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(killed_directory / "data", tmp_path / "data"))
+    before = {"psoup.db", "chunks", *(path.name for path in (data / "chunks").iterdir())}
     for name in ("psoup.db-journal", "chunks/1-0.parquet.new", "chunks/evil.parquet", "evil"):
         (data / name).write_bytes(b"x")
     restore(data, tmp_path / "copy")
@@ -214,8 +212,10 @@ def test_a_backup_that_cannot_be_made_harms_nothing(tmp_path: Path, monkeypatch:
     assert examine(tmp_path / "data").findings == []
 
 
-def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = shutil.copytree(FIXTURE, tmp_path / "data")
+def test_a_file_system_without_links_gets_copies(
+    killed_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shutil.copytree(killed_directory / "data", tmp_path / "data")
     store = DurableStore(path)
 
     def refused(*_: object) -> None:
@@ -224,7 +224,7 @@ def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("os.link", refused)
     frozen = store.freeze()
     chunks = [name for name, _ in frozen.files if name.startswith("chunks/")]
-    assert len(chunks) == 14
+    assert len(chunks) == 19
     assert all(b"".join(frozen.read(name)) == (path / name).read_bytes() for name in chunks)
     frozen.close()
     store.close()

@@ -29,7 +29,6 @@ from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_testing.wire import Wire, refused, run
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SERVE = [sys.executable, "-m", "psoup_service.main"]
 
 
@@ -123,10 +122,9 @@ def started(*settings: dict[str, str]) -> list[tuple[int, list[str]]]:
 
 
 @pytest.mark.long
-def test_a_start_that_fails_is_told_once_and_in_words(tmp_path: Path) -> None:
+def test_a_start_that_fails_is_told_once_and_in_words(killed_directory: Path, tmp_path: Path) -> None:
     """A flipped bit in a chunk, a port that is taken, a data directory that is a file: one line each, no traceback."""
-    newest = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    shutil.copytree(newest / "data", tmp_path / "data")
+    shutil.copytree(killed_directory / "data", tmp_path / "data")
     chunk = tmp_path / "data" / "chunks" / "1-0.parquet"
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 1

@@ -26,7 +26,6 @@ from psoup_storage.durable.sqlite.seals import register
 from psoup_testing.door import Door, behind, with_token
 from psoup_testing.wire import Wire, ipc, refused, run
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MISSING, DENIED = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED
 UNKNOWN = grpc.StatusCode.UNAUTHENTICATED
 
@@ -112,16 +111,16 @@ def test_tenants_are_a_matter_of_the_services_operator(method: str) -> None:
     behind(script)
 
 
-def test_a_directory_that_lost_its_tokens_lets_nobody_in(tmp_path: Path) -> None:
-    """The mark outlives the rows of the tokens, also in a directory of before there was the mark."""
+def test_a_directory_that_lost_its_tokens_lets_nobody_in(killed_directory: Path, tmp_path: Path) -> None:
+    """The mark outlives the rows of the tokens."""
 
     async def script(wire: Wire) -> None:
         await refused(wire.streams.ListStreams(streams.ListStreamsRequest()), grpc.StatusCode.UNAUTHENTICATED)
 
     issue_offline(tmp_path / "new", issued("op", ["operator"])[1])
-    shutil.copytree(FIXTURES / "format-12" / "data", tmp_path / "old")
-    DurableStore(tmp_path / "old").close()
-    for path in (tmp_path / "new", tmp_path / "old"):
+    shutil.copytree(killed_directory / "data", tmp_path / "killed")
+    DurableStore(tmp_path / "killed").close()
+    for path in (tmp_path / "new", tmp_path / "killed"):
         connection = apsw.Connection(str(path / "psoup.db"))
         register(connection)
         connection.execute("DELETE FROM log WHERE kind = 'token'")

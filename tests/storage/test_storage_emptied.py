@@ -19,14 +19,12 @@ from psoup_testing.faults import Disk
 from psoup_testing.gate import Gate
 from psoup_testing.starting import kept
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
 NOTE = "note-log-end"
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(NEWEST / "data", tmp_path / "data"))
+def data(killed_directory: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed_directory / "data", tmp_path / "data"))
 
 
 def contents(path: Path) -> dict[str, bytes]:

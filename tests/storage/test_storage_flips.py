@@ -19,8 +19,6 @@ from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SCALE, SEED
 from psoup_testing.format_fixture import END, Soup, ask, leave
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
 FLIPS = max(40, round(100 * SCALE))
 FRAME = 24 + PAGE_BYTES
 REASONS = {"DATA_DAMAGED", "STORAGE_FAILED", "UNKNOWN_FORMAT"}
@@ -41,13 +39,15 @@ def open_and_ask(path: Path) -> list[Any]:
         soup.store.close()
 
 
-def test_a_flipped_bit_is_detected_or_harmless(tmp_path: Path) -> None:
-    chance, expected = random.Random(SEED), json.loads((NEWEST / "answers.json").read_text(encoding="utf-8"))
+def test_a_flipped_bit_is_detected_or_harmless(killed_directory: Path, tmp_path: Path) -> None:
+    chance, expected = random.Random(SEED), json.loads((killed_directory / "answers.json").read_text(encoding="utf-8"))
     found = {"detected": 0, "harmless": 0}
-    files = sorted(path.relative_to(NEWEST / "data") for path in (NEWEST / "data").rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(killed_directory / "data") for path in (killed_directory / "data").rglob("*") if path.is_file()
+    )
     weights = [1 if path.suffix == ".parquet" else 4 for path in files]
     for number in range(FLIPS):
-        path = shutil.copytree(NEWEST / "data", tmp_path / "flipped")
+        path = shutil.copytree(killed_directory / "data", tmp_path / "flipped")
         [file] = chance.choices(files, weights)
         place = chance.randrange(8 * (path / file).stat().st_size)
         flip(path / file, place)
@@ -84,9 +84,9 @@ def before_the_sync(source: Path, target: Path) -> Path:
     return Path(shutil.copytree(source, target, ignore=shutil.ignore_patterns("note-*")))
 
 
-def test_no_flip_in_the_log_hides_what_was_committed(tmp_path: Path) -> None:
+def test_no_flip_in_the_log_hides_what_was_committed(killed_directory: Path, tmp_path: Path) -> None:
     """In the header, and in the first and last frame: salts, checksums, commit mark, page."""
-    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
+    count, size = frames(shutil.copytree(killed_directory / "data", tmp_path / "counted"))
     assert count >= 2
     chance = random.Random(SEED)
     places = [8 * byte + chance.randrange(8) for byte in range(32)]
@@ -94,7 +94,7 @@ def test_no_flip_in_the_log_hides_what_was_committed(tmp_path: Path) -> None:
         for byte in (*range(24), 24, 25, 2_000, size - 1):
             places.append(8 * (32 + frame * size + byte) + chance.randrange(8))
     for place in chance.sample(places, min(len(places), max(30, round(30 * SCALE)))):
-        path = shutil.copytree(NEWEST / "data", tmp_path / "flipped")
+        path = shutil.copytree(killed_directory / "data", tmp_path / "flipped")
         flip(path / "psoup.db-wal", place)
         with pytest.raises(Internal, match=r"of the write-ahead log psoup\.db-wal is damaged") as refused:
             DurableStore(path)
@@ -102,25 +102,25 @@ def test_no_flip_in_the_log_hides_what_was_committed(tmp_path: Path) -> None:
         shutil.rmtree(path)
 
 
-def test_a_log_that_a_crash_has_cut_off_is_no_damage(tmp_path: Path) -> None:
+def test_a_log_that_a_crash_has_cut_off_is_no_damage(killed_directory: Path, tmp_path: Path) -> None:
     """The last transaction was not acknowledged if its frames are not whole: cut, or torn between sectors."""
-    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
-    whole = (NEWEST / "data" / "psoup.db-wal").read_bytes()
+    count, size = frames(shutil.copytree(killed_directory / "data", tmp_path / "counted"))
+    whole = (killed_directory / "data" / "psoup.db-wal").read_bytes()
     last = 32 + (count - 1) * size
     older = whole[last + size + 24 : last + 2 * size] or bytes(4_096)
     torn = whole[: last + 24 + 1_024] + older[1_024:4_096]
     for number, content in enumerate((whole[: last + 5], whole[: last + 24], whole[: last + 3_000], torn)):
-        path = before_the_sync(NEWEST / "data", tmp_path / f"cut-{number}")
+        path = before_the_sync(killed_directory / "data", tmp_path / f"cut-{number}")
         (path / "psoup.db-wal").write_bytes(content)
         store = DurableStore(path)
         assert list(store.read())
         store.close()
 
 
-def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(tmp_path: Path) -> None:
+def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(killed_directory: Path, tmp_path: Path) -> None:
     """Its head is new and its page is that of the older frame, which may be one bit away: the database's size."""
-    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
-    whole = (NEWEST / "data" / "psoup.db-wal").read_bytes()
+    count, size = frames(shutil.copytree(killed_directory / "data", tmp_path / "counted"))
+    whole = (killed_directory / "data" / "psoup.db-wal").read_bytes()
     starts = [32 + number * size for number in range(count)]
     marks = [int.from_bytes(whole[start + 4 : start + 8], "big") for start in starts]
     [start, *_] = [
@@ -130,16 +130,16 @@ def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(tmp_path:
     torn[start + 24 + 31] ^= 1
     older = bytes(8) + random.Random(SEED).randbytes(size - 8)
     for number, content in enumerate((torn, torn + older, torn + older + whole[starts[-1] : starts[-1] + size])):
-        path = before_the_sync(NEWEST / "data", tmp_path / f"torn-{number}")
+        path = before_the_sync(killed_directory / "data", tmp_path / f"torn-{number}")
         (path / "psoup.db-wal").write_bytes(content)
         store = DurableStore(path)
         assert list(store.read())
         store.close()
 
 
-def test_what_an_older_crash_has_left_behind_the_end_is_no_damage(tmp_path: Path) -> None:
+def test_what_an_older_crash_has_left_behind_the_end_is_no_damage(killed_directory: Path, tmp_path: Path) -> None:
     """Twice the power goes in the same place: torn frames, and behind their commit some of a transaction before."""
-    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    path = shutil.copytree(killed_directory / "data", tmp_path / "data")
     count, size = frames(path)
     whole = (path / "psoup.db-wal").read_bytes()
     head = whole[: 32 + count * size]
@@ -158,13 +158,13 @@ def test_what_an_older_crash_has_left_behind_the_end_is_no_damage(tmp_path: Path
     store.close()
 
 
-def test_frames_that_follow_a_damaged_transaction_say_that_it_was_whole(tmp_path: Path) -> None:
+def test_frames_that_follow_a_damaged_transaction_say_that_it_was_whole(killed_directory: Path, tmp_path: Path) -> None:
     """More than a bit is lost of a frame, and the transaction behind it is there."""
-    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
-    whole = bytearray((NEWEST / "data" / "psoup.db-wal").read_bytes())
+    count, size = frames(shutil.copytree(killed_directory / "data", tmp_path / "counted"))
+    whole = bytearray((killed_directory / "data" / "psoup.db-wal").read_bytes())
     commits = [n for n in range(count) if any(whole[32 + n * size + 4 : 32 + n * size + 8])]
     assert len(commits) >= 2
-    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    path = shutil.copytree(killed_directory / "data", tmp_path / "data")
     place = 32 + commits[0] * size + 24 + 512
     whole[place : place + 512] = bytes(byte ^ 0x5A for byte in whole[place : place + 512])
     (path / "psoup.db-wal").write_bytes(whole)
@@ -228,8 +228,8 @@ def test_whose_data_it_is_has_a_checksum(tmp_path: Path) -> None:
         assert not examine(path).well
 
 
-def test_a_definition_that_has_changed_is_damage(tmp_path: Path) -> None:
-    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+def test_a_definition_that_has_changed_is_damage(killed_directory: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(killed_directory / "data", tmp_path / "data")
     DurableStore(path).close()
     database = apsw.Connection(str(path / "psoup.db"))
     database.execute("PRAGMA writable_schema = ON")
@@ -250,9 +250,11 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
-def test_a_row_that_says_what_is_stored_is_sealed(tmp_path: Path, table: str, column: str) -> None:
+def test_a_row_that_says_what_is_stored_is_sealed(
+    killed_directory: Path, tmp_path: Path, table: str, column: str
+) -> None:
     """A flip in the manifest may contradict no file: it has a checksum of its own."""
-    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    path = shutil.copytree(killed_directory / "data", tmp_path / "data")
     DurableStore(path).close()
     database = apsw.Connection(str(path / "psoup.db"))
     triggers = list(database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))

@@ -23,14 +23,13 @@ from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 STRANGER = 54_321
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(FIXTURES / f"format-{FORMAT}" / "data", tmp_path / "data"))
+def data(killed_directory: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed_directory / "data", tmp_path / "data"))
 
 
 def opened(data: Path) -> None:
