@@ -22,7 +22,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,9 @@ golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public na
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
 	  tests/project/test_project_walks.py \
 	  tests/clients/test_web_vectors.py
+
+fixture: $(STAMP) ## Write the data directory of the present format that the tests open, after a change of the format.
+	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.format_fixture tests/fixtures
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)

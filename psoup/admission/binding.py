@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -35,7 +34,7 @@ from psoup.sql.guards import check_budget
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
-from psoup.sql.templates.values import column_bytes, columns_of_table, rows_of_columns
+from psoup.sql.templates.values import column_bytes, columns_of_table
 
 LONG_TEXT = 256
 """Characters of statements from which on binding them takes longer than giving them to another thread: a form not
@@ -147,15 +146,8 @@ class Binding:
         return self._digest
 
     def is_digest(self, digest: bytes) -> bool:
-        """Whether a `digest` is the block's, or what logs of earlier releases have for it."""
-        command = self.command
-        assert isinstance(command, RegisterMany)
-        if digest == self.digest():
-            return True
-        if not isinstance(command.rows, pa.Table) or command.key or command.labels:
-            return False
-        rows = rows_of_columns(columns_of_table(command.rows), command.rows.column_names)
-        return digest == block_digest(replace(command, rows=rows))
+        """Whether a `digest` is the block's."""
+        return digest == self.digest()
 
     # Inside ---------------------------------------------------------------------------------------------------
 

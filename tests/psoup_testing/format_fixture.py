@@ -1,23 +1,24 @@
-"""Data directories as a release left them, for every later release to open.
+"""A data directory of the present format with everything in it, as a killed service leaves it.
 
-    python -m psoup_testing.format_fixture tests/fixtures/format-N      (run by the release that writes format N)
+    make fixture                            writes tests/fixtures/format-N.tar.xz
+    format-N/data/          the directory: a database, its write-ahead log, chunks
+    format-N/answers.json   the answers to the questions below
 
-    format-N/data/          the directory, as if the service had been killed: a database, its write-ahead log, chunks
-    format-N/answers.json   what that release said to the questions below
-
-In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
-and far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
+Contents: every type, NULLs, both time domains, sealed and expired chunks, tuples that wait for the watermark, late and
+far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, tenants, a push whose tuples were there before it, beside tuples of which no push came, and chunks that were
-passed.
+tokens, tenants, a push whose tuples were there before it, tuples of which no push came, and passed chunks.
+
+After a change of the format the fixture of the format before stays, and those before that one go.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
 import sys
+import tarfile
+import tempfile
 from dataclasses import asdict, astuple
 from datetime import date
 from decimal import Decimal
@@ -39,10 +40,11 @@ from psoup.events.commands import Command, Push, RegisterMany
 from psoup.events.tags import TagColumns, coded
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.local import LocalPSoup
-from psoup.model import SECOND, Retention
+from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
+from psoup_storage.durable.sqlite.schema import FORMAT
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=2)
 START = 1_700_000_000 * SECOND
@@ -54,11 +56,10 @@ CREATE = (
     "CREATE STREAM readings (at TIMESTAMP NOT NULL, ok BOOLEAN, n BIGINT, d DOUBLE, m DECIMAL(9,2), word TEXT,"
     " day DATE, seen TIMESTAMP) TIMESTAMP BY at LATENESS 30 SECONDS",
     "CREATE STREAM clicks (page TEXT NOT NULL, ms BIGINT)",
-    "CREATE STREAM recent (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 200 SECONDS",
+    "CREATE STREAM recent (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 50 SECONDS ARCHIVE 150 SECONDS",
     "CREATE STREAM gone (x BIGINT)",
 )
 LATER = "CREATE STREAM kept (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 100 SECONDS ARCHIVE 10 MINUTES"
-"""A statement of a later format than the first two."""
 QUERIES = (
     "SELECT *, _id, _time FROM readings BEGIN (START)",
     "SELECT n, word FROM readings WHERE n > 40 AND (word LIKE 'Gr%' OR word IS NULL) BEGIN (NOW - 10 MINUTES)",
@@ -72,9 +73,8 @@ JOINS = (
     "SELECT a.x FROM recent AS a JOIN recent AS b USING (x) WHERE a.x > 7 BEGIN (START)",
     "SELECT k.x, r.word FROM kept AS k [RANGE 300 SECONDS], readings AS r [ROWS 20] WHERE k.x <= r.n AND r.ok",
 )
-"""Statements of the tenth format."""
 COUNTED = "SELECT count(*) AS n, sum(x) AS s FROM kept BEGIN (START)"
-"""A statement of the eleventh format, of which folds lie beside chunks."""
+"""A statement of which folds lie beside chunks."""
 WINDOWS = ("BEGIN (START)", "BEGIN (NOW - 300 SECONDS)")
 TAGS = TagColumns(
     3,
@@ -90,10 +90,8 @@ class Soup(LocalPSoup):
     def __init__(self, path: Path, now: int) -> None:
         super().__init__(CONFIG, VirtualClock(now))
         self.store = DurableStore(path)
-        if "keep" in inspect.signature(Engine).parameters:
-            self.engine = Engine(CONFIG, keep=self.store.keep)
-        if "archive" in inspect.signature(Admission).parameters:
-            self.admission = Admission(CONFIG, archive=True)
+        self.engine = Engine(CONFIG, keep=self.store.keep)
+        self.admission = Admission(CONFIG, archive=True)
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
@@ -138,8 +136,6 @@ def recent(step: int, dense_from: int = 1_000) -> pa.Table:
 def tell(soup: Soup) -> None:
     """Fill the directory, step by step."""
     for statement in CREATE:
-        if hasattr(Retention(), "archive"):
-            statement = statement.replace("RETENTION 200 SECONDS", "RETENTION 50 SECONDS ARCHIVE 150 SECONDS")
         soup.execute(statement)
     asked = [soup.register(text, f"request {number}") for number, text in enumerate(QUERIES)]
     soup.unregister(soup.register("SELECT x FROM gone"))
@@ -150,12 +146,12 @@ def tell(soup: Soup) -> None:
         soup.push("readings", readings(step), f"meter {step % 2}", 3, step // 2)
         soup.push("clicks", pa.table({"page": ["home", f"page {step % 4}"], "ms": [step, None]}))
         soup.push("recent", recent(step))
-        if step == 20 and hasattr(soup, "register_many"):  # format 1 is older than blocks
+        if step == 20:
             soup.register_many(BLOCK, PARAMETERS, "block")
             soup.register_many([QUERIES[1].replace("40", "41"), "SELECT page FROM clicks WHERE ms > 7"])
         if step in (18, 30, 40):
             soup.maintain()
-    soup.unregister(soup.register(QUERIES[2]) if not hasattr(soup, "register_many") else asked[-1] + 3)
+    soup.unregister(asked[-1] + 3)
     soup.heartbeat("recent", START + 445 * SECOND)
     soup.execute(LATER)
     soup.register("SELECT *, _id FROM kept WHERE x % 3 = 0 BEGIN (NOW - 400 SECONDS)")
@@ -200,7 +196,7 @@ def join_and_count(soup: Soup) -> None:
 
 
 def let_in(soup: Soup) -> None:
-    """Access tokens, of which one is revoked. Of the twelfth format."""
+    """Access tokens, of which one is revoked."""
     for number, roles in enumerate((("operator",), ("reader", "producer"), ("owner",))):
         digest = bytes([number]) * 32
         streams = ("read*",) if number == 1 else ()
@@ -212,7 +208,7 @@ def let_in(soup: Soup) -> None:
 
 
 def part(soup: Soup) -> None:
-    """Tenants, of which one is changed and one dropped, and a token of one. Of the thirteenth format."""
+    """Tenants, of which one is changed and one dropped, and a token of one."""
     for name in ("acme", "brief", "corner"):
         soup.submit(CreateTenant(name))
     soup.submit(AlterTenant("acme", {"queries": 7, "join_share": 0.5, "streams": 0}))
@@ -222,7 +218,7 @@ def part(soup: Soup) -> None:
 
 
 def push_ahead(soup: Soup) -> None:
-    """A push that is spooled, and one that never came, after chunks were passed. Of the fourteenth format."""
+    """A push that is spooled, and one that never came, after chunks were passed."""
     pass_by(soup)
     soup.execute("CREATE STREAM spooled (x BIGINT)")
     soup.register("SELECT sum(x) AS s, count(*) AS n FROM spooled BEGIN (START)", key="spooled")
@@ -240,8 +236,7 @@ def push_ahead(soup: Soup) -> None:
 
 
 def pass_by(soup: Soup) -> None:
-    """Chunks that are passed, the last of one stream and of another those before one that is stored. Of the fifteenth
-    format."""
+    """Chunks that are passed, the last of one stream and of another those before one that is stored."""
     soup.execute("CREATE STREAM passed (x BIGINT) RETENTION 128 ROWS")
     soup.execute("CREATE STREAM followed (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 100 SECONDS")
     for stream in ("passed", "followed"):
@@ -275,10 +270,6 @@ def ask(soup: Soup) -> list[Any]:
 
 def _joined(soup: Soup) -> Any:
     """The joins, each with its sides (what stands on which stream) and its answer."""
-    try:
-        soup.query("joined")
-    except NotFound as problem:
-        return type(problem).__name__
     snapshot = soup.engine.snapshot()
     joins = [record for _, record in snapshot.queries.items(0) if not record.sqc_id]
     sides = [[[side.query_id, side.stream_id, side.query.text] for side in snapshot.sides_of(join)] for join in joins]
@@ -289,47 +280,34 @@ def _joined(soup: Soup) -> Any:
 
 def _counted(soup: Soup) -> Any:
     """What was folded of chunks on disk, and the rest."""
-    try:
-        return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
-    except NotFound as problem:
-        return type(problem).__name__
+    return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
 
 
 def _spooled(soup: Soup) -> Any:
     """The answer over a push that was spooled."""
-    try:
-        return str(soup.invoke(soup.query("spooled")).to_table().to_pylist())
-    except NotFound as problem:
-        return type(problem).__name__
+    return str(soup.invoke(soup.query("spooled")).to_table().to_pylist())
 
 
 def _passed(soup: Soup) -> Any:
     """The answers of streams of which chunks were passed, with IDs and times."""
-    try:
-        return [str(soup.invoke(soup.query(key)).to_table().to_pylist()) for key in ("passed", "followed")]
-    except NotFound as problem:
-        return type(problem).__name__
+    return [str(soup.invoke(soup.query(key)).to_table().to_pylist()) for key in ("passed", "followed")]
 
 
 def _tokens(soup: Soup) -> Any:
     """The tokens that stand, as readers see them."""
     tokens = soup.engine.snapshot().tokens.values()
-    return [[str(part) for part in astuple(token)] for token in tokens] or NotFound.__name__
+    return [[str(part) for part in astuple(token)] for token in tokens]
 
 
 def _tenants(soup: Soup) -> Any:
-    """The tenants, with their quotas, if there are others beside the one that was always there."""
+    """The tenants, with their quotas."""
     tenants = sorted(soup.engine.snapshot().tenants.values(), key=lambda tenant: tenant.name)
-    told = [[tenant.name, tenant.created, asdict(tenant.quotas)] for tenant in tenants]
-    return told if len(told) > 1 else NotFound.__name__
+    return [[tenant.name, tenant.created, asdict(tenant.quotas)] for tenant in tenants]
 
 
 def _tagged(soup: Soup) -> Any:
     """The queries with keys and labels, and the answer of one of them."""
-    try:
-        known = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
-    except PSoupError as problem:
-        return type(problem).__name__
+    known = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
     labels = ({"user": "u0"}, {"user": "u1", "kind": "Grüße"}, {"user": "u2"}, {"kind": "row"})
     found = [soup.queries(labels=asked) for asked in labels]
     return {"keys": known, "labels": found, "answer": _answer(soup, known[-1], None, None)}
@@ -391,5 +369,21 @@ def make(folder: Path) -> None:
     shutil.rmtree(path)
 
 
+def pack(fixtures: Path) -> None:
+    """Write the fixture of the present format into the folder `fixtures`."""
+    name = f"format-{FORMAT}"
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder) / name)
+        with tarfile.open(fixtures / f"{name}.tar.xz", "w:xz") as packed:
+            packed.add(Path(folder) / name, name, filter=_of_nobody)
+
+
+def _of_nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """An entry without the time and the user of its making."""
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    pack(Path(sys.argv[1]))

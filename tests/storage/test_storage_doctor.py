@@ -63,16 +63,6 @@ def test_a_sound_directory_is_well_and_stays_as_it_is(data: Path) -> None:
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told) and told[-1][1] <= told[-1][2]
 
 
-def test_every_older_format_can_be_examined(tmp_path: Path) -> None:
-    fixtures = Path(__file__).resolve().parent.parent / "fixtures"
-    for number in range(1, 15):
-        path = shutil.copytree(fixtures / f"format-{number}" / "data", tmp_path / str(number))
-        report = examine(path)
-        assert report.well
-        assert [finding.severity for finding in report.findings] == [Severity.NOTE]
-        assert f"has format {number}; the next start" in report.findings[0].what
-
-
 @pytest.mark.parametrize("name", ["../../evil.parquet", "/etc/passwd", "../psoup.db", "1-0.parquet/..", "x.parquet"])
 def test_a_manifest_that_names_another_file_is_damage_and_nothing_reads_it(
     data: Path, name: str, tmp_path: Path

@@ -6,6 +6,7 @@ import datetime as dt
 import errno
 import itertools
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from psoup.events.events import Pushed, RegisteredMany
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.looking import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import Gate, rows
 from psoup_testing.histories import draw_history
@@ -246,28 +249,24 @@ def test_a_disk_that_is_nearly_full_refuses_before_anything_happens(
     store.close()
 
 
-def test_a_directory_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
-    events = gate_with_everything().events
-    events = events[: next(place for place, event in enumerate(events) if isinstance(event, RegisteredMany))]
-    expected = Admission()
-    for event in events:
-        expected.replay(event)
-    store = DurableStore(tmp_path)
-    store.append(events)  # it knew no blocks
-    store.close()
+def test_a_directory_of_the_first_format_is_refused_by_name(tmp_path: Path) -> None:
+    """It has no checksum beside its number, and no table of chunks."""
+    DurableStore(tmp_path).close()
     database = apsw.Connection(str(tmp_path / "psoup.db"))
     for statement in OF_LATER_FORMATS:
         database.execute(statement)
     database.execute("UPDATE meta SET value = '1' WHERE name = 'format'")
     database.close()
-    store, admission = DurableStore(tmp_path), Admission()
-    for event in store.read():
-        admission.replay(event)
-    assert admission.state() == expected.state()
-    store.close()
+    said = (
+        f"{re.escape(str(tmp_path))} has format 1, and this version of PSoup reads format {FORMAT}, no older one; start"
+    )
+    for use in (DurableStore, examine, LookingStore):
+        with pytest.raises(InvalidInput, match=said) as refused:
+            use(tmp_path)
+        assert refused.value.reason == "UNKNOWN_FORMAT"
 
 
-@pytest.mark.parametrize("known", ["0", str(FORMAT + 1), "x"])
+@pytest.mark.parametrize("known", ["0", *map(str, range(1, FORMAT)), str(FORMAT + 1), "x"])
 def test_another_format_is_refused(tmp_path: Path, known: str) -> None:
     DurableStore(tmp_path).close()
     database = apsw.Connection(str(tmp_path / "psoup.db"))
@@ -275,9 +274,7 @@ def test_another_format_is_refused(tmp_path: Path, known: str) -> None:
     database.execute("UPDATE meta SET value = ? WHERE name = 'format'", (known,))
     database.close()
     for _ in range(2):  # and the directory is not left locked
-        with pytest.raises(
-            InvalidInput, match=f"has format {known}, and this version of PSoup knows {FORMAT}"
-        ) as refused:
+        with pytest.raises(InvalidInput, match=f"has format {known}, .* reads format {FORMAT}[,:]") as refused:
             DurableStore(tmp_path)
         assert refused.value.reason == "UNKNOWN_FORMAT"
 

@@ -107,7 +107,7 @@ def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
 
 
 def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As directories of older formats have them: their pieces go with them, so they go one by one."""
+    """Pushes that were not spooled: their pieces go with them, so they go one by one."""
     monkeypatch.setattr(forgetting, "SLICE_BYTES", 3 * SLICE)
     gate = new_gate()
     for step in range(4):

@@ -335,7 +335,7 @@ def read_token(token: str, tenant: str) -> BatchKey:
     """The batch of a stage of this name; raises InvalidInput if `token` is not such a name."""
     try:
         _, stream, producer, *numbers = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-        epoch, number, since = numbers if len(numbers) == 3 else (*numbers, 0)  # of before there was a `since`
+        epoch, number, since = numbers
         if not (isinstance(stream, str) and isinstance(producer, str) and all(map(_is_long, numbers))):
             raise ValueError("other types")
         stream.encode("utf-8"), producer.encode("utf-8")  # a lone surrogate is not text

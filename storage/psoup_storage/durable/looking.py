@@ -1,6 +1,6 @@
 """A data directory that is only read: its events and stored chunks as a start would read them.
 
-For `psoup doctor --replay`, in a process of its own. Nothing on the disk changes: no upgrade, no clearing up, no
+For `psoup doctor --replay`, in a process of its own. Nothing on the disk changes: no clearing up, no
 checkpoint. The directory is locked nevertheless.
 """
 
@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from psoup.errors import InvalidInput
 from psoup_storage.durable.chunks.archive import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder
@@ -19,7 +18,7 @@ from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.sqlite.database import Database
-from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_storage.durable.sqlite.schema import FORMAT, unknown_format
 from psoup_storage.durable.sqlite.structure import open_to_look
 from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 
@@ -37,11 +36,7 @@ class LookingStore(DurableStore):
             self._database = cast(Database, rows)
             ((version,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
             if version != str(FORMAT):
-                raise InvalidInput(
-                    f"{path} has format {version}, and what it holds can be replayed in format {FORMAT} only; start a"
-                    " service of this version on it once",
-                    reason="UNKNOWN_FORMAT",
-                )
+                raise unknown_format(path, str(version))
             ((self.incarnation,),) = rows.query("SELECT value FROM meta WHERE name = 'incarnation'")
             self._notes = Notes(self._directory.path)
             at = self._directory.path

@@ -6,12 +6,10 @@ left are the tokens that stand, and one revocation.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import apsw
 
-from psoup.errors import ResourceExhausted
 from psoup.events.access import AccessToken, TokenIssued, TokenRevoked
 from psoup_storage.durable.log.rows import LogRow, new_row
 from psoup_storage.durable.sqlite.database import Database
@@ -64,11 +62,5 @@ def note_issued(connection: apsw.Connection) -> None:
 
 
 def guarded(database: Database) -> bool:
-    """Whether there are tokens, or ever were; a directory of before there was the mark gets it, if it has room."""
-    if any(database.query(_MARKED)):
-        return True
-    tokens = any(database.query(_TOKENS))
-    if tokens:
-        with suppress(ResourceExhausted), database.transaction() as connection:
-            note_issued(connection)
-    return tokens
+    """Whether there are tokens, or ever were."""
+    return any(database.query(_MARKED)) or any(database.query(_TOKENS))

@@ -5,10 +5,8 @@
          "texts"    text: ["SELECT …", …]                                  statements without a template
     behind them     key: ["search-1", …]   label user: ["u3", NULL, …]     if the body says that there are any
 
-Beside it is which of its queries are gone, once some are: a bit each, under a checksum. Logs of formats before the
-fifth have the same as JSON in the body of the row, where a text of control characters is six times as long. What a
-template or a text means is bound anew when it is read, by the way that the row notes (`psoup.sql.templates.ladder`); a
-block of before it was noted goes by the first that is open to it.
+Beside it is which of its queries are gone, once some are: a bit each, under a checksum. The meaning of a template or a
+text is bound anew when it is read, by the way that the row notes (`psoup.sql.templates.ladder`).
 """
 
 from __future__ import annotations
@@ -59,30 +57,26 @@ def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
 
 
 def decode_block(
-    facts: dict[str, Any], content: bytes | memoryview | None, bind: Bind, only: Only
+    facts: dict[str, Any], content: bytes | memoryview, bind: Bind, only: Only
 ) -> tuple[Sequence[StandingQuery], Rows, TagColumns | None]:
     """The queries of a block, the rows that they were made of, and their tags, as `RegisteredMany` has them.
 
     `facts`: the body of its row. Raises what binding raises, and pa.ArrowException.
     """
-    streams, template = facts["streams"], facts.get("template", "")
-    columns: Columns | None = None
-    tags: TagColumns | None = None
-    if content is not None:
-        table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
-        columns = tuple(column.chunk(0) for column in table.columns)
-        columns, tags = _split(columns, facts)
+    streams, template = facts["streams"], facts["template"]
+    table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
+    columns, tags = _split(tuple(column.chunk(0) for column in table.columns), facts)
     if not template:
-        texts = facts["texts"] if columns is None else columns[0].to_pylist()
+        texts = columns[0].to_pylist()
         if "joins" in facts:
             return [bind(tuple(streams), text) for text in texts], [], tags
         places = streams if len(streams) > 1 else streams * len(texts)
         return [bind((stream,), text) for stream, text in zip(places, texts, strict=True)], [], tags
     values = Values(columns)
-    if columns is None or facts["form"] == "rows":
-        lines = facts["rows"] if columns is None else map(json.loads, columns[0].to_pylist())
+    if facts["form"] == "rows":
+        lines = map(json.loads, columns[0].to_pylist())
         values = Values(rows=[tuple(map(_read_value, line)) for line in lines])
-    return *gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts.get("way"))), tags
+    return *gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts["way"])), tags
 
 
 def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:

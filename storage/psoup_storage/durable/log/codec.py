@@ -285,10 +285,9 @@ class Decoder:
         )
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
-        if "crc" in facts:
-            checked_tuples(row, facts)
-        streams, template = facts["streams"], facts.get("template", "")
-        queries, rows, tags = decode_block(facts, row.tuples, self._streams.bind, self._streams.only)
+        content = checked_tuples(row, facts)
+        streams, template = facts["streams"], facts["template"]
+        queries, rows, tags = decode_block(facts, content, self._streams.bind, self._streams.only)
         of_sides = list[StreamIds]()
         if "joins" in facts:
             streams, of_sides = self._streams.of_joins(tuple(streams), queries)

@@ -32,7 +32,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import change_of
 from psoup.events.events import Event, StreamDropped, UnregisteredMany
 from psoup_storage.durable.log.rows import INT64, damaged
-from psoup_storage.durable.log.slices import COUNT, DepartingSet, QuerySlice, SetState, bits_of, logged_block, tell
+from psoup_storage.durable.log.slices import DepartingSet, QuerySlice, SetState, bits_of, logged_block, tell
 from psoup_storage.durable.sqlite.database import Database
 
 SLICE = 256
@@ -50,8 +50,9 @@ FROM log WHERE kind IN ('departure', 'drop') AND body ->> 'ids' IS NOT NULL ORDE
 """
 _CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
 _DROPPED = "SELECT sequence, stream FROM log WHERE kind = 'drop' ORDER BY sequence"
-_TOLD = f"""
-SELECT sequence, body ->> 'first', {COUNT}, gone.queries FROM gone JOIN log USING (sequence) WHERE kind = 'queries'
+_TOLD = """
+SELECT sequence, body ->> 'first', body ->> 'count', gone.queries
+FROM gone JOIN log USING (sequence) WHERE kind = 'queries'
 """
 _DELETE = "DELETE FROM log WHERE sequence = ?"
 _ALL_REPLACING = """
@@ -59,9 +60,9 @@ SELECT sequence, body ->> 'replaced', refused FROM log
 WHERE kind = 'query' AND body ->> 'replaced' IS NOT NULL OR kind = 'queries' AND refused IS NOT NULL
 """
 _ALL_SINGLE = "SELECT body ->> 'query' FROM log WHERE kind = 'query'"
-_ALL_BLOCKS = f"""
-SELECT sequence, body ->> 'first', {COUNT}, (SELECT queries FROM gone WHERE gone.sequence = log.sequence) FROM log
-WHERE kind = 'queries' ORDER BY body ->> 'first'
+_ALL_BLOCKS = """
+SELECT sequence, body ->> 'first', body ->> 'count', (SELECT queries FROM gone WHERE gone.sequence = log.sequence)
+FROM log WHERE kind = 'queries' ORDER BY body ->> 'first'
 """
 _STREAM = """
 DELETE FROM log WHERE stream = :stream AND :stream < (SELECT max(stream) FROM log)

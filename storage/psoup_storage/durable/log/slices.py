@@ -25,15 +25,13 @@ from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.log import write
 from psoup_storage.durable.log.rows import INT64, damaged
 
-COUNT = "coalesce(body ->> 'count', json_array_length(body, '$.rows'), json_array_length(body, '$.texts'))"
-"""The number of queries that the row of a block registers."""
 _QUERY_OF = "SELECT body ->> 'query' FROM log WHERE sequence = ?"
 _SINGLE = (
     "SELECT sequence, kind, octet_length(body) FROM log WHERE kind IN ('query', 'unregister') AND body ->> 'query' = ?"
 )
-_BLOCK = f"""
-SELECT sequence, body ->> 'first', {COUNT}, (SELECT queries FROM gone WHERE gone.sequence = log.sequence) FROM log
-WHERE kind = 'queries' AND body ->> 'first' <= ? ORDER BY body ->> 'first' DESC LIMIT 1
+_BLOCK = """
+SELECT sequence, body ->> 'first', body ->> 'count', (SELECT queries FROM gone WHERE gone.sequence = log.sequence)
+FROM log WHERE kind = 'queries' AND body ->> 'first' <= ? ORDER BY body ->> 'first' DESC LIMIT 1
 """
 _BITS = "INSERT INTO gone (sequence, queries) VALUES (?, ?) ON CONFLICT DO UPDATE SET queries = excluded.queries"
 _NO_CONTENT = "DELETE FROM slices WHERE sequence = ?"

@@ -25,7 +25,7 @@ from psoup.errors import Internal, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.moving import VFS, Mover
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES, unknown_format
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, register
 from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
@@ -274,7 +274,7 @@ class Database:
             raise self._damaged("this is not a PSoup database")
         for damage in damaged_pages(connection):
             raise self._damaged(damage)
-        version = self._upgrade(self.meta("format"))
+        version = self.meta("format")
         if version != str(FORMAT):
             raise unknown_format(self._directory.path, version)
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
@@ -301,15 +301,6 @@ class Database:
             for statements in SCHEMA:
                 connection.execute(statements)
             connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", facts.items())
-
-    def _upgrade(self, version: str) -> str:
-        """Bring an older directory to this format, step by step, each in a transaction; returns its format then."""
-        while version.isdecimal() and int(version) in UPGRADES:
-            with self.transaction() as connection:
-                connection.execute(UPGRADES[int(version)])
-                version = str(int(version) + 1)
-                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (version,))
-        return version
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
         if pages <= self._frames:

@@ -1,4 +1,4 @@
-"""Tables of the database in the form of this version, and the steps from each older form.
+"""Tables of the database, in the format of this version, the only one that it reads.
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
 log    the events, by sequence                 see `codec`, `log`, `forgetting`
@@ -73,37 +73,28 @@ END;
 CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
 BEGIN DELETE FROM slices WHERE sequence = ifnull(NEW.spool, NEW.sequence); END;
 """
-UPGRADES = {
-    1: _CHUNKS,
-    2: _ARCHIVE,
-    3: seals("chunks", "stored"),
-    4: _SLICES + _QUERIES,
-    5: seals("meta"),
-    6: "",
-    7: "",
-    8: "",
-    9: "",
-    10: "",
-    11: _TOKENS,
-    12: _TENANTS,
-    13: _SPOOLED,
-    14: "",
-}
-"""The statements that lead from each older format to the next. The seventh has pushes that say which producers were
-forgotten, the eighth queries with keys and labels, the ninth queries that replace others and many that left at once,
-the tenth joins, and pushes that count the rows of their producers, the eleventh folds beside chunks, the twelfth access
-tokens, the thirteenth tenants, the fourteenth pushes whose tuples came before them, the fifteenth chunks
-that were passed."""
-SCHEMA = (_SCHEMA, *UPGRADES.values())
-"""The statements that create a database of this format."""
+SCHEMA = (
+    _SCHEMA,
+    _CHUNKS,
+    _ARCHIVE,
+    seals("chunks", "stored"),
+    _SLICES + _QUERIES,
+    seals("meta"),
+    _TOKENS,
+    _TENANTS,
+    _SPOOLED,
+)
+"""The statements that create a database of this format, in the order in which the tables came to be."""
 
 
 def unknown_format(directory: Path, found: str) -> InvalidInput:
-    """The error for a directory of a format that this version does not know; a greater one is of a newer version."""
-    newer = ": a newer version of PSoup wrote it" if found.isdecimal() and int(found) > FORMAT else ""
+    """The error for a directory of another format: a greater one is of a newer version, a smaller one of an older."""
+    if found.isdecimal() and int(found) > FORMAT:
+        what = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
+    else:
+        what = ", no older one; start on a new directory and push the data again, or use the version that wrote it"
     return InvalidInput(
-        f"the data directory {directory} has format {found}, and this version of PSoup knows {FORMAT}{newer}; use the"
-        " version that wrote it, or a newer one, or another directory",
+        f"the data directory {directory} has format {found}, and this version of PSoup reads format {FORMAT}{what}",
         reason="UNKNOWN_FORMAT",
         found=found,
         known=FORMAT,

@@ -76,8 +76,8 @@ def examine(
     """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
 
     `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
-    Raises InvalidInput if it is not a data directory, a service runs on it (reason DATA_DIR_IN_USE), or a newer version
-    of PSoup wrote it (reason UNKNOWN_FORMAT).
+    Raises InvalidInput if it is not a data directory, a service runs on it (reason DATA_DIR_IN_USE), or it has
+    another format (reason UNKNOWN_FORMAT).
     """
     path = Path(path)
     if not (path / DATABASE).is_file():
@@ -204,22 +204,15 @@ class Examination:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
                 yield from (_damage(DATABASE, text, "which queries stand") for text in orphans(connection))
                 yield from (_damage(DATABASE, text, "all events") for text in emptied(connection, self._path))
-        elif str(version).isdecimal() and 0 < int(version) < FORMAT:
-            what = f"has format {version}; the next start of the service brings it to format {FORMAT}"
-            yield Finding(Severity.NOTE, DATABASE, what)
-        elif str(version).isdecimal() and int(version) > FORMAT and is_sealed(connection, "format"):
+        elif str(version).isdecimal() and int(version) > 0 and is_sealed(connection, "format"):
             raise unknown_format(self._path, str(version))
         else:
-            what = f"has format {version}, and this version of PSoup knows {FORMAT}"
+            what = f"has format {version}, and this version of PSoup reads format {FORMAT}"
             yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
 
     def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(chunks)")}
-        names = [name for name in ChunkRow._fields if name in columns]
-        if not names:  # the first format
-            return
-        for values in connection.execute(f"SELECT {', '.join(names)} FROM chunks ORDER BY stream, number"):
-            row = ChunkRow(**dict(zip(names, values, strict=True)))
+        columns = ", ".join(ChunkRow._fields)
+        for row in map(ChunkRow._make, connection.execute(f"SELECT {columns} FROM chunks ORDER BY stream, number")):
             if not row.passed and not is_chunk(row.file):
                 what = f"the manifest names a file {row.file[:200]!r}, and no chunk's file has such a name"
                 yield _damage(f"{DATABASE}, stream {row.stream}", what, f"the tuples of chunk {row.number}")

@@ -29,7 +29,6 @@ from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.departures import forget_unknown
 from psoup_storage.durable.log.rows import LogRow
-from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK
@@ -161,8 +160,6 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
             connection.pragma(name, value)
         register(connection)
-        if connection.execute("SELECT value FROM meta WHERE name = 'format'").get != str(FORMAT):
-            raise impossible("the directory has an older format; start the service once, which upgrades it, and again")
         with connection:
             for stream, number in last.items():
                 edge = next(row.last_time for row in chunks[stream] if row.number == number)
