@@ -23,9 +23,10 @@ from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.explanation import Explanation
 from psoup_client.payload import read
+from psoup_client.questions import question_of
 from psoup_client.schema import QueryInfo, QuerySource
 from psoup_client.session import Session
-from psoup_client.times import Instant, to_proto
+from psoup_client.times import Instant
 from psoup_proto.v1 import queries_pb2, statements_pb2
 
 ONE_MESSAGE_BYTES = 1024 * 1024
@@ -121,17 +122,8 @@ class Query:
         sequence that the answer must reflect; without it, what this client itself pushed and was told is in. Raises
         OutOfRange where window or `as_of` lie outside what is kept (see `accept_truncation`) or known.
         """
-        request = queries_pb2.InvokeRequest(
-            query_id=self._id,
-            key=self._key,
-            window=window,
-            windows=windows,
-            accept_truncation=accept_truncation,
-            max_bytes=ONE_MESSAGE_BYTES,
-        )
-        if as_of is not None:
-            request.as_of.CopyFrom(to_proto(as_of))
-
+        names = {"query_id": self._id, "key": self._key, "max_bytes": ONE_MESSAGE_BYTES}
+        request = question_of(queries_pb2.InvokeRequest, as_of, window, windows, accept_truncation, **names)
         connection = self._client.connection
 
         def attempt(sequence: int) -> Any:
@@ -165,11 +157,8 @@ class Query:
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = queries_pb2.InvokeStreamRequest(
-            query_id=self._id, key=self._key, window=window, windows=windows, accept_truncation=accept_truncation
-        )
-        if as_of is not None:
-            request.as_of.CopyFrom(to_proto(as_of))
+        names = {"query_id": self._id, "key": self._key}
+        request = question_of(queries_pb2.InvokeStreamRequest, as_of, window, windows, accept_truncation, **names)
         connection = self._client.connection
 
         def attempt(sequence: int) -> AnswerStream:

@@ -21,6 +21,7 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.queries import Queries
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of, ids_of
+from psoup_client.questions import question_of
 from psoup_client.session import PAGE, Session
 from psoup_client.table import AnswerTable, table_of, table_request
 from psoup_client.tags import check_key, check_labels
@@ -115,11 +116,9 @@ class AnswerCalls(Session):
         with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
         """
         names = self._names(queries, keys, labels)
-        request = queries_pb2.InvokeManyRequest(
-            window=window, windows=windows, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+        request = question_of(
+            queries_pb2.InvokeManyRequest, as_of, window, windows, accept_truncation, max_bytes=ONE_MESSAGE_BYTES
         )
-        if as_of is not None:
-            request.as_of.CopyFrom(to_proto(as_of))
         asked = request.query_ids if keys is None else request.keys
 
         def invoke(some: Iterable[str]) -> Any:

@@ -17,9 +17,10 @@ from psoup_client.calls.streams import StreamCalls
 from psoup_client.inputs import Parameters
 from psoup_client.payload import split
 from psoup_client.query import ONE_MESSAGE_BYTES, answer_of
+from psoup_client.questions import question_of
 from psoup_client.schema import StreamInfo
 from psoup_client.statements import first_word
-from psoup_client.times import Instant, to_proto
+from psoup_client.times import Instant
 from psoup_proto.v1 import statements_pb2
 
 
@@ -45,14 +46,9 @@ class StatementCalls(StreamCalls):
         statement's own, `windows` those of some sources of a join; the other arguments are those of `Query.invoke`.
         Raises what `register` and `invoke` raise.
         """
-        request = statements_pb2.AskRequest(
-            statement=sql,
-            window=window,
-            windows=windows,
-            accept_truncation=accept_truncation,
-            max_bytes=ONE_MESSAGE_BYTES,
-        )
-        _fill(request, params, as_of)
+        whole = {"statement": sql, "max_bytes": ONE_MESSAGE_BYTES}
+        request = question_of(statements_pb2.AskRequest, as_of, window, windows, accept_truncation, **whole)
+        _fill(request, params)
         reply = self._read(self.connection.statements.Ask, request, wait_for, timeout)
         if not reply.too_large:
             return answer_of(reply)
@@ -81,10 +77,8 @@ class StatementCalls(StreamCalls):
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = statements_pb2.AskStreamRequest(
-            statement=sql, window=window, windows=windows, accept_truncation=accept_truncation
-        )
-        _fill(request, params, as_of)
+        request = question_of(statements_pb2.AskStreamRequest, as_of, window, windows, accept_truncation, statement=sql)
+        _fill(request, params)
         connection = self.connection
 
         def attempt(sequence: int) -> AnswerStream:
@@ -128,12 +122,8 @@ class StatementCalls(StreamCalls):
         return self._defined(reply.created if kind == "created" else reply.altered)
 
 
-def _fill(
-    request: statements_pb2.AskRequest | statements_pb2.AskStreamRequest, params: Parameters, as_of: Instant | None
-) -> None:
-    """Write the values and the time of a question into its request."""
-    if as_of is not None:
-        request.as_of.CopyFrom(to_proto(as_of))
+def _fill(request: statements_pb2.AskRequest | statements_pb2.AskStreamRequest, params: Parameters) -> None:
+    """Write the values of a statement's parameters into its request."""
     values = parameters_of_one(request.statement, params)
     if values is not None:
         request.parameters = next(split(values.table)).data
