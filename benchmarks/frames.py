@@ -8,6 +8,7 @@ Frames and their fields: RFC 9113, sections 4 and 6. Nothing here checks what it
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 ACKNOWLEDGED, END_STREAM, END_HEADERS = 1, 1, 4
@@ -72,6 +73,41 @@ class Frames:
             complete.append((kind, flags, stream & 0x7FFFFFFF, self._unread[9:end]))
             self._unread = self._unread[end:]
         return complete
+
+
+class Windows:
+    """The bytes that may be sent: of the whole connection and of each stream, as the other side grants them."""
+
+    def __init__(self, streams: Iterable[int]) -> None:
+        self._whole = self._initial = 65_535
+        self._of = dict.fromkeys(streams, self._initial)
+
+    def room(self, stream: int) -> int:
+        """The most bytes that one frame of a stream may have now."""
+        return min(self._whole, self._of[stream], FRAME_BYTES)
+
+    def spend(self, stream: int, size: int) -> None:
+        """Count bytes that were sent of a stream."""
+        self._whole -= size
+        self._of[stream] -= size
+
+    def answer(self, kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        """Take a frame of the other side; returns the frame that acknowledges it, or nothing."""
+        if kind == WINDOW_UPDATE:
+            more = int.from_bytes(payload, "big") & 0x7FFFFFFF
+            if not stream:
+                self._whole += more
+            elif stream in self._of:
+                self._of[stream] += more
+        elif kind == SETTINGS and not flags & ACKNOWLEDGED:
+            for key, value in struct.iter_unpack(">HI", payload):
+                if key == INITIAL_WINDOW:
+                    self._of = {at: room + value - self._initial for at, room in self._of.items()}
+                    self._initial = value
+            return settings(acknowledged=True)
+        elif kind == PING and not flags & ACKNOWLEDGED:
+            return frame(PING, ACKNOWLEDGED, 0, payload)
+        return b""
 
 
 def _literal(text: str) -> bytes:

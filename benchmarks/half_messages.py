@@ -9,28 +9,10 @@ Only what a sender of requests needs is understood of what comes back (`benchmar
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections.abc import Sequence
 
-from benchmarks.frames import (
-    ACKNOWLEDGED,
-    FRAME_BYTES,
-    GOAWAY,
-    INITIAL_WINDOW,
-    PING,
-    PREFACE,
-    RESET,
-    SETTINGS,
-    WINDOW_UPDATE,
-    Frames,
-    data,
-    frame,
-    headers,
-    message,
-    request,
-    settings,
-)
+from benchmarks.frames import GOAWAY, PREFACE, RESET, Frames, Windows, data, headers, message, request, settings
 
 
 class Stalled:
@@ -44,9 +26,8 @@ class Stalled:
         self._socket = socket.create_connection((host, int(port)))
         self._socket.settimeout(0.02)
         self._frames = Frames()
-        self._whole, self._initial = 65_535, 65_535
         numbers = range(1, 2 * streams, 2)
-        self._windows = dict.fromkeys(numbers, self._initial)
+        self._windows = Windows(numbers)
         self._left = dict.fromkeys(numbers, sent)
         self._heads = dict.fromkeys(numbers, message(b"", declared))
         self._socket.sendall(PREFACE + settings())
@@ -75,14 +56,13 @@ class Stalled:
 
     def _send(self, number: int) -> bool:
         head = self._heads.get(number, b"")
-        room = min(self._whole, self._windows[number], FRAME_BYTES, self._left[number])
+        room = min(self._windows.room(number), self._left[number])
         if room <= len(head):
             return False
         body = head + b"\x0a" * (room - len(head))
         self._heads.pop(number, None)
         self._socket.sendall(data(number, body, last=False))
-        self._whole -= len(body)
-        self._windows[number] -= len(body)
+        self._windows.spend(number, len(body))
         self._left[number] -= len(body)
         return True
 
@@ -97,21 +77,9 @@ class Stalled:
             self._take(kind, flags, number, payload)
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == WINDOW_UPDATE:
-            more = int.from_bytes(payload, "big") & 0x7FFFFFFF
-            if number == 0:
-                self._whole += more
-            elif number in self._windows:
-                self._windows[number] += more
-        elif kind == SETTINGS and not flags & ACKNOWLEDGED:
-            for key, value in struct.iter_unpack(">HI", payload):
-                if key == INITIAL_WINDOW:
-                    self._windows = {at: window + value - self._initial for at, window in self._windows.items()}
-                    self._initial = value
-            self._socket.sendall(settings(acknowledged=True))
-        elif kind == PING and not flags & ACKNOWLEDGED:
-            self._socket.sendall(frame(PING, ACKNOWLEDGED, 0, payload))
-        elif kind == RESET:
-            self._left.pop(number, None)
-        elif kind == GOAWAY:
+        if kind == GOAWAY:
             raise ConnectionResetError
+        if kind == RESET:
+            self._left.pop(number, None)
+        elif answer := self._windows.answer(kind, flags, number, payload):
+            self._socket.sendall(answer)

@@ -8,25 +8,18 @@ with half_sent(address, "IngestService/Push", calls=20, size=1_000_000) as half:
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.frames import (
-    ACKNOWLEDGED,
     END_STREAM,
-    FRAME_BYTES,
     HEADERS,
-    INITIAL_WINDOW,
-    PING,
     PREFACE,
     RESET,
-    SETTINGS,
-    WINDOW_UPDATE,
     Frames,
+    Windows,
     data,
-    frame,
     headers,
     message,
     request,
@@ -41,9 +34,8 @@ class Half:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._size = size
-        self._room, self._initial = 65_535, 65_535
-        self._rooms = {2 * number + 1: self._initial for number in range(calls)}
-        self._left = dict.fromkeys(self._rooms, size)
+        self._left = dict.fromkeys(range(1, 2 * calls, 2), size)
+        self._windows = Windows(self._left)
         self._frames = Frames()
         self._closed = threading.Event()
         self.changed = threading.Condition()
@@ -51,7 +43,7 @@ class Half:
         self.ended = 0
         head = request(method, address, *names)
         self._socket.sendall(PREFACE + settings())
-        for stream in self._rooms:
+        for stream in self._left:
             self._socket.sendall(headers(stream, head))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -88,31 +80,20 @@ class Half:
     def _send(self) -> None:
         for stream, left in list(self._left.items()):
             head = message(b"", self._size + 1_000) if left == self._size else b""
-            room = min(self._room, self._rooms[stream], FRAME_BYTES, left + len(head))
+            room = min(self._windows.room(stream), left + len(head))
             while room > len(head) and self._left.get(stream):
                 self._socket.sendall(data(stream, head + b"\x0a" * (room - len(head)), last=False))
-                self._room -= room
-                self._rooms[stream] -= room
+                self._windows.spend(stream, room)
                 self._left[stream] -= room - len(head)
                 with self.changed:
                     self.sent += room
                     self.changed.notify_all()
                 head = b""
-                room = min(self._room, self._rooms[stream], FRAME_BYTES, self._left[stream])
+                room = min(self._windows.room(stream), self._left[stream])
 
     def _take(self, kind: int, flags: int, stream: int, content: bytes) -> None:
-        if kind == WINDOW_UPDATE and stream:
-            self._rooms[stream] += int.from_bytes(content, "big")
-        elif kind == WINDOW_UPDATE:
-            self._room += int.from_bytes(content, "big")
-        elif kind == SETTINGS and not flags & ACKNOWLEDGED:
-            for name, value in struct.iter_unpack(">HI", content):
-                if name == INITIAL_WINDOW:
-                    self._rooms = {stream: room + value - self._initial for stream, room in self._rooms.items()}
-                    self._initial = value
-            self._socket.sendall(settings(acknowledged=True))
-        elif kind == PING and not flags & ACKNOWLEDGED:
-            self._socket.sendall(frame(PING, ACKNOWLEDGED, 0, content))
+        if answer := self._windows.answer(kind, flags, stream, content):
+            self._socket.sendall(answer)
         elif (kind == RESET or (kind == HEADERS and flags & END_STREAM)) and self._left.pop(stream, None) is not None:
             with self.changed:
                 self.ended += 1
