@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.commands.invoke import (
+from psoup_cli.answer_flags import (
     SHOWN_ROWS,
     AcceptTruncation,
+    AnswerFormat,
     AsOf,
-    Format,
     JsonRows,
     ShownRows,
     Windows,
     chosen_form,
     instant_of,
-    print_answer,
     windows_of,
 )
+from psoup_cli.commands.invoke import print_answer
 from psoup_cli.common import Address, Timeout, WaitFor, connect
 from psoup_cli.parameters import Param, values_of
 
@@ -30,9 +30,7 @@ def ask(
     as_of: AsOf = None,
     window: Windows = None,
     accept_truncation: AcceptTruncation = False,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
-    ] = None,
+    format: AnswerFormat = None,
     as_json: JsonRows = False,
     wait_for: WaitFor = None,
     rows: ShownRows = SHOWN_ROWS,

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from psoup_cli.answer_flags import (
+    SHOWN_ROWS,
+    AcceptTruncation,
+    AsOf,
+    Format,
+    JsonRows,
+    ManyKeys,
+    ShownRows,
+    Windows,
+    chosen_form,
+    instant_of,
+    windows_of,
+)
 from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_of, message, unreadable
 from psoup_cli.legible import legible
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
 from psoup_client import Answer, AnswerStream, AnswerTable, NotFound, PSoupError, Query
-from psoup_client.times import to_micros
 from psoup_client.wording import counted
-
-SHOWN_ROWS = 100
-
-
-class Format(StrEnum):
-    """Forms of an answer."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-    arrow = "arrow"
-
-
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."),
-]
-Windows = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--window",
-        metavar="'BEGIN ... END ...'",
-        help="Answer over this window, not the query's own; ALIAS='BEGIN ...' for a source of a join, repeatable.",
-    ),
-]
-
-
-AcceptTruncation = Annotated[
-    bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
-]
-JsonRows = Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")]
-ShownRows = Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")]
 
 
 def invoke(
@@ -57,9 +35,7 @@ def invoke(
     file: Annotated[
         str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
     ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
-    ] = None,
+    key: ManyKeys = None,
     label: Labels = None,
     table: Annotated[
         bool, typer.Option("--table", help="All answers as one table; `_query` is the query's place, from 0.")
@@ -150,36 +126,6 @@ def _names(
 
 def _nobody(what: str) -> NotFound:
     return NotFound(f"no query has {what}; show all: psoup queries", reason="UNKNOWN_QUERY")
-
-
-def windows_of(texts: list[str]) -> dict[str, Any]:
-    """Read --window: a window for all sources, or windows by their names in the statement."""
-    named = [text.partition("=") for text in texts if "=" in text]
-    if len(named) < len(texts) > 1 or len({alias.strip() for alias, _, _ in named}) < len(named):
-        raise typer.BadParameter("give --window once, or as ALIAS='BEGIN ... END ...' once for each source")
-    if named:
-        return {"windows": {alias.strip(): window for alias, _, window in named}}
-    return {"window": texts[0]} if texts else {}
-
-
-def chosen_form(single: bool, asked: Format | None, as_json: bool) -> Format:
-    """Choose the format: as asked, else what reads best here."""
-    if as_json and asked not in (None, Format.json):
-        raise typer.BadParameter("--json and another --format exclude each other")
-    terminal = sys.stdout.isatty()
-    if asked is Format.arrow and terminal:
-        raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
-    if as_json or asked is not None:
-        return asked or Format.json
-    return Format.table if terminal else Format.csv if single else Format.json
-
-
-def instant_of(as_of: str | None) -> int | None:
-    """Read the time of --as-of, in microseconds."""
-    try:
-        return None if as_of is None else to_micros(as_of)
-    except ValueError as problem:
-        raise typer.BadParameter(f"--as-of: {problem}") from None
 
 
 def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form
+from psoup_cli.answer_flags import SHOWN_ROWS, AnswerFormat, Format, JsonRows, ShownRows, chosen_form
 from psoup_cli.common import AsJson, message
 from psoup_cli.output import numeric, print_batches, print_json, print_list, print_table, rows_of, show
 from psoup_client.errors import NotFound
@@ -46,9 +46,7 @@ def show_copy(
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="SELECT", help="What SQLite finds in the copies, by their names.")
     ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
-    ] = None,
+    format: AnswerFormat = None,
     as_json: JsonRows = False,
     rows: ShownRows = SHOWN_ROWS,
 ) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form, print_answer
+from psoup_cli.answer_flags import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form
+from psoup_cli.commands.invoke import print_answer
 from psoup_cli.common import Address, Timeout, connect, message, unreadable
 from psoup_cli.parameters import Param, rows_of_values, values_of
 from psoup_client import Answer, Client, PSoupError

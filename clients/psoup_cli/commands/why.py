@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.commands.invoke import AsOf, instant_of
+from psoup_cli.answer_flags import AsOf, instant_of
 from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, message
 from psoup_cli.legible import legible
 from psoup_cli.output import print_json

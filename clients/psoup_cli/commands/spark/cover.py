@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from psoup_cli.answer_flags import ManyKeys
 from psoup_cli.commands.spark.options import Conf, Functions, Master, PatienceSeconds
 from psoup_cli.commands.spark.progress import job_meter
 from psoup_cli.commands.spark.running import open_session, spark_module
@@ -25,9 +26,7 @@ def cover(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
     ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
-    ] = None,
+    key: ManyKeys = None,
     label: Labels = None,
     functions: Functions = None,
     patience: PatienceSeconds = 600.0,
