@@ -122,7 +122,6 @@ app.command("doctor", short_help="Say whether a data directory is sound.")(docto
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)
 spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
 spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, batch after batch.")(spark_stand.stand)
-spark.app.command("join", cls=spark_stand.OldName, hidden=True)(spark_stand.stand)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
 app.add_typer(spark.app, name="spark", short_help="Feed streams from Spark (the extra psoup[spark], and Java).")
 app.add_typer(admin.app, name="admin", short_help="Begin with access tokens.")

@@ -8,9 +8,6 @@
 Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need the same packages as the driver.
 """
 
-import warnings
-from typing import TYPE_CHECKING, Any
-
 try:
     import pyspark  # noqa: F401 - said clearly here, rather than by a module deep inside
 except ModuleNotFoundError as problem:
@@ -46,19 +43,3 @@ __all__ = [
     "spark_errors",
     "stand",
 ]
-
-_RENAMED = {"join": "stand", "Join": "Stand", "JoinResult": "StandResult"}
-"""Names of the release before: *join* is kept for joins of streams."""
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Give a name of the release before what it stands for, with a warning."""
-        if name not in _RENAMED:
-            raise AttributeError(f"module 'psoup_spark' has no attribute {name!r}")
-        warnings.warn(
-            f"psoup_spark.{name} is psoup_spark.{_RENAMED[name]} now; the old name goes with the next release",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return globals()[_RENAMED[name]]

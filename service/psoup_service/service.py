@@ -197,12 +197,6 @@ class Service:
     async def start(self, *, warm: bool = True) -> None:
         """Listen, replay, serve. Raises InvalidInput if it cannot listen on the port."""
         server: grpc.aio.Server | None = None
-        if self.settings.archive_rows is not None:
-            _log.warning(
-                "the setting archive_rows is deprecated and will go: use archive_seconds, the time that one invocation"
-                " may take for tuples on disk",
-                extra={"archive_rows": self.settings.archive_rows, "archive_seconds": self.settings.archive_seconds},
-            )
         try:
             if warm:
                 await on(self._threads.life, warm_up, self.host.check_wanted)

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 from psoup.config import EngineConfig
 from psoup.invariants import Verify
 from psoup.model import SECOND
-from psoup.reading import NO_LIMIT
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
@@ -147,9 +146,6 @@ class Settings(BaseModel):
 
     archive_seconds: float = Field(default=10.0, ge=0, le=86_400)
     """time that one invocation may take for tuples on disk; with 0 only what is covered is answered"""
-
-    archive_rows: int | None = Field(default=None, ge=0)
-    """deprecated, use archive_seconds: tuples on disk that one invocation may evaluate"""
 
     warn_share: float = Field(default=0.5, ge=0, le=1)
     """part of the time in which tuples arrive from which on a query that takes it is warned of; 0: none is"""
@@ -313,7 +309,6 @@ class Settings(BaseModel):
             group_rows=self.group_rows,
             join_pairs=self.join_pairs,
             join_bytes=self.join_mib * _MIB,
-            archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
             streams=self.streams,
             unstored_chunks=UNSTORED_CHUNKS,

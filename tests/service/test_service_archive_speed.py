@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,9 +15,7 @@ from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.archive_speed import START, ArchiveSpeed, TenantSpeed
-from psoup_service.settings import Settings
 from psoup_testing.restarting import RestartingPSoup
-from psoup_testing.wire import Wire, run
 
 MIL = 1_000_000
 
@@ -137,16 +133,3 @@ def test_a_read_that_turns_out_to_take_too_long_ends_as_soon_as_that_shows(archi
     with pytest.raises(ResourceExhausted, match=r"about 4\.\d s where one invocation may take 3 s"):
         _invoke(archived, query, speed)
     assert _invoke(archived, query, ArchiveSpeed(9, _Clock(step=0.7))) == list(range(8, 120_000, 20_000))
-
-
-def test_the_old_limit_is_taken_for_a_release_and_warns(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    assert Settings().engine_config().archive_rows > 10**15
-    assert Settings(archive_rows=300).engine_config().archive_rows == 300
-
-    async def script(wire: Wire) -> None:
-        assert wire.service.settings.archive_rows == 300
-
-    with caplog.at_level(logging.WARNING):
-        run(script, Settings(port=0, archive_rows=300))
-    assert "archive_rows is deprecated" in caplog.text
-    assert "archive_seconds" in caplog.text

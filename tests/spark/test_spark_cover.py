@@ -31,11 +31,11 @@ STATEMENTS = {
 
 @pytest.fixture(scope="module")
 def durable(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A service on disk, which evaluates 300 tuples on disk for an invocation, with a history of eight chunks."""
+    """A service on disk, which evaluates no tuples on disk for an invocation, with a history of eight chunks."""
     from psoup_spark.backfill import backfill
 
     store = DurableStore(tmp_path_factory.mktemp("data") / "data", reserve_bytes=0)
-    settings = Settings(port=0, archive_rows=300)
+    settings = Settings(port=0, archive_seconds=0)
     with serving(settings, store=store) as service, Client(service.address, timeout=60) as client:
         client.create_stream("CREATE STREAM past (at TIMESTAMP, n BIGINT, t TEXT) TIMESTAMP BY at")
         frame = spark.range(ROWS).selectExpr("timestamp_seconds(id) AS at", "id AS n", "IF(id % 2 = 0, 'a', 'b') AS t")

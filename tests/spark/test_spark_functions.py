@@ -35,7 +35,7 @@ def test_a_job_that_has_the_same_functions_evaluates_for_the_service(spark: Any,
     first, second = tmp_path / "first.py", tmp_path / "second.py"
     first.write_text(MODULE.replace("VERSION", "1"))
     second.write_text(MODULE.replace("VERSION", "2").replace("100", "10"))
-    settings = Settings(port=0, functions=(str(first),), archive_rows=100)
+    settings = Settings(port=0, functions=(str(first),), archive_seconds=0)
     store = DurableStore(tmp_path / "data", reserve_bytes=0)
     with serving(settings, store=store) as service, Client(service.address, timeout=60) as client:
         client.create_stream("CREATE STREAM past (at TIMESTAMP, n BIGINT) TIMESTAMP BY at")

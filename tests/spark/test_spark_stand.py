@@ -302,20 +302,9 @@ def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) 
         assert zygote.stop() == 0
 
 
-def test_the_old_names_work_and_say_so() -> None:
+def test_the_names_of_a_join_of_streams_are_not_taken() -> None:
     import psoup_spark
 
-    for old, new in (("join", "stand"), ("Join", "Stand"), ("JoinResult", "StandResult")):
-        with pytest.warns(DeprecationWarning, match=rf"psoup_spark\.{old} is psoup_spark\.{new} now"):
-            assert getattr(psoup_spark, old) is getattr(psoup_spark, new)
-    with pytest.raises(AttributeError, match="has no attribute 'joint'"):
-        _ = psoup_spark.joint  # type: ignore[attr-defined]
-
-
-def test_the_old_command_works_and_says_so() -> None:
-    line = ["clicks", "--path", "in", "--checkpoint", "c", "--once", "--every", "1 minute"]
-    old, new = (CliRunner().invoke(app, ["spark", command, *line]) for command in ("join", "stand"))
-    assert old.exit_code == new.exit_code == 2
-    assert "psoup spark join is psoup spark stand now" in old.stderr
-    assert "psoup spark join" not in new.stderr
-    assert old.stderr.splitlines()[-1] == new.stderr.splitlines()[-1]  # the options of both are read alike
+    assert not {"join", "Join", "JoinResult"} & {*dir(psoup_spark)}
+    ran = CliRunner().invoke(app, ["spark", "join", "clicks"])
+    assert ran.exit_code == 2 and "No such command 'join'" in ran.stderr

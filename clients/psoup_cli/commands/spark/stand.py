@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from psoup_cli.commands.spark.options import (
     Checkpoint,
@@ -93,15 +92,6 @@ def stand(
         print_json(dataclasses.asdict(result))
     else:
         message(_summary(result))
-
-
-class OldName(TyperCommand):
-    """The command under the name that it had first; it says so, and works."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        message("psoup spark join is psoup spark stand now; the old name goes with the next release")
-        return super().invoke(ctx)
 
 
 def _summary(result: Any) -> str:
