@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from typing import Any, TypeVar
 
 from psoup_client.times import Instant, to_proto
 
-
-class _Question(Protocol):
-    """A message that asks for an answer."""
-
-    @property
-    def as_of(self) -> Timestamp: ...
-
-
-_AnyQuestion = TypeVar("_AnyQuestion", bound=_Question)
+_Request = TypeVar("_Request")
 
 
 def question_of(
-    kind: Callable[..., _AnyQuestion],
+    kind: Callable[..., _Request],
     as_of: Instant | None,
     window: str,
     windows: Mapping[str, str] | None,
     accept_truncation: bool,
     **more: Any,
-) -> _AnyQuestion:
+) -> _Request:
     """Return a request of a `kind` with the arguments of `Query.invoke`; `more` are its other fields.
 
     Raises what `to_proto` raises for `as_of`.
     """
-    request = kind(window=window, windows=windows, accept_truncation=accept_truncation, **more)
-    if as_of is not None:
-        request.as_of.CopyFrom(to_proto(as_of))
-    return request
+    time = None if as_of is None else to_proto(as_of)
+    return kind(as_of=time, window=window, windows=windows, accept_truncation=accept_truncation, **more)
