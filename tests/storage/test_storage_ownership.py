@@ -11,7 +11,7 @@ import apsw
 import pytest
 from typer.testing import CliRunner
 
-from psoup.errors import InvalidInput
+from psoup.errors import Internal, InvalidInput
 from psoup_cli.app import app
 from psoup_service import kernel_cache
 from psoup_service.sync.keys import rotate
@@ -110,6 +110,8 @@ def test_a_newer_format_is_not_damage(newer: Path, tmp_path: Path) -> None:
 def test_a_number_that_was_flipped_is_damage(newer: Path) -> None:
     changed(newer, "UPDATE meta SET checksum = checksum + 1 WHERE name = 'format'")
     assert [finding.place for finding in examine(newer).wrong] == ["psoup.db"]
+    with pytest.raises(Internal, match=f"its format, {FORMAT + 1}, is not as it was written"):
+        opened(newer)
 
 
 # Of another user ------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.moving import VFS, Mover
 from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
-from psoup_storage.durable.sqlite.seals import broken_seals, register
+from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
 from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
 from psoup_storage.durable.sqlite.wal import Synced
@@ -275,6 +275,8 @@ class Database:
         for damage in damaged_pages(connection):
             raise self._damaged(damage)
         version = self.meta("format")
+        if version != str(FORMAT) and not is_sealed(connection, "format"):
+            raise self._damaged(f"its format, {version}, is not as it was written")
         if version != str(FORMAT):
             raise unknown_format(self._directory.path, version)
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
