@@ -59,7 +59,10 @@ class _FoldedOnDisk(Exception):
 
 
 class Table:
-    """The answers of a call; holds its snapshot. Once all is read, `failed` and `groups` are whole."""
+    """The answers of a call; holds its snapshot. Once all is read, `failed` and `groups` are whole.
+
+    Each pass over `batches` counts them anew.
+    """
 
     def __init__(self, asked: Asked, asking: Asking) -> None:
         self.count = len(asked.ids)
@@ -86,6 +89,7 @@ class Table:
                 self._set_of[alike.places] = len(self._sets)
                 self._sets.append(made)
         self.groups = [group for group in by_window.values() if isinstance(group, Group)]
+        self._unread = len(self.failed)
 
     @property
     def schema(self) -> pa.Schema:
@@ -108,6 +112,9 @@ class Table:
 
     def batches(self, max_rows: int = _ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
         """The rows, at most `max_rows` in a batch, and at most `max_bytes`, or one row."""
+        del self.failed[self._unread :]
+        for group in self.groups:
+            group.errors = group.select_errors = 0
         fitting = max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1) if self.select else 1
         most = BatchLimit(min(max_rows, fitting), max_bytes)
         yield from batches_of(self._parts(most), most)

@@ -22,6 +22,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.servicers import sync as servicer
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.asking import again
 from psoup_testing.copied import same, some, token_of
 from psoup_testing.serving import serving
 
@@ -180,7 +181,7 @@ def test_a_copy_is_stored_and_goes_on(client: Client, stream: str) -> None:
     client.push(stream, some(5, random.Random(9)))
     synced = stored.sync()
     assert synced.came <= 5 and not synced.reset
-    assert repr(stored.rows()) == repr(query.invoke(window="BEGIN (NOW - 60 ROWS)").rows())
+    assert repr(stored.rows()) == repr(again(query.invoke, window="BEGIN (NOW - 60 ROWS)").rows())
     data = copy.to_bytes()
     for wrong in (b"", b"x", data[:100], data.replace(b"psoup copy 1", b"psoup copy 9")):
         assert "no copy of an answer" in _refused(partial(client.copy_from, wrong))
@@ -276,7 +277,7 @@ def test_positions_come_with_arrow_too(client: Client, stream: str) -> None:
             new, token = pa.Table.from_batches(batches, schema), change.token
             held = new if held is None else placed(held, new, change)
         assert change.complete and (rows or not change.token)
-        assert repr(held.to_pylist()) == repr(query.invoke().to_arrow().to_pylist())
+        assert repr(held.to_pylist()) == repr(again(query.invoke).to_arrow().to_pylist())
 
 
 def test_an_answer_that_shows_now_must_fit(client: Client, stream: str) -> None:

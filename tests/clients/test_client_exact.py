@@ -29,6 +29,7 @@ from psoup_cli.files.opening import open_rows
 from psoup_cli.files.options import FileOptions
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.convert import to_table
+from psoup_testing.asking import again
 
 COLUMNS = {
     "BOOLEAN": pa.bool_(),
@@ -200,7 +201,7 @@ class Store:
         """Push a table and return what an answer shows of it."""
         name = f"s{list(COLUMNS).index(kind)}"
         self._soup.push(name, table)
-        answer = self._soup.ask(f"SELECT c FROM {name} BEGIN (NOW - {len(table)} ROWS)").to_table()
+        answer = again(self._soup.ask, f"SELECT c FROM {name} BEGIN (NOW - {len(table)} ROWS)").to_table()
         return list(answer["c"].to_pylist())
 
 

@@ -11,6 +11,7 @@ from psoup_client import Client, ClientOptions, RetryOptions, Unavailable
 from psoup_client.connection import channel_options
 from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.limits import Limits
+from psoup_testing.asking import again
 from psoup_testing.budget import SCALE, SEED
 from psoup_testing.proxy import Cut, cutting
 from psoup_testing.serving import Serving
@@ -34,7 +35,7 @@ def test_a_producer_over_a_breaking_connection(
             for value in range(BATCHES):
                 producer.push([{"a": value}])
         assert proxy.connections > 1
-    answer = query.invoke(wait_for=producer.result.sequence)
+    answer = again(query.invoke, wait_for=producer.result.sequence)
     assert [row[0] for row in answer.rows()] == list(range(BATCHES)), f"seed {SEED} {number}, cuts {cuts}"
     assert producer.result.accepted == BATCHES
 
@@ -53,7 +54,7 @@ def test_single_pushes_over_a_breaking_connection(
         for value in range(60):
             lossy.push(name, [{"a": value}])
         last = lossy.last_sequence
-    assert [row[0] for row in query.invoke(wait_for=last).rows()] == list(range(60)), f"cuts {cuts}"
+    assert [row[0] for row in again(query.invoke, wait_for=last).rows()] == list(range(60)), f"cuts {cuts}"
 
 
 def test_registration_over_a_breaking_connection_makes_one_query(

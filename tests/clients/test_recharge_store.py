@@ -15,6 +15,7 @@ from psoup_client import Client, InvalidRequest, NotFound, ServerFault
 from psoup_client.copies import changes
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Store, StoreError, rounds
+from psoup_testing.asking import again
 
 MakeStream = Callable[[str], str]
 COLUMNS = "(b BOOLEAN, n BIGINT, x DOUBLE, d DECIMAL(18, 4), t TEXT, at TIMESTAMP, day DATE)"
@@ -66,7 +67,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def check(store: Store, client: Client, name: str) -> None:
     """Compare what the store holds with an invocation, value for value, and with what SQLite shows of it."""
     entry = store.entry(name)
-    answer = client.invoke(key=store.key_of(entry))
+    answer = again(client.invoke, key=store.key_of(entry))
     held = store.read(name)
     assert held.schema.names == answer.schema.names
     assert repr([column.to_pylist() for column in held.columns]) == repr(

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from psoup_client import Client, NotFound
+from psoup_testing.asking import again
 from psoup_testing.budget import SCALE, SEED, replayable
 from psoup_testing.senders import CREATE, EPOCH, QUERY, Sender, batch, check
 from psoup_testing.zygote import Zygote
@@ -112,7 +113,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
         totals = [sender.finish() for sender in senders]
         with Client(address, timeout=20) as client:
             last = max(sender.sequence for sender in senders)
-            rows = client.query(query).invoke(wait_for=last).to_arrow()
+            rows = again(client.query(query).invoke, wait_for=last).to_arrow()
             assert check(rows, totals) == totals
         assert sum(totals) > BATCHES, "the producers hardly got anywhere"
         assert zygote.stop() == 0

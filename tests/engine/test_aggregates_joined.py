@@ -16,6 +16,8 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 JOINED = [
     "SELECT count(*) AS n, sum(r.v) AS t, min(s.w) AS least, max(r.t) AS last FROM r, s WHERE r.k = s.k",
@@ -44,7 +46,7 @@ def _plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
-    tables, soup = _tables(seed), LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
+    tables, soup = _tables(seed), LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100))
     soup.execute("CREATE STREAM r (k BIGINT, v BIGINT, t TEXT)")
     soup.execute("CREATE STREAM s (k BIGINT, w BIGINT)")
     with duckdb.connect() as connection:
@@ -52,7 +54,7 @@ def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
             soup.push(name, table)
             connection.register(name, table)
         for sql in JOINED:
-            answer = soup.ask(sql).to_table()
+            answer = again(soup.ask, sql).to_table()
             found = _plain(list(zip(*[column.to_pylist() for column in answer.columns], strict=True)))
             ordered = "" if "ORDER BY" in sql or "GROUP BY" not in sql else " ORDER BY ALL NULLS LAST"
             text = sql.replace(" ORDER BY n DESC", " ORDER BY n DESC, r.k")
@@ -82,10 +84,10 @@ def test_a_count_of_a_join_needs_no_pairs(
         sql = f"FROM r JOIN {other} AS o ON r.k = o.k WHERE r.v >= {least}"
         many = pairs(other, least) > 20_000
         if answered or not many:
-            assert soup.ask(f"SELECT count(*) AS n, count(*) + 1 AS m {sql}").to_table().to_pylist() == [
+            assert again(soup.ask, f"SELECT count(*) AS n, count(*) + 1 AS m {sql}").to_table().to_pylist() == [
                 {"n": pairs(other, least), "m": pairs(other, least) + 1}
             ]
-            assert soup.ask(f"SELECT count(*) AS n {sql} HAVING count(*) < 0").to_table().num_rows == 0
+            assert again(soup.ask, f"SELECT count(*) AS n {sql} HAVING count(*) < 0").to_table().num_rows == 0
         for shown in ("r.v", "max(o.v) AS n") if many else ():
             with pytest.raises(ResourceExhausted, match="join_pairs"):
                 soup.ask(f"SELECT {shown} {sql}").to_table()
@@ -95,7 +97,7 @@ def test_a_count_of_a_join_needs_no_pairs(
         for at, other in enumerate(sides["few"])
         if key is not None and key == other
     ]
-    tested = soup.ask("SELECT count(*) AS n FROM r, few f WHERE r.k = f.k AND r.v > 10 * f.v").to_table()
+    tested = again(soup.ask, "SELECT count(*) AS n FROM r, few f WHERE r.k = f.k AND r.v > 10 * f.v").to_table()
     assert tested.to_pylist() == [{"n": sum(place > 10 * at for place, at in both)}]
 
 
@@ -121,19 +123,19 @@ def test_answers_do_not_depend_on_chunks_nor_on_what_is_kept_of_them() -> None:
     )
     shown: list[list[pa.Table]] = []
     for chunk, kept in ((64, 2**32), (128, 0), (4_096, 2**32), (65_536, 2**32)):
-        soup = LocalPSoup(EngineConfig(chunk_rows=chunk, results_bytes=kept), VirtualClock(100))
+        soup = LocalPSoup(EngineConfig(chunk_rows=chunk, results_bytes=kept, shape=EAGER), VirtualClock(100))
         soup.execute("CREATE STREAM m (k BIGINT, x DOUBLE, t TEXT)")
         queries = [soup.register(f"{sql} BEGIN (NOW - 4900 ROWS) END (NOW - 7 ROWS)") for sql in STANDING]
         for start in range(0, rows, 700):
             soup.push("m", table.slice(start, 700))
-        first = [soup.invoke(query).to_table() for query in queries]
+        first = [again(soup.invoke, query).to_table() for query in queries]
         soup.maintain()
-        again = [soup.invoke(query).to_table() for query in queries]
-        assert all(one.equals(two) for one, two in zip(first, again, strict=True))
-        assert soup.invoke(queries[1]).to_table().equals(again[1])
-        shown.append(again)
+        later = [again(soup.invoke, query).to_table() for query in queries]
+        assert all(one.equals(two) for one, two in zip(first, later, strict=True))
+        assert again(soup.invoke, queries[1]).to_table().equals(later[1])
+        shown.append(later)
         groups, whole = (
-            soup.ask(sql).to_table()["n"].to_pylist() for sql in (STANDING[1], "SELECT count(*) AS n FROM m")
+            again(soup.ask, sql).to_table()["n"].to_pylist() for sql in (STANDING[1], "SELECT count(*) AS n FROM m")
         )
         assert [sum(groups)] == whole == [rows]
     assert all(one.equals(two) for other in shown[1:] for one, two in zip(shown[0], other, strict=True))

@@ -21,9 +21,11 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
+from psoup_testing.asking import again
 from psoup_testing.budget import Budget
+from psoup_testing.histories import EAGER
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, shape=EAGER)
 ROUNDS = Budget("rows age: streams", 26)
 START = 1_700_000_000 * SECOND
 Rows = list[tuple[Any, ...]]
@@ -56,7 +58,7 @@ class Case:
 
     def answer(self, snapshot: Snapshot, query: int) -> Rows:
         """The answer of a snapshot by the clock of now."""
-        told = invoke(snapshot, query, tenant=self.soup.tenant, now=self.clock.now(), accept_truncation=True)
+        told = again(invoke, snapshot, query, tenant=self.soup.tenant, now=self.clock.now(), accept_truncation=True)
         ids, times, values = told.to_table().columns
         return list(zip(*(column.to_pylist() for column in (ids, times.cast(pa.int64()), values)), strict=True))
 

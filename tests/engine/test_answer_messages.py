@@ -15,6 +15,8 @@ import pytest
 from psoup.answer.message import Message
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 CHUNK, ROWS = 128, 333
 COLUMNS = {
@@ -52,7 +54,7 @@ def _tuples(null_share: float) -> pa.Table:
 
 
 def _soup(null_share: float) -> LocalPSoup:
-    soup = LocalPSoup(EngineConfig(chunk_rows=CHUNK))
+    soup = LocalPSoup(EngineConfig(chunk_rows=CHUNK, shape=EAGER))
     soup.execute(f"CREATE STREAM s (k BIGINT, {', '.join(' '.join(column) for column in COLUMNS.items())})")
     for start in range(0, ROWS, 50):
         soup.push("s", _tuples(null_share).slice(start, 50))
@@ -66,20 +68,20 @@ def test_gathered_rows_equal_those_made_column_by_column(null_share: float, wind
     soup = _soup(null_share)
     for select in ("*", "c, f", "_time, c, _id, day, n", "_id"):
         for where in ("", "WHERE k % 3 <> 1", "WHERE k = 7 OR k = 128 OR k = 332", "WHERE k < 0"):
-            plain = soup.invoke(soup.register(f"SELECT {select} FROM s {where} {window}"))
-            sorted_by_id = soup.invoke(soup.register(f"SELECT {select} FROM s {where} ORDER BY _id {window}"))
+            plain = again(soup.invoke, soup.register(f"SELECT {select} FROM s {where} {window}"))
+            sorted_by_id = again(soup.invoke, soup.register(f"SELECT {select} FROM s {where} ORDER BY _id {window}"))
             table = plain.to_table()
             table.validate(full=True)
             assert table.equals(sorted_by_id.to_table()), (select, where)
             assert table.schema == plain.schema
             for limit in (1, 100):
-                few = soup.invoke(soup.register(f"SELECT {select} FROM s {where} LIMIT {limit} {window}"))
+                few = again(soup.invoke, soup.register(f"SELECT {select} FROM s {where} LIMIT {limit} {window}"))
                 assert few.to_table().equals(table.slice(0, limit)), (select, where, limit)
 
 
 def test_parts_of_an_answer_keep_to_their_size_and_are_one_stream() -> None:
     soup = _soup(0.1)
-    answer = soup.invoke(soup.register("SELECT * FROM s WHERE k % 5 <> 0"))
+    answer = again(soup.invoke, soup.register("SELECT * FROM s WHERE k % 5 <> 0"))
     for rows, size in ((1_000, 2_000), (1_000, 9_000), (70, 10**6), (1, 10**6), (1_000, 1)):
         parts = list(answer.messages(rows, size))
         assert all(isinstance(part, Message) and part.rows <= rows for part in parts)
@@ -92,7 +94,7 @@ def test_parts_of_an_answer_keep_to_their_size_and_are_one_stream() -> None:
 def test_padding_of_messages_is_clear() -> None:
     """It leaves the process: what memory held before must not."""
     soup = _soup(0.5)
-    answer = soup.invoke(soup.register("SELECT f, day, c FROM s WHERE k < 3"))
+    answer = again(soup.invoke, soup.register("SELECT f, day, c FROM s WHERE k < 3"))
     for _ in range(20):
         np.full(answer.to_table().nbytes + 1_000, 255, np.uint8)  # what an uncleared array would be made of
         (part,) = answer.messages()
@@ -114,6 +116,6 @@ def _used(array: pa.Array) -> list[int]:
 
 def test_forms_are_shared_by_queries_of_one_shape() -> None:
     soup = _soup(0.0)
-    first, second = (soup.invoke(soup.register(f"SELECT n, c FROM s WHERE k > {k}")) for k in (1, 2))
+    first, second = (again(soup.invoke, soup.register(f"SELECT n, c FROM s WHERE k > {k}")) for k in (1, 2))
     assert first.schema is second.schema
-    assert first.schema is not soup.invoke(soup.register("SELECT c, n FROM s")).schema
+    assert first.schema is not again(soup.invoke, soup.register("SELECT c, n FROM s")).schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from psoup.answer.bill import memory_bill
 from psoup.answer.packed import check_packs
 from psoup.answer.table import Table
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig, Shape
+from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
+from psoup_testing.kept_structures import KEPT
 
 COUNT = Measure("count", (), BIGINT)
 SHOWN = [
@@ -34,7 +38,7 @@ WINDOWS = ["BEGIN (NOW - 700 ROWS)", "BEGIN (NOW - 64 ROWS) END (NOW - 3 ROWS)",
 
 
 def made(fan: int, retention: str = "", **settings: Any) -> LocalPSoup:
-    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=Shape(fold_fan=fan), **settings)
+    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=replace(EAGER, fold_fan=fan), **settings)
     soup = LocalPSoup(config, VirtualClock(0))
     soup.execute("CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT)" + retention)
     return soup
@@ -75,7 +79,7 @@ def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypa
     """Packs and results are dropped at any time; any of the queries are asked for; some come late, some go."""
     monkeypatch.setattr(packed_module, "MOST_PACKS", 2)
     rng, tight = np.random.default_rng(seed), {"results_bytes": 1 << 13} if seed % 2 else {}
-    sides = [made(2, **tight), made(1)]
+    sides, met = [made(2, **tight), made(1)], KEPT.counts["pack"]
     blocks: list[list[int]] = []
     for step in range(12):
         if step in (0, 5):
@@ -102,9 +106,10 @@ def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypa
         for block in blocks:
             ids = rng.choice(block, int(rng.choice([9, 20, 40])))
             window = rng.choice([None, None, *WINDOWS])
-            one, other = (told(soup.invoke_table(ids, window=window)) for soup in sides)
+            one, other = (told(again(soup.invoke_table, ids, window=window)) for soup in sides)
             assert one == other, (block[0], window)
     sides[0].check()
+    assert KEPT.counts["pack"] > met
     kept = [packs for _, packs in room.kept()]
     assert max(level for packs in kept for level, _ in packs.spans) >= 2
     assert all(len(span) <= 3 for packs in kept for span in packs.spans.values())
@@ -156,15 +161,15 @@ def test_a_window_that_comes_again_is_one_pack_between_its_ends() -> None:
     soup.push("t", pa.table({"n": [k % 50 for k in range(1_000)], "x": [1.0] * 1_000, "s": ["a"] * 1_000}))
     soup.maintain()
     for some in (ids[:30], ids[:30], ids[:30], ids, ids[25:]):
-        assert soup.invoke_table(some).to_table()["c"].to_pylist() == [18] * len(some)
+        assert again(soup.invoke_table, some).to_table()["c"].to_pylist() == [18] * len(some)
     packs = packs_of(soup)
     assert [[len(pack.ids) for pack in packs.inner[inside]] for inside in packs.inner] == [[30, 10]]
     packs.spans.clear()
-    assert soup.invoke_table(ids[::3]).to_table()["s"].to_pylist() == [18 * n for n in range(0, 40, 3)]
+    assert again(soup.invoke_table, ids[::3]).to_table()["s"].to_pylist() == [18 * n for n in range(0, 40, 3)]
     assert not packs.spans
     for rows in (850, 800, 750, 700, 650):
         for _ in range(3):
-            found = soup.invoke_table(ids, window=f"BEGIN (NOW - {rows} ROWS)").to_table()["c"].to_pylist()
+            found = again(soup.invoke_table, ids, window=f"BEGIN (NOW - {rows} ROWS)").to_table()["c"].to_pylist()
             assert found == [rows // 50] * 40
     assert len(packs.inner) <= 4
     soup.check()
@@ -181,10 +186,10 @@ def test_one_query_takes_what_it_lacks_from_packs(monkeypatch: pytest.MonkeyPatc
         soup.maintain()
         for _ in range(2):
             soup.invoke_table(ids).to_table()
-        whole = soup.invoke_table(ids).to_table().drop(["_query"]).to_pylist()
+        whole = again(soup.invoke_table, ids).to_table().drop(["_query"]).to_pylist()
         for query, expected in zip(ids[::5].tolist(), whole[::5], strict=True):
             for _ in range(3):
-                answer = soup.invoke(query)
+                answer = again(soup.invoke, query)
                 assert repr(answer.to_table().to_pylist()) == repr([expected])
         other = soup.register("SELECT count(*) AS a FROM t WHERE n = 99 BEGIN (NOW - 900 ROWS)")
         soup.invoke(other)

@@ -24,6 +24,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
 from psoup_testing.attaching import attach, write
+from psoup_testing.kept_structures import KEPT
 from psoup_testing.restarting import RestartingPSoup
 from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
 
@@ -34,7 +35,7 @@ RECIPE = recipe_of((COUNT,))
 @pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
 def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
-    rng, tight = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}
+    rng, tight, met = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}, KEPT.counts["fold"]
     sides = [folding(fan, **tight), folding(1)]
     queries: list[str] = []
     for step in range(14):
@@ -44,6 +45,7 @@ def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: in
         compare(sides, queries, rng, 8)
     sides[0].check()
     assert max(level for level, _ in spans_of(sides[0])) >= (3 if fan == 2 else 1)
+    assert KEPT.counts["fold"] > met
 
 
 def test_rows_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

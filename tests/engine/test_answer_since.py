@@ -21,13 +21,15 @@ from psoup.answer.intervals import Intervals, check, union, within, without
 from psoup.answer.invoke import invoke
 from psoup.answer.since import MOST_INTERVALS, Most, Ranged, ranged, since
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig, Shape
+from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup_testing.asking import again
 from psoup_testing.budget import SCALE, Budget
+from psoup_testing.histories import EAGER
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, shape=EAGER)
 HISTORIES = Budget("what has changed since: histories", round(14 / min(SCALE, 1)))
 WINDOWS = [
     "BEGIN (NOW - 20 SECONDS)",
@@ -98,8 +100,8 @@ def is_in(number: int, intervals: Intervals) -> bool:
 def answer(client: Client) -> list[tuple[Any, ...]]:
     """What an invocation says."""
     soup = client.soup
-    told = invoke(
-        soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
+    told = again(
+        invoke, soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
     )
     return list(zip(*(column.to_pylist() for column in told.to_table().columns), strict=True))
 
@@ -110,7 +112,8 @@ class History:
     def __init__(self, seed: int, met: Counter[str]) -> None:
         self.random, self.met = random.Random(seed), met
         self.clock = VirtualClock(1_700_000_000 * SECOND)
-        config = CONFIG if seed % 2 else replace(CONFIG, shape=Shape(open_work=2_000))  # registrations close chunks
+        closing = replace(CONFIG, shape=replace(EAGER, open_work=2_000))  # registrations close chunks
+        config = CONFIG if seed % 2 else closing
         self.soup = LocalPSoup(config, self.clock)
         self.event = self.random.random() < 0.5
         kept = self.random.choice(["", " RETENTION 40 SECONDS", " RETENTION 100 ROWS", ""])

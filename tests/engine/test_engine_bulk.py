@@ -12,8 +12,10 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.data_stem import OpenChunk
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
-CONFIG = EngineConfig(chunk_rows=512, piece_rows=64, block_rows=64, chunk_text_bytes=4_000)
+CONFIG = EngineConfig(chunk_rows=512, piece_rows=64, block_rows=64, chunk_text_bytes=4_000, shape=EAGER)
 STATEMENTS = (
     ("SELECT x, _id FROM s BEGIN (START)",),
     ("SELECT x, _id FROM s WHERE x % 3 = 1 BEGIN (START)", "SELECT n FROM s WHERE t LIKE '%7%' BEGIN (START)"),
@@ -39,7 +41,7 @@ def played(statements: tuple[str, ...], whole: pa.Table, size: int, before: int)
         soup.push("s", table(before, 0))
     for start in range(0, len(whole), size):
         soup.push("s", whole.slice(start, size))
-    answers: list[object] = [soup.invoke(query).to_table().to_pylist() for query in queries]
+    answers: list[object] = [again(soup.invoke, query).to_table().to_pylist() for query in queries]
     entries = soup.engine.snapshot().by_id[1].chunks
     return answers, [(entry.data.number, entry.data.first_id, len(entry.data)) for entry in entries]
 

@@ -30,11 +30,13 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.kinds import arrow_type
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup_testing.asking import again
 from psoup_testing.budget import Budget, replayable
 from psoup_testing.expression_oracle import arrow_array
+from psoup_testing.histories import EAGER
 
 LONGEST = 48
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, text_bytes=LONGEST, evaluation_bytes=4_096)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, text_bytes=LONGEST, evaluation_bytes=4_096, shape=EAGER)
 TYPES: dict[str, DataType] = {
     "b": BIGINT,
     "c": BIGINT,
@@ -231,7 +233,7 @@ Seen = tuple[pa.Table, int]
 
 
 def seen(soup: LocalPSoup, query: int) -> Seen:
-    answer = soup.invoke(query)
+    answer = again(soup.invoke, query)
     return answer.to_table(), answer.completeness.errors
 
 

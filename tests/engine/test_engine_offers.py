@@ -17,6 +17,8 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import PIECES, Offer, OfferBox, needed
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 ROWS = 1_024
 CREATE = "CREATE STREAM {} (a BIGINT, b BIGINT)"
@@ -72,7 +74,7 @@ def expected(query: int, count: int) -> list[int]:
 
 def check(soup: LocalPSoup, queries: list[int], count: int) -> None:
     for place, query in enumerate(queries):
-        assert soup.invoke(query).to_table().column("b").to_pylist() == expected(place, count)
+        assert again(soup.invoke, query).to_table().column("b").to_pylist() == expected(place, count)
 
 
 def test_what_readers_evaluate_comes_back_once_there_is_room() -> None:
@@ -186,8 +188,9 @@ class Pair:
     """An engine that gives up results again and again, beside an engine that keeps all of them."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        small = EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=int(rng.integers(2_000, 30_000)))
-        self.rng, self.both = rng, (LocalPSoup(small), LocalPSoup(EngineConfig(chunk_rows=64)))
+        kept = int(rng.integers(2_000, 30_000))
+        small = EngineConfig(chunk_rows=64, memory_bytes=60_000, results_bytes=kept, shape=EAGER)
+        self.rng, self.both = rng, (LocalPSoup(small), LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER)))
         self.queries, self.at = list[list[int]](), 0
         for each in self.both:
             each.execute(f"{CREATE.format('s')} RETENTION 900 ROWS")
@@ -219,13 +222,13 @@ class Pair:
 
     def ask(self) -> None:
         for pair in self.queries:
-            own, wanted = (each.invoke(query).to_table() for each, query in zip(self.both, pair, strict=True))
+            own, wanted = (again(each.invoke, query).to_table() for each, query in zip(self.both, pair, strict=True))
             assert own == wanted
 
     def ask_together(self) -> None:
         ids = [[pair[k] for pair in self.queries] for k in range(2)]
         if self.queries:
-            own, wanted = (each.invoke_table(some).to_table() for each, some in zip(self.both, ids, strict=True))
+            own, wanted = (again(each.invoke_table, some).to_table() for each, some in zip(self.both, ids, strict=True))
             assert own.to_pylist() == wanted.to_pylist()
 
     def matched(self) -> list[list[int]]:

@@ -27,14 +27,14 @@ from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import create_stream
-from psoup_testing.asking import rows_of
+from psoup_testing.asking import again, rows_of
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.calls import calls_of
-from psoup_testing.histories import Invoke, draw_history
+from psoup_testing.histories import EAGER, Invoke, draw_history
 from psoup_testing.oracle import normal_rows
 from psoup_testing.recording import Player
 
-SMALL = EngineConfig(chunk_rows=64)
+SMALL = EngineConfig(chunk_rows=64, shape=EAGER)
 ROOMY = EngineConfig(chunk_rows=256)
 """A piece may be long enough to be shared among threads."""
 A = AttributeRef(BIGINT, 0, "a")
@@ -133,11 +133,11 @@ def test_snapshots_never_change() -> None:
         played.psoup.register("SELECT * FROM s")
         played.psoup.maintain()
         for snapshot, query_id, now, rows in kept:
-            assert ask(snapshot, query_id, now) == rows
+            assert again(ask, snapshot, query_id, now) == rows
         return len(kept)
 
     def ask(snapshot: Snapshot, query_id: int, now: int) -> object:
-        answer = invoke(snapshot, query_id, tenant="default", now=now, accept_truncation=True)
+        answer = again(invoke, snapshot, query_id, tenant="default", now=now, accept_truncation=True)
         view = snapshot.by_id[snapshot.query(query_id, "default").stream_id]
         newest = (
             matches(snapshot, "s", view.next_id - 1, tenant="default", now=0) if view.next_id > view.first_id else []

@@ -19,6 +19,7 @@ from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.plan.sides import side_id
 from psoup.reading import ReadBudget, ReadEnded
+from psoup_testing.asking import again
 from psoup_testing.tabling import PLAIN, SMALL, Form, calls, check_as_single, given_up, lived, rows
 
 AGGREGATES = (
@@ -72,7 +73,7 @@ def test_a_table_is_the_single_answers(seed: int, form: Form, monkeypatch: pytes
     monkeypatch.setattr(table_module, "_PAIRS", int(rng.choice([300, 1 << 20])))
     monkeypatch.setattr(table_module, "_FEW", int(rng.choice([1, 8])))
     for as_of in (None, int(rng.integers(0, 299)) * SECOND):
-        table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=as_of)
+        table = again(invoke_table, snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=as_of)
         batches = list(table.batches(int(rng.choice([20, 65_536]))))
         whole = pa.Table.from_batches(batches, table.schema)
         check_as_single(snapshot, table, whole, ids, as_of)
@@ -95,7 +96,7 @@ def test_errors_are_counted_for_each_query() -> None:
     whole = soup.engine.snapshot()
     for snapshot in (whole, given_up(whole, np.random.default_rng(5))):
         for some in (ids, counts):
-            table = invoke_table(snapshot, np.array(some), tenant=DEFAULT_TENANT, now=0)
+            table = again(invoke_table, snapshot, np.array(some), tenant=DEFAULT_TENANT, now=0)
             check_as_single(snapshot, table, table.to_table(), some, None)
             assert sum(group.errors for group in table.groups) > 840
 
@@ -115,11 +116,11 @@ def test_both_edges_at_every_tuple() -> None:
     snapshot = soup.engine.snapshot()
     for second in (1, 2, *range(60, 69), 100, *range(125, 132), 148, 149):
         for ids in blocks:
-            table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
+            table = again(invoke_table, snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
             whole = table.to_table()
             for place in (0, 7, 20, 39):
                 mine = whole.filter(pc.equal(whole["_query"], place)).drop(["_query"]).combine_chunks()
-                answer = invoke(snapshot, ids[place], tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
+                answer = again(invoke, snapshot, ids[place], tenant=DEFAULT_TENANT, now=0, as_of=second * SECOND)
                 assert mine.equals(answer.to_table().combine_chunks()), (second, place)
 
 
@@ -251,10 +252,26 @@ def test_a_query_with_more_values_than_may_be_listed_is_refused_alone(
     soup.execute("CREATE STREAM s (a BIGINT, k BIGINT)")
     ids = soup.register_many(f"SELECT {shown} FROM s WHERE a = ?", pa.table({"a": range(30)}))
     soup.push("s", pa.table({"a": [*range(20), *[7] * 60], "k": range(80)}))
-    table = soup.invoke_table(ids)
+    table = again(soup.invoke_table, ids)
     rows = table.to_table()
     assert rows["_query"].to_pylist() == [place for place in range(30) if place != 7]
     one = 1 if "count" in shown else 3
     assert rows["m"][3].as_py() == one
     (failed,) = table.failures()
     assert (failed.error.reason, failed.places.tolist()) == (reason, [7])
+
+
+def test_a_table_that_is_read_twice_counts_failures_and_errors_once() -> None:
+    soup = LocalPSoup(replace(SMALL, sort_rows=40))
+    soup.execute("CREATE STREAM s (a BIGINT, k BIGINT, t TEXT)")
+    soup.push("s", pa.table({"a": [*range(20), *[7] * 60], "k": range(80), "t": ["x", "1"] * 40}))
+    values = pa.table({"a": range(30)})
+    for shown in ("median(k) AS m", "sum(CAST(t AS BIGINT)) AS m", "CAST(t AS BIGINT) AS m"):
+        table = soup.invoke_table(soup.register_many(f"SELECT {shown} FROM s WHERE a = ?", values))
+        told = []
+        for _ in range(3):
+            table.to_table()
+            failures = [(failed.error.reason, failed.places.tolist()) for failed in table.failures()]
+            told.append((failures, [(group.errors, group.select_errors) for group in table.groups]))
+        assert told[0] == told[1] == told[2], shown
+        assert told[0] != ([], [(0, 0)]), shown

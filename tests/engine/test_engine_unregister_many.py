@@ -13,6 +13,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from psoup.events.commands import UnregisterMany
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
 from psoup_testing.budget import scaled
 from psoup_testing.histories import TINY
 
@@ -55,7 +56,9 @@ def fill(soup: LocalPSoup, source: random.Random, rounds: int = 3) -> list[int]:
 
 def shown(soup: LocalPSoup) -> Any:
     """What stands, what it answers, and what admission has promised."""
-    answers = {i: soup.invoke(i, window="BEGIN (START)").to_table().column("x").to_pylist() for i in soup.queries()}
+    answers = {
+        i: again(soup.invoke, i, window="BEGIN (START)").to_table().column("x").to_pylist() for i in soup.queries()
+    }
     labels = [soup.queries(labels={"user": user}) for user in ("u0", "u1", "u2")]
     state: Any = soup.admission.state()
     tags = [(first, call.queries, call.names) for first, call in state["tags"]]
@@ -64,10 +67,10 @@ def shown(soup: LocalPSoup) -> Any:
 
 @pytest.mark.parametrize("number", range(scaled(4)))
 def test_at_once_is_the_same_as_one_after_another(number: int) -> None:
-    source, again = random.Random(number), random.Random(number)
+    source, same = random.Random(number), random.Random(number)
     many, loop = make(), make()
-    for soup, own in ((many, source), (loop, again)):
-        fill(soup, own)
+    for soup, own in ((many, source), (loop, same)):
+        fill(soup, own, 2)
     for _ in range(3):
         stands = many.queries()
         going = sorted(source.sample(stands, source.choice((1, 2, len(stands) // 2, max(len(stands) - 3, 1)))))

@@ -31,6 +31,8 @@ from psoup.reading import ReadBudget
 from psoup.runner import serial
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.shared_bytes import SharedBytes
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)
@@ -48,7 +50,8 @@ KEYS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
 
 def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
     """Streams r and s of several chunks, with a key of some kind, and columns of other kinds."""
-    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, **config), VirtualClock(100)), np.random.default_rng(7)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER, **config), VirtualClock(100))
+    rng = np.random.default_rng(7)
     sql, arrow, values = KEYS[name]
     for stream in "rs":
         soup.execute(f"CREATE STREAM {stream} (k {sql}, n BIGINT, f BOOLEAN, d DATE, m DECIMAL(5,1), x DOUBLE, w TEXT)")
@@ -91,13 +94,13 @@ def test_direct_joins_equal_others(name: str, null_share: float, small: int, mon
         ("AND s.n > 50", "", ""),
     ):
         sources = f"r {left}, s {right}"
-        direct = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where}")
+        direct = again(soup.ask, f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where}")
         table = direct.to_table()
         table.validate(full=True)
         assert table.schema == direct.schema
-        slow = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where} {OTHERWISE} ORDER BY r._id, j")
+        slow = again(soup.ask, f"SELECT {SELECT} FROM {sources} WHERE r.k = s.k {where} {OTHERWISE} ORDER BY r._id, j")
         assert _text(table) == _text(by_routes(slow)), where
-        few = soup.ask(f"SELECT {SELECT} FROM {sources} WHERE s.k = r.k {where} LIMIT 7 OFFSET 3")
+        few = again(soup.ask, f"SELECT {SELECT} FROM {sources} WHERE s.k = r.k {where} LIMIT 7 OFFSET 3")
         assert _text(few.to_table()) == _text(table.slice(3, 7)), where
 
 
@@ -131,7 +134,7 @@ def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatc
             for more in ("", f"{OTHERWISE} ORDER BY r._id, j")
         )
         soup.maintain()
-        answer, wanted = soup.invoke(query), _text(by_routes(soup.invoke(other)))
+        answer, wanted = again(soup.invoke, query), _text(by_routes(again(soup.invoke, other)))
         before, table = len(counts), answer.to_table()
         table.validate(full=True)
         assert _text(table) == wanted, where
@@ -163,7 +166,7 @@ BANDS = (
 
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
 def test_direct_bands_equal_others(null_share: float) -> None:
-    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100)), np.random.default_rng(9)
+    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100)), np.random.default_rng(9)
     for stream in "rs":
         soup.execute(f"CREATE STREAM {stream} (k DOUBLE, n BIGINT, up BIGINT, at TIMESTAMP)")
         columns = {
@@ -177,14 +180,13 @@ def test_direct_bands_equal_others(null_share: float) -> None:
             soup.push(stream, pa.table(held).slice(start, 50))
             soup.clock.set(100 + 20_000 * start)  # type: ignore[attr-defined]
     for band in BANDS:
-        answer = soup.ask(f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band}")
-        slow = soup.ask(
-            f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band} {OTHERWISE} ORDER BY r._id, j"
-        )
+        answer = again(soup.ask, f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band}")
+        shown = "r._id, s._id AS j, r.k, s.up, s.at"
+        slow = again(soup.ask, f"SELECT {shown} FROM r, s [ROWS 200] WHERE {band} {OTHERWISE} ORDER BY r._id, j")
         table = answer.to_table()
         assert _text(table) == _text(by_routes(slow)), band
         assert answer.errors == slow.errors, band
-        few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {band} LIMIT 5 OFFSET 9").to_table()
+        few = again(soup.ask, f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {band} LIMIT 5 OFFSET 9").to_table()
         assert few.equals(table.select(["_id", "j"]).slice(9, 5)), band
 
 
@@ -203,7 +205,7 @@ SEVERAL = (
 
 @pytest.mark.parametrize("null_share", [0.0, 0.1])
 def test_several_factors_equal_others(null_share: float) -> None:
-    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100)), np.random.default_rng(9)
+    soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100)), np.random.default_rng(9)
     for stream in "rs":
         soup.execute(
             f"CREATE STREAM {stream} (k DOUBLE, n BIGINT, up BIGINT, at TIMESTAMP, w TEXT, d DATE, few BIGINT)"
@@ -221,14 +223,17 @@ def test_several_factors_equal_others(null_share: float) -> None:
         for start in range(0, ROWS, 50):
             soup.push(stream, pa.table(held).slice(start, 50))
     for factors in SEVERAL:
-        answer = soup.ask(f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors}")
-        slow = soup.ask(
-            f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {OTHERWISE} ORDER BY r._id, j"
+        answer = again(soup.ask, f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors}")
+        slow = again(
+            soup.ask,
+            f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {OTHERWISE} ORDER BY r._id, j",
         )
         table = answer.to_table()
         assert _text(table) == _text(by_routes(slow)), factors
         assert answer.errors == slow.errors, factors
-        few = soup.ask(f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9").to_table()
+        few = again(
+            soup.ask, f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9"
+        ).to_table()
         assert few.equals(table.select(["_id", "j"]).slice(9, 5)), factors
 
 
@@ -253,12 +258,14 @@ def test_conditions_beside_keys_and_bands_equal_others(
     monkeypatch.setattr(found, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
     for condition in CONDITIONS:
         sql = f"SELECT r._id, s._id AS j, r.w FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
-        answer, slow = soup.ask(sql), soup.ask(sql)
+        answer, slow = again(soup.ask, sql), again(soup.ask, sql)
         table, wanted = answer.to_table(), by_routes(slow)
         assert table.equals(wanted), condition
         assert answer.errors == slow.errors, condition
-        assert soup.ask(f"{sql} LIMIT 5 OFFSET 9").to_table().equals(table.slice(9, 5)), condition
-        counted = soup.ask(f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}").to_table()
+        assert again(soup.ask, f"{sql} LIMIT 5 OFFSET 9").to_table().equals(table.slice(9, 5)), condition
+        counted = again(
+            soup.ask, f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
+        ).to_table()
         assert counted.to_pylist() == [{"c": table.num_rows}], condition
     assert direct
     assert all(direct)
@@ -281,14 +288,14 @@ def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
 def test_hashes_that_are_all_equal_give_the_same_pairs(factors: str, monkeypatch: pytest.MonkeyPatch) -> None:
     soup = _soup("near", 0.1)
     sql = f"SELECT r._id, s._id AS j, r.w FROM r, s WHERE {factors}"
-    expected = soup.ask(sql).to_table()
+    expected = again(soup.ask, sql).to_table()
     monkeypatch.setattr(two, "hashed", lambda keys: np.zeros(len(keys[0]), np.int64))
-    assert soup.ask(sql).to_table().equals(expected)
+    assert again(soup.ask, sql).to_table().equals(expected)
     assert expected.num_rows > 0
 
 
 def test_messages_keep_to_their_size_and_stand_after_the_last() -> None:
-    answer = _soup("few", 0.1).ask(f"SELECT {SELECT} FROM r, s WHERE r.k = s.k")
+    answer = again(_soup("few", 0.1).ask, f"SELECT {SELECT} FROM r, s WHERE r.k = s.k")
     whole = answer.to_table()
     for rows, size in ((100_000, 10**9), (5_000, 20_000), (7, 10**6)):
         parts = list(answer.messages(rows, size))
@@ -318,8 +325,10 @@ def test_a_bound_beyond_the_range_of_keys_is_not_wrapped(key: str, end: int) -> 
 
 def test_expressions_and_texts_are_computed() -> None:
     soup = _soup("near", 0.1)
-    both = soup.ask("SELECT r._id, s._id AS j, r.n + s.n AS c FROM r, s WHERE r.k = s.k").to_table()
-    assert both.drop_columns(["c"]).equals(soup.ask("SELECT r._id, s._id AS j FROM r, s WHERE r.k = s.k").to_table())
+    both = again(soup.ask, "SELECT r._id, s._id AS j, r.n + s.n AS c FROM r, s WHERE r.k = s.k").to_table()
+    assert both.drop_columns(["c"]).equals(
+        again(soup.ask, "SELECT r._id, s._id AS j FROM r, s WHERE r.k = s.k").to_table()
+    )
 
 
 def test_what_direct_joins_look_at_and_hold_is_bounded_and_given_back() -> None:
@@ -327,7 +336,7 @@ def test_what_direct_joins_look_at_and_hold_is_bounded_and_given_back() -> None:
     with pytest.raises(ResourceExhausted, match=r"by r\.k = s\.k") as caught:
         soup.ask("SELECT r._id FROM r, s WHERE r.k = s.k").to_table()
     assert caught.value.reason == "JOIN_BUDGET"
-    assert soup.ask("SELECT r._id FROM r, s WHERE r.k = s.k LIMIT 50").to_table().num_rows == 50
+    assert again(soup.ask, "SELECT r._id FROM r, s WHERE r.k = s.k LIMIT 50").to_table().num_rows == 50
     small = _soup("few", 0.0, join_bytes=5_000)
     with pytest.raises(ResourceExhausted, match="join_mib"):
         small.ask("SELECT r._id FROM r, s WHERE r.k = s.k").to_table()
@@ -358,7 +367,9 @@ def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
             soup.execute(f"CREATE STREAM {name} (k BIGINT, a BIGINT, f BOOLEAN)")
             soup.push(name, pa.table({"k": own, "a": np.arange(30_000), "f": own > 9}))
         query = soup.register("SELECT r.k, r.a, s.a AS b, s.f, r._id FROM r, s WHERE r.k = s.k")
-        answer = invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=ReadBudget(shared=shared))
+        answer = again(
+            invoke, soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=ReadBudget(shared=shared)
+        )
         tables.append(pa.Table.from_batches(answer.batches(50_000)))
         first = next(answer.batches())
         assert first.equals(tables[0].slice(0, first.num_rows).combine_chunks().to_batches()[0])

@@ -12,8 +12,10 @@ from psoup.answer import joined_sets
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
-SMALL = EngineConfig(chunk_rows=64, list_limit=4)
+SMALL = EngineConfig(chunk_rows=64, list_limit=4, shape=EAGER)
 SELECT = "SELECT x.k, x.v, y.v AS w, x.t || y.t AS both, x._id AS i, y._id AS j"
 BOTH = " AND x.v > $a AND y.v < $b"
 FORMS = (
@@ -47,7 +49,7 @@ def one_by_one(soup: LocalPSoup, ids: list[int]) -> tuple[pa.Table, int]:
 
 def compare(soup: LocalPSoup, ids: list[int]) -> int:
     """The number of rows, which are those of single invocations."""
-    found = soup.invoke_table(ids)
+    found = again(soup.invoke_table, ids)
     table = found.to_table()
     expected, errors = one_by_one(soup, ids)
     assert table.equals(expected.cast(table.schema))

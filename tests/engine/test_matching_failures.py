@@ -10,6 +10,8 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 Truth = bool | None
 Row = tuple[int, int, str]
@@ -62,7 +64,7 @@ def test_failures_are_those_of_sql_on_every_way(least: int, monkeypatch: pytest.
     """On arrival, of queries that come later, before and after chunks are covered, and after a removal."""
     monkeypatch.setattr("psoup.expressions.waiting.LEAST_ROWS", least)
     rng = random.Random(5)
-    soup = LocalPSoup(EngineConfig(chunk_rows=128, piece_rows=64, delta_queries=16))
+    soup = LocalPSoup(EngineConfig(chunk_rows=128, piece_rows=64, delta_queries=16, shape=EAGER))
     soup.execute("CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL, n TEXT NOT NULL)")
     rows: list[Row] = [
         (rng.randrange(10), rng.randrange(4), rng.choice(["4", "44", "x", "x4", "7", "400"])) for _ in range(500)
@@ -76,7 +78,7 @@ def test_failures_are_those_of_sql_on_every_way(least: int, monkeypatch: pytest.
     assert all(failed for _, failed in counts)
 
     def told(query: int) -> tuple[int, int]:
-        answer = soup.invoke(query)
+        answer = again(soup.invoke, query)
         return answer.to_table().num_rows, answer.completeness.errors
 
     assert [told(query) for query in early] == counts
@@ -92,5 +94,5 @@ def test_failures_are_those_of_sql_on_every_way(least: int, monkeypatch: pytest.
     assert before == [told(query) for query in late] == [counts[1], *counts]
     assert [told(query) for query in few] == counts
     for where, (matched, failed) in zip(WHERE, counts, strict=True):
-        answer = soup.ask(f"SELECT b FROM s WHERE {where[0]}")
+        answer = again(soup.ask, f"SELECT b FROM s WHERE {where[0]}")
         assert (answer.to_table().num_rows, answer.completeness.errors) == (matched, failed)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
 from psoup.expressions.tree import AttributeRef, Call
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, SECOND, StreamSpec, WindowClause
@@ -18,6 +19,8 @@ from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
 from psoup.plan.patterns import RULES, Operator, Pattern
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 KEPT = create_stream("CREATE STREAM kept (a BIGINT, b DOUBLE, s TEXT)")
 FORGOTTEN = create_stream("CREATE STREAM forgotten (a BIGINT, b DOUBLE, s TEXT) RETENTION 1 DAY")
@@ -194,7 +197,7 @@ def test_rows_come_and_leave_as_their_pattern_says(
         order = ""
     columns = "a, b" if distinct else "_id, a, b"
     clock = VirtualClock()
-    soup = LocalPSoup(clock=clock)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), clock)
     soup.execute(f"CREATE STREAM {stream} (a BIGINT, b BIGINT){' RETENTION 20 SECONDS' * (stream == 'forgotten')}")
     query = soup.register(f"SELECT {distinct}{columns} FROM {stream} {order} {limit} {window}")
     tuples = soup.register(f"SELECT _id FROM {stream} {window}")
@@ -205,8 +208,8 @@ def test_rows_come_and_leave_as_their_pattern_says(
     for a, seconds in steps:
         clock.advance(seconds=seconds)
         soup.push(stream, pa.table({"a": [a], "b": [a % 2]}))
-        rows = [tuple(row.values()) for row in soup.invoke(query).to_table().to_pylist()]
-        held = {row["_id"] for row in soup.invoke(tuples).to_table().to_pylist()}
+        rows = [tuple(row.values()) for row in again(soup.invoke, query).to_table().to_pylist()]
+        held = {row["_id"] for row in again(soup.invoke, tuples).to_table().to_pylist()}
         left = [row for row in before if row not in rows]
         if plan.pattern is MONOTONIC:
             assert not left
@@ -229,7 +232,7 @@ def test_rows_of_joins_come_and_leave_as_their_pattern_says(
 ) -> None:
     """NOW steps back when a stream that was idle goes on: a row leaves, and both of its tuples are there."""
     clock = VirtualClock(10 * SECOND)
-    soup = LocalPSoup(clock=clock)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), clock)
     for name in "xy":
         soup.execute(f"CREATE STREAM {name} (a BIGINT, t TIMESTAMP) TIMESTAMP BY t{' IDLE AFTER 5 SECONDS' * idle}")
     query = soup.register(f"SELECT x._id AS i, y._id AS j FROM x, y WHERE x.a = y.a {window}")
@@ -240,7 +243,7 @@ def test_rows_of_joins_come_and_leave_as_their_pattern_says(
         clock.advance(seconds=seconds)
         time = pa.array([clock.now() - behind * SECOND], MICROS)
         soup.push("x" if first else "y", pa.table({"a": [1], "t": time}))
-        rows = soup.invoke(query).to_table().to_pylist()
+        rows = again(soup.invoke, query).to_table().to_pylist()
         if pattern is MONOTONIC:
             assert not [row for row in before if row not in rows]
         before = rows

@@ -18,11 +18,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig, Shape
+from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, prepare, standing_query
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -50,7 +52,7 @@ COLUMNS: dict[str, tuple[str, list[Any], pa.DataType]] = {
 @pytest.fixture(scope="module")
 def soup() -> LocalPSoup:
     """A stream for each type of number, with the column x, and one with small whole numbers."""
-    config = EngineConfig(shape=Shape(key_probes=10**6))  # key indexes have tests of their own
+    config = EngineConfig(shape=EAGER)
     local = LocalPSoup(config, clock=VirtualClock(1_700_000_000_000_000))
     for name, (kind, values, arrow) in COLUMNS.items():
         local.execute(f"CREATE STREAM s_{name} (x {kind})")
@@ -101,14 +103,16 @@ def test_every_comparison_is_that_of_fractions(soup: LocalPSoup, column: str, se
         sides = [judged(column, value, text) for value in values]
         listed = ", ".join(f"x {symbol} {text} AS c{at}" for at, symbol in enumerate(OPERATORS))
         flipped = ", ".join(f"{text} {symbol} x AS f{at}" for at, symbol in enumerate(OPERATORS))
-        shown = soup.ask(
-            f"SELECT {listed}, {flipped}, CASE x WHEN {text} THEN 1 ELSE 0 END AS y FROM s_{column}"
+        shown = again(
+            soup.ask, f"SELECT {listed}, {flipped}, CASE x WHEN {text} THEN 1 ELSE 0 END AS y FROM s_{column}"
         ).to_table()
         for at, (symbol, compare) in enumerate(OPERATORS.items()):
             want = [compare(left, right) for left, right in sides]
             assert shown.column(f"c{at}").to_pylist() == want, f"x {symbol} {text}"
             assert shown.column(f"f{at}").to_pylist() == [compare(right, left) for left, right in sides], (symbol, text)
-            found = soup.ask(f"SELECT x FROM s_{column} WHERE x {symbol} {text}").to_table().column("x").to_pylist()
+            found = (
+                again(soup.ask, f"SELECT x FROM s_{column} WHERE x {symbol} {text}").to_table().column("x").to_pylist()
+            )
             assert found == [value for value, right in zip(values, want, strict=True) if right], f"{symbol} {text}"
         equal = [left == right for left, right in sides]
         assert [y == 1 for y in shown.column("y").to_pylist()] == equal, text
@@ -143,7 +147,7 @@ def lookup(name: str) -> StreamSpec | None:
 
 def found(soup: LocalPSoup, statement: str) -> list[Any]:
     """The values of the only column of an answer."""
-    return soup.ask(statement).to_table().column(0).to_pylist()
+    return again(soup.ask, statement).to_table().column(0).to_pylist()
 
 
 CASES = {

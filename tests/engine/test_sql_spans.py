@@ -10,8 +10,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 ROWS = 150
 CREATE = "CREATE STREAM x (a TIMESTAMP, b TIMESTAMP, d DATE, n BIGINT, t TEXT)"
@@ -59,7 +62,7 @@ class Both:
 
     def __init__(self) -> None:
         table = data()
-        self.soup = LocalPSoup()
+        self.soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER))
         self.soup.execute(CREATE)
         self.soup.push("x", table)
         self.duck = duckdb.connect()
@@ -74,7 +77,7 @@ class Both:
         return [text for (text,) in self.duck.execute(f"SELECT ({expression})::VARCHAR FROM x ORDER BY n").fetchall()]
 
     def ask(self, statement: str) -> list[Any]:
-        return self.soup.ask(statement).to_table().column(0).to_pylist()
+        return again(self.soup.ask, statement).to_table().column(0).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +100,13 @@ def seconds(span: str) -> tuple[list[float], list[float]]:
     start = datetime(2020, 1, 1)
     ends = [start + timedelta(microseconds=r.randint(-(10**k), 10**k)) for k in range(6, 16) for _ in range(2_000)]
     table = pa.table({"a": pa.array(ends, pa.timestamp("us")), "n": range(len(ends))})
-    soup, duck = LocalPSoup(), duckdb.connect()
+    soup, duck = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER)), duckdb.connect()
     soup.execute("CREATE STREAM s (a TIMESTAMP, n BIGINT)")
     soup.push("s", table)
     duck.register("s", table)
     statement = f"SELECT epoch({span}) AS v FROM s ORDER BY n"
     theirs = duck.execute(statement).fetchall()
-    return soup.ask(statement).to_table().column(0).to_pylist(), [value for (value,) in theirs]
+    return again(soup.ask, statement).to_table().column(0).to_pylist(), [value for (value,) in theirs]
 
 
 def test_seconds_are_duckdbs_to_the_last_bit() -> None:
@@ -127,8 +130,8 @@ def test_conditions_keep_what_duckdb_keeps(both: Both, condition: str) -> None:
     before = soup.register(f"SELECT n FROM x WHERE {condition} ORDER BY n")
     soup.push("x", data())
     (many,) = soup.register_many(f"SELECT n FROM x WHERE {condition} AND n < ? ORDER BY n", [(75,)])
-    assert soup.invoke(before).to_table().column(0).to_pylist() == wanted
-    assert soup.invoke(many).to_table().column(0).to_pylist() == [n for n in wanted if n < 75]
+    assert again(soup.invoke, before).to_table().column(0).to_pylist() == wanted
+    assert again(soup.invoke, many).to_table().column(0).to_pylist() == [n for n in wanted if n < 75]
 
 
 def test_rows_are_put_in_the_order_of_a_difference(both: Both) -> None:

@@ -27,6 +27,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.sets import TooManyPairs
 from psoup_service.host.shared_bytes import SharedBytes
+from psoup_testing.asking import again
 from psoup_testing.tabling import PLAIN, SMALL, Form, check_as_single, given_up, lived
 
 TEXTS = (
@@ -249,7 +250,7 @@ def test_pairs_that_are_evaluated_for_the_call_are_counted(monkeypatch: pytest.M
     soup.maintain()
     whole = soup.engine.snapshot()
     snapshot = given_up(whole, np.random.default_rng(0))
-    table = invoke_table(snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0)
+    table = again(invoke_table, snapshot, np.array(ids), tenant=DEFAULT_TENANT, now=0)
     check_as_single(snapshot, table, table.to_table(), list(ids), None)
     assert table.halved
 

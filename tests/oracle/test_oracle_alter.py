@@ -13,10 +13,9 @@ import pyarrow as pa
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
-from psoup_testing.asking import TIMES
+from psoup_testing.asking import again
 from psoup_testing.budget import Budget
 from psoup_testing.histories import EAGER
-from psoup_testing.kept_structures import KEPT
 from psoup_testing.restarting import RestartingPSoup
 
 BUDGET = Budget("altered streams", cases=100)
@@ -116,22 +115,17 @@ class Altered:
         for query, condition, columns in self.queries:
             sql = f"SELECT {', '.join(columns)} FROM s WHERE t <= {edge} AND {condition}"
             wanted = sorted(connection.execute(sql).fetchall(), key=str)
-            for _ in range(TIMES):
-                with KEPT.compared():
-                    assert sorted(self._shown(query, columns), key=str) == wanted, condition
+            assert sorted(self._shown(query, columns), key=str) == wanted, condition
         for query, sql in self.aggregates:
             wanted = connection.execute(sql.format(edge)).fetchall()
-            for _ in range(TIMES):
-                with KEPT.compared():
-                    table = self.soup.invoke(query).to_table()
-                    mine = list(zip(*[column.to_pylist() for column in table.columns], strict=True))
-                    assert mine == wanted, sql
+            answer = again(self.soup.invoke, query).to_table()
+            assert list(zip(*[column.to_pylist() for column in answer.columns], strict=True)) == wanted, sql
         connection.close()
         return len(self.queries) + len(self.aggregates)
 
     def _shown(self, query: int, columns: list[str]) -> list[tuple[Any, ...]]:
         """The rows of a query, times as numbers."""
-        found = self.soup.invoke(query).to_table()
+        found = again(self.soup.invoke, query).to_table()
         assert found.column_names == columns, columns
         at = found.column("t").cast(pa.int64()).to_pylist()
         return list(zip(*[at if name == "t" else found.column(name).to_pylist() for name in columns], strict=True))

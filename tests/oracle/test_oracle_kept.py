@@ -46,8 +46,10 @@ def sweep_archive(data_type: DataType, seed: int, path: Path) -> None:
                 asked.single(where, duck)
             asked.joined(*wheres[0])
             asked.together(MANY)
+            made.soup.maintain()
             assert made.soup.store.archive_reads > 0
             made.soup.restart()
+            asked.stand()
 
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)

@@ -19,7 +19,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, TEXT, Attribute, DataType, Schema
-from psoup_testing.asking import plain_rows, rows_of
+from psoup_testing.asking import TIMES, plain_rows, rows_of
 from psoup_testing.duck import drop_database, empty_database
 from psoup_testing.histories import EAGER
 from psoup_testing.kept_structures import KEPT
@@ -27,8 +27,6 @@ from psoup_testing.near_far import near_and_far
 from psoup_testing.oracle import difference
 from psoup_testing.values import Value, arrow_array, duck_literal, psoup_literal
 
-TIMES = 5
-"""The times that a question is asked: the first notes it, the second and third make what is kept, the others use it."""
 ROWS = {"few": 9, "r": 200, "s": 400}
 LATEST = 150
 """Rows of a window that counts rows."""
@@ -56,6 +54,8 @@ class AskedAgain:
         self.source, self.type = random.Random(seed), data_type
         self.values = near_and_far(data_type, self.source, self.source.choice((8, 300)))
         self.schema = Schema((Attribute("i", BIGINT, False), Attribute("v", data_type), Attribute("g", BIGINT)))
+        self.standing = list[tuple[Any, list[Any], str]]()
+        """Queries that stay registered together, what they answer, and their form."""
         self.soup = make(EngineConfig(chunk_rows=64, list_limit=8, shape=EAGER), VirtualClock(0))
         self.duck: duckdb.DuckDBPyConnection = empty_database()
         for name, rows in ROWS.items():
@@ -129,12 +129,17 @@ class AskedAgain:
         for place, both in enumerate(zip(low, high, strict=True)):
             duck = form.format(*[duck_literal(self.type, value) for value in both])
             wanted.append((place, *self._wanted(select + duck)[0]))
-        for time in range(TIMES):
-            with KEPT.compared():
-                found = plain_rows(self.soup.invoke_table(np.array(ids)).to_table())
-                problem = difference(wanted, _plain(found))
-                assert problem is None, f"time {time + 1}: {problem}\n{form}"
-        self.soup.unregister_many(ids)
+        self.standing.append((np.array(ids), wanted, form))
+        self.stand()
+
+    def stand(self) -> None:
+        """Ask for the tables of all that stays registered."""
+        for ids, wanted, form in self.standing:
+            for time in range(TIMES):
+                with KEPT.compared():
+                    found = plain_rows(self.soup.invoke_table(ids).to_table())
+                    problem = difference(wanted, _plain(found))
+                    assert problem is None, f"time {time + 1}: {problem}\n{form}"
 
     def _compare(self, sql: str, wanted: list[Any], **settings: bool) -> None:
         """Ask and invoke a question some times, before maintenance and after it."""

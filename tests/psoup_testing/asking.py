@@ -1,9 +1,15 @@
-"""A SELECT that is asked once beside the same query, registered: the same rows, completeness and refusals."""
+"""Questions that are asked again and again, and a SELECT beside the same query, registered: the same answers.
+
+    rows = rows_of(again(soup.invoke, query, window=window))     asked `TIMES` times; the rows were the same each time
+
+The first questions note what is asked for, and make what is kept; the later ones are answered from it. A test in
+`tests/project` finds random tests that ask without this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -11,10 +17,58 @@ from psoup.answer.invoke import Answer
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup_testing.histories import Row
+from psoup_testing.kept_structures import KEPT
 from psoup_testing.values import plain_values
 
 TIMES = 4
 """The times that each question is asked: structures that the first ones leave serve the last."""
+
+
+_MANY = 5_000
+"""Rows from which on tables are compared by Arrow first."""
+Given = ParamSpec("Given")
+Asked = TypeVar("Asked")
+
+
+def again(ask: Callable[Given, Asked], *given: Given.args, **named: Given.kwargs) -> Asked:
+    """Ask a question `TIMES` times, and compare the rows of the answers with one another; returns the last answer."""
+    answer, first = None, None
+    for time in range(TIMES):
+        with KEPT.compared():
+            answer = ask(*given, **named)
+            told = _told_by(answer)
+            first = told if time == 0 else first
+            assert same_rows(first, told), f"at first: {first}\nthe {time + 1}. time: {told}\n{given} {named}"
+    assert answer is not None
+    return answer
+
+
+async def again_awaited(ask: Callable[Given, Awaitable[Asked]], *given: Given.args, **named: Given.kwargs) -> Asked:
+    """`again` for a coroutine."""
+    answers = [await ask(*given, **named) for _ in range(TIMES)]
+    asked = iter(answers)
+    return again(lambda: next(asked))
+
+
+def same_rows(one: Any, other: Any) -> bool:
+    """Whether two tables, lists of them, or other values are the same; rows of tables may come in any order."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_rows, one, other))
+    if not isinstance(one, pa.Table):
+        return bool(one == other)
+    if one.schema != other.schema:
+        return False
+    return one.equals(other) or sorted(map(repr, plain_rows(one))) == sorted(map(repr, plain_rows(other)))
+
+
+def _told_by(answer: Any) -> Any:
+    """The rows of an answer, those of a list of answers, or what else it says."""
+    if isinstance(answer, list | tuple):
+        return [_told_by(each) for each in answer]
+    for name in ("to_table", "to_arrow"):
+        if hasattr(answer, name):
+            return getattr(answer, name)()
+    return answer if isinstance(answer, pa.Table) else repr(answer)
 
 
 def rows_of(answer: Answer) -> list[Row]:

@@ -25,6 +25,7 @@ from psoup_client.copies import AnswerCopy, Synced
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.tokens import Held
 from psoup_testing import copy_validators as validators
+from psoup_testing.asking import again
 from psoup_testing.copy_stores import KeptCopy, LookedAtStore, StoreLine, limited
 from psoup_testing.copying import Desk, Line, Manner, Start
 from psoup_testing.restarting import RestartingPSoup
@@ -270,7 +271,8 @@ class Clients:
         """The rows of an invocation."""
         kept = isinstance(copy, KeptCopy)
         number = self.soup.query(client.key) if kept else self.desk.servicer._backend.ids.read_query(copy.query_id)
-        answer = invoke(
+        answer = again(
+            invoke,
             self.soup.engine.snapshot(),
             number,
             tenant=self.soup.tenant,

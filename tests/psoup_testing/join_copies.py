@@ -9,6 +9,7 @@ from psoup.answer.invoke import invoke
 from psoup.answer.joined_since import HeldBox, joined_since, paired
 from psoup.local import LocalPSoup
 from psoup_service.sync.held_boxes import from_bytes, to_bytes
+from psoup_testing.asking import again
 
 EVERYTHING = 10**9
 
@@ -69,7 +70,7 @@ class Client:
         """Compare what it holds with what an invocation says: the same rows in FROM order, or a part of them."""
         soup, snapshot = self.soup, self.soup.engine.snapshot()
         how = paired(snapshot.query(self.query, soup.tenant).query.plan)
-        told = invoke(snapshot, self.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True)
+        told = again(invoke, snapshot, self.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True)
         columns = [column.to_pylist() for column in told.to_table().columns]
         whole = list(map(repr, zip(*columns, strict=True)))
         assert how is not None

@@ -33,10 +33,9 @@ STRUCTURES = (
     "placed ranges",
     "looked-up run",
     "fold on disk",
+    "pack on disk",
 )
 """The structures that must be met."""
-OTHERS = ("pack on disk",)
-"""Others that are counted."""
 KEYED = tuple(kind for kind in STREAMED if kind is not Kind.BOOLEAN)
 """The kinds of columns that have key indexes."""
 
@@ -67,7 +66,7 @@ class KeptStructures:
 
     def report(self) -> list[str]:
         """The line of the summary."""
-        shown = [f"{name} {self.counts[name]}" for name in (*STRUCTURES, *OTHERS, *map(index_of, KEYED))]
+        shown = [f"{name} {self.counts[name]}" for name in (*STRUCTURES, *map(index_of, KEYED))]
         return [f"{self.answers} answers compared, of which from: {', '.join(shown)}"]
 
 

@@ -31,9 +31,11 @@ from psoup.events.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_testing.acknowledged import Row, batch_rows, problems
+from psoup_testing.asking import again
 from psoup_testing.faults import FailingDisk, power, restore
+from psoup_testing.histories import EAGER
 
-CONFIG = EngineConfig(chunk_rows=64, kept_acknowledgements=16)
+CONFIG = EngineConfig(chunk_rows=64, kept_acknowledgements=16, shape=EAGER)
 PRODUCERS = 2
 STEPS = 30
 _NOW = 1_700_000_000_000_000
@@ -249,7 +251,7 @@ class _Life:
 
     def rows(self, query: int) -> list[Row]:
         """The answer of the query for all rows."""
-        table = invoke(self.engine.snapshot(), query, tenant="default", now=_NOW).to_table()
+        table = again(invoke, self.engine.snapshot(), query, tenant="default", now=_NOW).to_table()
         return list(zip(*(table[name].to_pylist() for name in ("k", "e", "n", "part")), strict=True))
 
 

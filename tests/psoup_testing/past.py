@@ -17,11 +17,13 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
 from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.asking import again
 from psoup_testing.attaching import write
 from psoup_testing.batches import seconds
+from psoup_testing.histories import EAGER
 from psoup_testing.restarting import RestartingPSoup
 
-CONFIG = EngineConfig(chunk_rows=64)
+CONFIG = EngineConfig(chunk_rows=64, shape=EAGER)
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t"
 
 
@@ -50,7 +52,7 @@ def job(soup: RestartingPSoup, name: str, first: int, stop: int, every: int = 50
 
 def values(soup: RestartingPSoup, query: int) -> list[Any]:
     """What the query answers."""
-    return list(soup.invoke(query).to_table().columns[0].to_pylist())
+    return list(again(soup.invoke, query).to_table().columns[0].to_pylist())
 
 
 def examine_closed(soup: RestartingPSoup) -> Any:

@@ -10,6 +10,7 @@ from psoup.answer.again import NOTHING, Compared, Unchanged, again
 from psoup.answer.intervals import Interval, check
 from psoup.answer.invoke import invoke
 from psoup.local import LocalPSoup
+from psoup_testing import asking
 
 
 class PositionClient:
@@ -61,7 +62,7 @@ def rows_of(table: pa.Table) -> list[str]:
 def answer(client: PositionClient) -> list[str]:
     """What an invocation says."""
     soup = client.soup
-    told = invoke(
-        soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
+    told = asking.again(
+        invoke, soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
     )
     return rows_of(told.to_table())

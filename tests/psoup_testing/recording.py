@@ -21,7 +21,7 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
-from psoup_testing.asking import rows_of
+from psoup_testing.asking import again, rows_of
 from psoup_testing.duel import to_table
 from psoup_testing.histories import (
     BASE,
@@ -121,7 +121,13 @@ class Player:
     def _ask(self, query_id: int, action: Invoke) -> object:
         window = None if action.window is None else action.window.sql() or None
         return told(
-            self.psoup.invoke(query_id, as_of=action.as_of, window=window, accept_truncation=action.accept_truncation)
+            again(
+                self.psoup.invoke,
+                query_id,
+                as_of=action.as_of,
+                window=window,
+                accept_truncation=action.accept_truncation,
+            )
         )
 
     def _matches(self, place: int) -> object:

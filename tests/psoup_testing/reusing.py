@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig, Shape
+from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
 
 MEASURES = [
     "count(*) AS a, count(x) AS b",
@@ -35,7 +38,7 @@ WINDOWS = [
 
 def folding(fan: int, **settings: Any) -> LocalPSoup:
     """An engine of small chunks with a stream t; `fan` 1: without folds."""
-    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=Shape(fold_fan=fan), **settings)
+    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=replace(EAGER, fold_fan=fan), **settings)
     soup = LocalPSoup(config, VirtualClock(0))
     soup.execute("CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT)")
     return soup
@@ -69,7 +72,7 @@ def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Ran
     folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
     for query in rng.choices(range(1, len(queries) + 1), k=asked):
         window = rng.choice([None, None, *WINDOWS[1:]])
-        one, other = (told(soup.invoke(query, window=window)) for soup in sides)
+        one, other = (told(again(soup.invoke, query, window=window)) for soup in sides)
         assert one == other, (queries[query - 1], window)
 
 

@@ -26,6 +26,7 @@ import pytest
 from psoup.model import TEXT, Kind
 from psoup_client import Client, PSoupError
 from psoup_client import Query as Handle
+from psoup_testing.asking import again
 from psoup_testing.dresses import BAD, DRESSES, FED, dressed
 from psoup_testing.model import Declaration, ModelStream, Refusal, Row
 from psoup_testing.oracle import Oracle, difference, normal_rows
@@ -134,7 +135,7 @@ class SparkDuel:
         """Every answer, and another as `ask` says; the first `frames` of them also as a frame; and the whole stream."""
         released = self._load()
         for number, (handle, query) in enumerate(self.standing):
-            for as_of, window in ((None, None), ask(query)):
+            for as_of, window in ((None, None), again(ask, query)):
                 self._answer(handle, query, as_of, window, frame=number < frames and as_of is window is None)
         names = f"_id, _time, {self.columns}".replace('"', "")
         found = self._frame(stream=self.declaration.name, columns=names, partitions=2)
@@ -152,7 +153,7 @@ class SparkDuel:
             assert type(caught.value).__name__ == str(refusal), query.sql()
             return
         expected = self.oracle.answer(query, wanted.first, wanted.stop)
-        found = [_plain(handle.invoke(**asked).to_arrow())]
+        found = [_plain(again(handle.invoke, **asked).to_arrow())]
         if frame:
             found.append(self._frame(query=handle.id))
         for rows in found:
@@ -162,7 +163,7 @@ class SparkDuel:
 
     def _load(self) -> list[Row]:
         """The tuples as the service has them, held against the model's; DuckDB has them from now on."""
-        rows = _plain(self._everything.invoke(wait_for=self.place.client.last_sequence).to_arrow())
+        rows = _plain(again(self._everything.invoke, wait_for=self.place.client.last_sequence).to_arrow())
         released = self.model.released()
         history = sum(entry[1] < 0 for entry in self.model.accepted)
         assert [row[0] for row in rows] == [number - history for number in range(len(released))]

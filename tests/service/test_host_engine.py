@@ -25,10 +25,12 @@ from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_storage import MemoryStore
+from psoup_testing.asking import again
 from psoup_testing.gate import rows
+from psoup_testing.histories import EAGER
 from psoup_testing.host_rig import PATIENCE, Gate, happened, held
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=4)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=4, shape=EAGER)
 STREAMS = (
     "CREATE STREAM e (t TIMESTAMP, x BIGINT, name TEXT) TIMESTAMP BY t LATENESS 3 SECONDS RETENTION 60 SECONDS",
     "CREATE STREAM s (x BIGINT, name TEXT)",
@@ -120,7 +122,7 @@ def test_the_host_answers_as_the_embedded_engine_and_again_after_a_restart(seed:
             queries.add(done.query_id)  # type: ignore[attr-defined]
         elif isinstance(command, Unregister):
             queries.discard(command.query_id)
-    expected = {query: local.invoke(query).to_table().to_pylist() for query in queries}
+    expected = {query: again(local.invoke, query).to_table().to_pylist() for query in queries}
 
     async def scenario() -> None:
         async with serving(store, clock) as service:

@@ -9,6 +9,7 @@ import pytest
 
 from psoup_client import Client, InvalidRequest, ResourceExhausted
 from psoup_service.settings import Settings
+from psoup_testing.asking import again
 from psoup_testing.serving import Serving, serving
 
 
@@ -25,7 +26,7 @@ def client(running: Serving) -> Iterator[Client]:
 
 
 def column(query: object) -> list[object]:
-    return [row["x"] for row in query.invoke()]  # type: ignore[attr-defined]
+    return [row["x"] for row in again(query.invoke)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("count", [50_000, pytest.param(1_000_000, marks=pytest.mark.slow)])

@@ -31,6 +31,7 @@ from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_storage.durable.directory import DataDirectory
+from psoup_testing.asking import again_awaited
 from psoup_testing.faults import EIO, ENOSPC, failing
 from psoup_testing.gate import Gate, rows
 from psoup_testing.host_rig import Gate as Barrier
@@ -130,7 +131,7 @@ def test_retries_in_any_order_are_taken_once(tmp_path: Path) -> None:
         while await life(wire):
             pass
         query = await wire.register("SELECT k, n FROM s BEGIN (START)")
-        found = (await wire.invoke(query)).to_pylist()
+        found = (await again_awaited(wire.invoke, query)).to_pylist()
         assert len(found) == 3 * total
         for k in range(3):
             assert [row["n"] for row in found if row["k"] == k] == [n for n in range(total // 3) for _ in range(3)]

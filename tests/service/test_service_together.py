@@ -16,6 +16,7 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.asking import again_awaited
 from psoup_testing.wire import Wire
 
 SECOND = 1_000_000
@@ -32,7 +33,7 @@ async def push(wire: Wire, rows: list[Row]) -> ingest.PushResponse:
 
 async def stored(wire: Wire, query: str) -> Counter[tuple[int, str | None]]:
     sequence = wire.service.host.counters()["sequence"]
-    answer = await wire.invoke(query, min_sequence=sequence)
+    answer = await again_awaited(wire.invoke, query, min_sequence=sequence)
     return Counter(zip(*(answer.column(name).to_pylist() for name in ("x", "t")), strict=True))
 
 

@@ -21,6 +21,7 @@ import pytest
 from psoup_client import Client, Conflict, Unavailable
 from psoup_storage import DurableStore
 from psoup_testing import disks
+from psoup_testing.asking import again
 from psoup_testing.budget import SCALE
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
@@ -55,7 +56,7 @@ def check(client: Client, query: Any, stream: str) -> None:
     from psoup_testing.spark_kills import ROWS, expected
 
     client.wait_for(client.last_sequence)
-    assert [row[0] for row in query.invoke().rows()] == expected()
+    assert [row[0] for row in again(query.invoke).rows()] == expected()
     info = client.describe(stream)
     assert (info.tuples, info.first_tuple_id) == (ROWS, -ROWS)
     assert not os.listdir(client.begin_attach(stream, "another").folder)

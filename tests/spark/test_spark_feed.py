@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData, NotFound, Unavailable
 from psoup_service.settings import Settings
+from psoup_testing.asking import again
 from psoup_testing.budget import SCALE
 from psoup_testing.proxy import Cut, cutting
 from psoup_testing.serving import Serving, serving
@@ -43,7 +44,7 @@ def write(folder: Path, number: int, rows: int = 1_000) -> None:
 
 def rows_of(client: Client, stream: str, columns: str = "*") -> list[tuple[Any, ...]]:
     query = client.register(f"SELECT {columns} FROM {stream}")
-    return sorted(query.invoke(wait_for=client.last_sequence).rows(), key=repr)
+    return sorted(again(query.invoke, wait_for=client.last_sequence).rows(), key=repr)
 
 
 def read(folder: Path, columns: str = "*") -> list[tuple[Any, ...]]:
@@ -293,7 +294,7 @@ def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -
         assert last.wait()
         assert zygote.ready() == address
         with Client(address, timeout=20) as client:
-            found = client.query(query).invoke(wait_for=last.result.sequence).rows()
+            found = again(client.query(query).invoke, wait_for=last.result.sequence).rows()
         assert sorted(found, key=repr) == read(tmp_path / "in")
         assert zygote.stop() == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack
 from psoup.answer import packs_ahead, table
 from psoup.answer.packs_on_disk import PackShelf, pack_shelf
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig, Shape
+from psoup.config import EngineConfig
 from psoup.model import SECOND
 from psoup.reading import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER
+from psoup_testing.asking import again
+from psoup_testing.histories import EAGER
+from psoup_testing.kept_structures import KEPT
 from psoup_testing.past import rows
 from psoup_testing.restarting import RestartingPSoup
 
@@ -32,7 +36,7 @@ PLAIN = f"SELECT {SHOWN[1]} FROM s WHERE x % 13 = ? BEGIN (START)"
 
 
 def made(path: Path, fan: int = 2, every: int = 0, archive_rows: int = 150) -> RestartingPSoup:
-    config = EngineConfig(chunk_rows=64, archive_rows=archive_rows, shape=Shape(fold_fan=fan))
+    config = EngineConfig(chunk_rows=64, archive_rows=archive_rows, shape=replace(EAGER, fold_fan=fan))
     soup = RestartingPSoup(config, VirtualClock(3_000 * SECOND), path, every)
     soup.execute(CREATE)
     return soup
@@ -55,7 +59,7 @@ def push(soup: RestartingPSoup, first: int, stop: int) -> None:
 
 def asked(soup: RestartingPSoup, ids: Any) -> tuple[list[Any], dict[str, list[int]]]:
     """The rows of a table, and the places that failed, by reason."""
-    answers = soup.invoke_table(np.array(ids))
+    answers = again(soup.invoke_table, np.array(ids))
     return answers.to_table().to_pylist(), {f.error.reason: f.places.tolist() for f in answers.failures()}
 
 
@@ -132,7 +136,7 @@ def test_tables_are_those_without_packs_whenever_the_process_ends(
     """Packs are dropped at any time; clauses have other numbers after each start; some come late, some go."""
     monkeypatch.setattr(table, "_ON_DISK", 0)
     monkeypatch.setattr(packs_ahead, "_STEP", 2)
-    rng, fetched = random.Random(1), [0]
+    rng, fetched, met = random.Random(1), [0], KEPT.counts["pack on disk"]
     fetch = PackShelf.fetch
 
     def counted(shelf: PackShelf, span: tuple[int, int]) -> bool:
@@ -164,6 +168,7 @@ def test_tables_are_those_without_packs_whenever_the_process_ends(
             some = rng.sample(block, 10)
             assert asked(sides[0], some) == asked(sides[1], some), step
     assert fetched[0] > 5
+    assert KEPT.counts["pack on disk"] > met
     for soup in sides:
         soup.check()
         soup.store.close()
