@@ -24,8 +24,6 @@ TIMES = 4
 """The times that each question is asked: structures that the first ones leave serve the last."""
 
 
-_MANY = 5_000
-"""Rows from which on tables are compared by Arrow first."""
 Given = ParamSpec("Given")
 Asked = TypeVar("Asked")
 
