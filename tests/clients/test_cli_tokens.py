@@ -182,6 +182,7 @@ def test_tokens_outlive_a_restart_a_kill_and_a_backup(tmp_path: Path) -> None:
                     client.revoke_token(gone.token.id)
 
 
+@pytest.mark.seeded("other machines reach a service without a token")
 def test_other_machines_are_not_let_in_as_long_as_nobody_could_come(tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).issue("service")
     settings = Settings(listen=("0.0.0.0:0",), tls_cert=str(certificate), tls_key=str(key))
@@ -189,6 +190,7 @@ def test_other_machines_are_not_let_in_as_long_as_nobody_could_come(tmp_path: Pa
         pass
 
 
+@pytest.mark.seeded("a client sends its token to another machine in plain text")
 def test_a_token_goes_to_no_other_machine_in_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("127.0.0.1:1", "localhost:1", "[::1]:1", "unix:s.sock", "ipv4:127.0.0.1:1"):
         assert token_metadata("psoup_x", address, encrypted=False) == (("authorization", "Bearer psoup_x"),)

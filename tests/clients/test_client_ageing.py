@@ -14,6 +14,13 @@ from psoup_client import copies as copies_module
 from psoup_client.moments import Moment, elapsed, moment, step
 from psoup_testing.serving import serving
 
+pytestmark = [
+    pytest.mark.seeded("rows are deleted by the client's clock"),
+    pytest.mark.seeded("hidden a microsecond early"),
+    pytest.mark.seeded("hidden where others enter, or as LIMIT and event time do not allow"),
+    pytest.mark.seeded("retention is forgotten"),
+]
+
 START = 10**9 * SECOND
 AGEING = {
     "BEGIN (NOW - 20 SECONDS)": True,
@@ -101,6 +108,8 @@ def test_a_part_is_called_a_part(client: Client, make_stream: Callable[[str], st
     assert copy.certainty == "exact now"
 
 
+@pytest.mark.seeded("NOW is estimated by a wall clock that was set, or goes back")
+@pytest.mark.seeded("the greatest estimate is kept after the service's word")
 def test_the_estimate_survives_clocks_that_are_set(
     here: Here, client: Client, make_stream: Callable[[str], str]
 ) -> None:

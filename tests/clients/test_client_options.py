@@ -149,6 +149,7 @@ def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
             client.info()
 
 
+@pytest.mark.seeded("gRPC repeats calls that the SDK repeats, too")
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_a_call_is_tried_as_often_as_is_said(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
@@ -250,6 +251,8 @@ def test_without_options_calls_are_repeated_as_ever() -> None:
     assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)
 
 
+@pytest.mark.seeded("F24: a client asks an overloaded service twelve times, or by way of a proxy")
+@pytest.mark.seeded("failures take no token")
 def test_a_service_that_refuses_most_calls_is_not_asked_again_by_each() -> None:
     """F24: with two layers it was asked six times by each call."""
     retry = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.01, restart_seconds=0)
@@ -266,6 +269,8 @@ def test_a_service_that_refuses_most_calls_is_not_asked_again_by_each() -> None:
         assert client.info().version == "9.9"  # and it is repeated again, once others succeed
 
 
+@pytest.mark.seeded("F24: a client asks an overloaded service twelve times, or by way of a proxy")
+@pytest.mark.seeded("a proxy of the environment is used")
 def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as proxy, server(Servicer()) as port:
         proxy.settimeout(0.2)

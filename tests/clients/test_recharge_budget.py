@@ -15,6 +15,11 @@ from psoup_recharge.budget import Budget
 from psoup_recharge.quantities import read_bytes, read_seconds
 from psoup_testing.serving import serving
 
+pytestmark = [
+    pytest.mark.seeded("a share is not kept, or what it leaves is not for others"),
+    pytest.mark.seeded("another statement of a name finds the query of the first"),
+]
+
 MakeStream = Callable[[str], str]
 
 

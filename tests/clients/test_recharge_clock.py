@@ -18,6 +18,13 @@ from psoup_recharge import Store
 from psoup_recharge import store as store_module
 from psoup_testing.serving import serving
 
+pytestmark = [
+    pytest.mark.seeded("rows are deleted by the client's clock"),
+    pytest.mark.seeded("hidden a microsecond early"),
+    pytest.mark.seeded("hidden where others enter, or as LIMIT and event time do not allow"),
+    pytest.mark.seeded("retention is forgotten"),
+]
+
 START = 10**9 * SECOND
 STATEMENTS = {
     "sliding": "SELECT n FROM s WHERE n <> 25 BEGIN (NOW - 100 SECONDS)",
@@ -122,6 +129,8 @@ def test_any_tool_hides_by_the_clock(client: Client, clock: VirtualClock, store:
         assert len(in_any_tool(store, "counted")) == len(asked(client, store, "counted"))
 
 
+@pytest.mark.seeded("NOW is estimated by a wall clock that was set, or goes back")
+@pytest.mark.seeded("the greatest estimate is kept after the service's word")
 def test_a_clock_that_is_set_makes_no_hole(client: Client, clock: VirtualClock, store: Store, here: Here) -> None:
     whole = seen(store, "sliding")
     here.wall += 86_400 * SECOND

@@ -76,6 +76,7 @@ def on(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
     monkeypatch.setattr(sqlite_module.apsw, "Connection", partial(apsw.Connection, vfs=disk.name))
 
 
+@pytest.mark.seeded("the token is stored in another transaction than the rows")
 @pytest.mark.parametrize("fault", [EIO, ENOSPC], ids=["error", "full"])
 def test_a_disk_that_fails_leaves_the_copy_as_it_was(
     client: Client, path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
@@ -204,6 +205,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_the_copy_as_it_was(cli
     assert held(path) == AFTER
 
 
+@pytest.mark.seeded("a change is applied to a copy that has another token by now")
 def test_two_processes_on_one_file_do_not_undo_each_other(client: Client, path: Path, stream: str) -> None:
     with Store(path) as first, Store(path) as second:
         real, calls = client.connection.call, 0

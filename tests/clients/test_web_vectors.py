@@ -29,6 +29,8 @@ from psoup_client.session import Session
 from psoup_client.times import from_micros
 from psoup_proto.v1 import sync_pb2
 
+pytestmark = [pytest.mark.seeded("NOW goes back with the clock")]
+
 FILE = Path(__file__).resolve().parents[2] / "clients/web/tests/vectors.json"
 START = 1_700_000_000_000_000
 INSTANT = pa.timestamp("us", "UTC")

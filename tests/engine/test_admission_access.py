@@ -119,6 +119,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+@pytest.mark.seeded("the log keeps revoked tokens")
 def test_every_store_gives_tokens_back_and_forgets_what_is_revoked(gate: Gate, store: Store) -> None:
     for number in range(2, 6):
         issue(gate, number, "reader", expires=100)

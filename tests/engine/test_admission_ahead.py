@@ -123,6 +123,7 @@ def test_statements_and_what_they_say_are_each_others_inverse(span: str) -> None
     assert alter_stream(alter_statement("s", (), spec.ahead)).ahead == spec.ahead
 
 
+@pytest.mark.seeded("F15: one clock that is wrong makes all others late")
 def test_a_jump_is_told_once_with_who_it_was(caplog: pytest.LogCaptureFixture) -> None:
     gate, jumps = Gate(now=1_000), Jumps()
     gate.create(EVENTS)

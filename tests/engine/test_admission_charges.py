@@ -31,6 +31,7 @@ def taken(send: Callable[[int], object]) -> tuple[int, str]:
     raise AssertionError("none is refused")
 
 
+@pytest.mark.seeded("F14: lists and streams are free of charge")
 def test_a_list_is_charged_by_its_intervals() -> None:
     gate = Gate()
     gate.create("CREATE STREAM s (a BIGINT, b TEXT)")
@@ -54,6 +55,7 @@ def test_lists_fill_the_budget() -> None:
     assert taken(lambda k: gate.send(Register(texts[k]))) == (3, "MEMORY_BUDGET")
 
 
+@pytest.mark.seeded("F14: lists and streams are free of charge")
 def test_a_tenant_has_so_many_streams() -> None:
     gate = Gate(EngineConfig(streams=3))
     for number in range(3):

@@ -199,6 +199,7 @@ def crowded() -> tuple[Gate, int]:
     return gate, began
 
 
+@pytest.mark.seeded("F21: names of producers are used up, and what is remembered of them is free of charge")
 def test_the_longest_silent_producer_makes_way_for_one_that_says_since_when_it_is_new() -> None:
     gate, began = crowded()
     assert gate.pushed.forgotten == 3  # the last event of a
@@ -282,6 +283,7 @@ def test_nobody_is_new_since_an_event_that_has_not_happened() -> None:
     assert gate.produce(0, A, since=99).duplicate  # what is remembered needs no such word
 
 
+@pytest.mark.seeded("F21: names of producers are used up, and what is remembered of them is free of charge")
 def test_what_is_remembered_is_charged_until_it_is_forgotten() -> None:
     gate = make(kept_acknowledgements=2, producer_idle=60 * SECOND)
     for number in range(4):

@@ -70,6 +70,7 @@ def test_streams_are_counted() -> None:
     acme.gate.create("CREATE STREAM u (x BIGINT)", tenant="acme")
 
 
+@pytest.mark.seeded("queries that go, or their bytes, are not given back")
 def test_queries_are_counted_as_they_come_and_go() -> None:
     acme = Acme(queries=5)
     first = acme.register(request_id="once")
@@ -113,6 +114,7 @@ def test_queries_are_counted_by_their_bytes() -> None:
     acme.gate.admission.check()
 
 
+@pytest.mark.seeded("producers of a dropped stream count on")
 def test_producers_are_counted_over_all_streams() -> None:
     acme = Acme(producers=2)
     acme.gate.create("CREATE STREAM t (x BIGINT)", tenant="acme")
@@ -167,6 +169,7 @@ def test_tuples_are_counted_until_they_leave_the_memory() -> None:
         soup.push("t", numbers(1))
 
 
+@pytest.mark.seeded("tuples of before a quota, or that are not published yet, do not count")
 def test_tuples_of_before_a_quota_are_counted() -> None:
     soup = of_acme()
     soup.execute("CREATE STREAM s (x BIGINT)")
@@ -177,6 +180,7 @@ def test_tuples_of_before_a_quota_are_counted() -> None:
         soup.push("s", numbers(1))
 
 
+@pytest.mark.seeded("tuples of before a quota, or that are not published yet, do not count")
 def test_tuples_that_are_not_published_yet_are_counted() -> None:
     """Admission runs ahead of the engine: here it stands still."""
     soup = of_acme(tuple_bytes=BYTES * 100)
@@ -187,6 +191,7 @@ def test_tuples_that_are_not_published_yet_are_counted() -> None:
         soup.admission.prepare(Push("s", numbers(1), tenant="acme"), 0)
 
 
+@pytest.mark.seeded("what is on disk is looked at once")
 def test_tuples_on_disk_are_counted(tmp_path: Path) -> None:
     store = DurableStore(tmp_path / "data")
     soup = LocalPSoup(EngineConfig(chunk_rows=64), keep=store.keep, verify="all")

@@ -67,6 +67,7 @@ def test_quotas_change_one_by_one(gate: Gate) -> None:
     assert tenants(gate)["default"] == Tenant("default", Quotas(queries=7))
 
 
+@pytest.mark.seeded("another tenant's operator counts as the one who must stay")
 @pytest.mark.parametrize(
     ("command", "error", "message"),
     [
@@ -101,6 +102,7 @@ def test_there_is_a_most_of_tenants(gate: Gate, monkeypatch: pytest.MonkeyPatch)
         gate.send(CreateTenant("third"))
 
 
+@pytest.mark.seeded("a tenant is dropped while it has tokens")
 def test_a_tenant_goes_once_nothing_of_it_stands(gate: Gate) -> None:
     gate.send(CreateStream("CREATE STREAM s (x BIGINT)", "acme"))
     gate.send(IssueToken(OPERATOR))
@@ -137,6 +139,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+@pytest.mark.seeded("the log keeps what a tenant was")
 def test_every_store_gives_tenants_back_and_forgets_what_they_were(gate: Gate, store: Store) -> None:
     for number in range(5):
         gate.send(AlterTenant("acme", {"queries": number, "weight": 2}))

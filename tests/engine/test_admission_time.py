@@ -97,6 +97,7 @@ def test_a_heartbeat_raises_the_watermark_once(gate: Gate) -> None:
     assert gate.pushed.watermark == 50 * SECOND  # 51 - 5 lies below it
 
 
+@pytest.mark.seeded("F15: one clock that is wrong makes all others late")
 def test_a_heartbeat_too_far_ahead_is_refused(gate: Gate) -> None:
     assert gate.heartbeat("s", 1_100).watermark == 1_100 * SECOND
     with pytest.raises(OutOfRange, match="past the clock") as caught:

@@ -35,6 +35,7 @@ def _place(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(kinds)
 
 
+@pytest.mark.seeded("NULL is grouped with 0 or an empty text")
 @pytest.mark.parametrize("seed", range(30))
 def test_numbers_name_the_values_in_any_parts(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -88,6 +89,7 @@ def _texts(values: Any) -> Column:
     )
 
 
+@pytest.mark.seeded("a reader numbers keys where others read")
 @pytest.mark.parametrize("kinds", [("near",), ("far",), ("text",), ("double", "text"), ("near", "far")])
 def test_readers_of_the_same_groups_do_not_see_what_others_number(kinds: tuple[str, ...]) -> None:
     """One table of keys for all readers, or arrays that they share and write to, would show one the keys of another."""
@@ -123,6 +125,7 @@ def test_readers_of_the_same_groups_do_not_see_what_others_number(kinds: tuple[s
         assert reader.number(columns(range(0, 900, 3))).tolist() == list(range(300))
 
 
+@pytest.mark.seeded("a fork of a table of keys has no bound, or that of who made the table")
 def test_a_fork_holds_the_bounds_of_its_reader() -> None:
     def column(values: list[int]) -> Column:
         return Column(BIGINT, np.array(values))

@@ -87,6 +87,8 @@ def _groups(codes: Any) -> int:
     return 1 if codes is None else _GROUPS
 
 
+@pytest.mark.seeded("a carry is lost")
+@pytest.mark.seeded("a sum's unit is a bit too coarse")
 @pytest.mark.parametrize("seed", range(12))
 def test_states_are_what_plain_python_makes_of_the_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -28,6 +28,14 @@ from psoup.reading import ReadBudget
 from psoup_testing.budget import SCALE, Budget
 from psoup_testing.positions import PositionClient, answer, rows_of
 
+pytestmark = [
+    pytest.mark.seeded("an answer is computed again over a range that is partly lost"),
+    pytest.mark.seeded("its digest is not looked at"),
+    pytest.mark.seeded("NOW is that of now"),
+    pytest.mark.seeded("a row that has moved is taken for one that stays"),
+    pytest.mark.seeded("an answer is taken as unchanged when tuples have left it, or when HAVING reads NOW"),
+]
+
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 HISTORIES = Budget("answers computed again: histories", round(12 / min(SCALE, 1)))
 STATEMENTS = [
@@ -218,6 +226,7 @@ def test_what_cannot_be_computed_again_begins_anew() -> None:
     assert client.rows == answer(client)
 
 
+@pytest.mark.seeded("NaN, NULL and the zeros are taken for one another, or NaN for another NaN")
 def test_rows_are_compared_as_they_show() -> None:
     soup = soup_with()
     client = PositionClient(soup, soup.register("SELECT b % 3 AS k, last(x) FROM s GROUP BY k"))
@@ -229,6 +238,7 @@ def test_rows_are_compared_as_they_show() -> None:
         assert (change.came if isinstance(change, Compared) else 0) == len(set(client.rows) - set(before))
 
 
+@pytest.mark.seeded("a distinct row leaves with the first of its duplicates")
 def test_a_distinct_row_stays_while_another_equal_one_is_there() -> None:
     soup = soup_with()
     client = PositionClient(soup, soup.register("SELECT DISTINCT a FROM s BEGIN (NOW - 3 ROWS)"))

@@ -247,6 +247,7 @@ def test_a_column_that_is_grouped_by_again_is_kept_as_numbers_of_its_values() ->
     assert not coded[0]
 
 
+@pytest.mark.seeded("65,536 different keys in a chunk do not fit their numbers")
 def test_as_many_keys_as_a_chunk_has_rows() -> None:
     """Chunks of 65,536 different keys, of one less and NULL, and of as many as are kept as numbers of values."""
     soup, rows = LocalPSoup(), 65_536

@@ -228,6 +228,12 @@ def as_if_nothing_was_kept(self: Any, piece: Any, rows: int) -> HeldBox:
 held_after = module.JoinedSince.held_after
 
 
+@pytest.mark.seeded("the steps of a join miss what is new below, or repeat rows of earlier sources")
+@pytest.mark.seeded(
+    "a page of a join begins with the row that the last one ended with, or after all rows of its first tuple"
+)
+@pytest.mark.seeded("the box of a join is not cut by the windows of now, or names another step")
+@pytest.mark.seeded("a page of a join is told as all of it, or forgets what was kept")
 @pytest.mark.parametrize(
     ("owner", "name", "planted"),
     [

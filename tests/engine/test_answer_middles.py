@@ -44,6 +44,8 @@ def test_a_middle_is_within_its_window(low: int, high: int) -> None:
     assert middle_of(low, high, 64) == expected
 
 
+@pytest.mark.seeded("both tails of a window lie in one chunk, and come before its middle")
+@pytest.mark.seeded("the tail behind a middle is lost when the middle is folded")
 @pytest.mark.parametrize("size", [10, 50, 130, 500])
 def test_windows_that_move_by_a_tuple_have_the_rows_they_should(size: int) -> None:
     """Both tails in one chunk, in two, none; the middle in an open chunk, in closed ones; values in their order."""
@@ -70,6 +72,7 @@ def test_chunks_that_end_between_two_steps_are_counted_once(size: int) -> None:
     soup.check()
 
 
+@pytest.mark.seeded("folds of the two ends come in another order than their tuples")
 @pytest.mark.parametrize(
     "shown",
     [

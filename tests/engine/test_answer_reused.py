@@ -32,6 +32,8 @@ COUNT = Measure("count", (), BIGINT)
 RECIPE = recipe_of((COUNT,))
 
 
+@pytest.mark.seeded("a match in a row and in a run is counted twice")
+@pytest.mark.seeded("a node lacks a leaf")
 @pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
 def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
@@ -81,6 +83,7 @@ def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() ->
     assert (answer.matched, answer.completeness.errors, answer.errors) == (810, 90, 90 + 90 + 90)
 
 
+@pytest.mark.seeded("an end of the window is off by one")
 @pytest.mark.parametrize("where", ["", " WHERE x >= 0", " WHERE x >= 0 AND n <> 900"])
 def test_an_end_off_by_one_shows(where: str) -> None:
     """Each first and each last tuple of a window, at the edges of chunks; matches as bits and others."""
@@ -113,6 +116,7 @@ def test_a_match_that_is_in_a_row_and_in_a_run_counts_once() -> None:
     assert "row+run" in forms
 
 
+@pytest.mark.seeded("both ends lie in one chunk")
 def test_both_ends_in_one_chunk_need_no_fold() -> None:
     soup = folding(2)
     soup.push("t", pa.table({"n": list(range(200)), "x": [0.0] * 200, "s": [""] * 200}))
@@ -125,6 +129,7 @@ def test_both_ends_in_one_chunk_need_no_fold() -> None:
     assert inner_of(view, 64, 128) == (1, 2, 64, 128)
 
 
+@pytest.mark.seeded("a chunk that is not folded is taken as empty")
 def test_a_chunk_that_is_not_folded_is_not_empty() -> None:
     """A leaf is lost from under a node, and a node from above its leaves: each is made anew."""
     soup = folding(2)
@@ -147,6 +152,7 @@ def _folds_after_two(soup: LocalPSoup, query: int) -> list[tuple[int, Any, Folds
     return soup.engine.snapshot().stream("t", "default").folds.kept()
 
 
+@pytest.mark.seeded("a node reaches beyond what is kept")
 def test_a_node_is_not_used_when_one_of_its_chunks_has_expired() -> None:
     soup = LocalPSoup(EngineConfig(chunk_rows=64, block_rows=64, shape=Shape(fold_fan=2)), VirtualClock(10**12))
     soup.execute("CREATE STREAM t (n BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at RETENTION 300 SECONDS")
@@ -163,6 +169,7 @@ def test_a_node_is_not_used_when_one_of_its_chunks_has_expired() -> None:
     assert all((number + 1) * 2**level > oldest for level, number in spans_of(soup)), "folds of what is gone are kept"
 
 
+@pytest.mark.seeded("numbers of chunks below zero are aligned upwards")
 def test_numbers_of_chunks_below_zero_are_aligned_downwards(tmp_path: Path) -> None:
     assert list(cover(-17, 18, 16)) == [(0, -17), (1, -1), (1, 0), (0, 16), (0, 17)]
     assert list(cover(-5, 3, 2)) == [(0, -5), (2, -1), (1, 0), (0, 2)]
@@ -201,6 +208,7 @@ def test_a_clause_in_the_slot_of_a_dead_one_has_folds_of_its_own() -> None:
     assert shown == [700] * 3 + [600] * 3 + [700] * 3
 
 
+@pytest.mark.seeded("a slot is given again, and its folds with it")
 def test_queries_of_one_clause_and_equal_measures_share_folds_and_others_do_not() -> None:
     soup = folding(2)
     soup.push("t", pa.table({"n": list(range(700)), "x": [0.5] * 700, "s": [""] * 700}))

@@ -43,6 +43,7 @@ def _pushed(soup: LocalPSoup, numbers: list[int | None], texts: list[str | None]
     soup.push("t", pa.table(rows))
 
 
+@pytest.mark.seeded("a chunk that is grouped from its rows is left out")
 @pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
 def test_groups_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Keys are NULL, NaN, zeros of both signs, texts, several; folds and results are dropped at any time."""
@@ -92,6 +93,7 @@ def test_null_is_a_group_of_its_own_and_neither_zero_nor_an_empty_text() -> None
     soup.check()
 
 
+@pytest.mark.seeded("folds of NULL alone and of zeros alone share a table of keys")
 def test_a_chunk_of_nulls_has_not_the_keys_of_a_chunk_of_zeros() -> None:
     soup = folding(2)
     _pushed(soup, [0] * 128 + [None] * 128 + [0] * 128, [""] * 128 + [None] * 128 + [""] * 128)
@@ -111,6 +113,7 @@ def test_a_chunk_of_nulls_has_not_the_keys_of_a_chunk_of_zeros() -> None:
     soup.check()
 
 
+@pytest.mark.seeded("the pages of an answer that was folded meanwhile are told apart")
 def test_pages_of_an_answer_belong_together_whether_it_is_folded_or_not() -> None:
     soup = folding(2)
     _pushed(soup, [k % 9 for k in range(700)])

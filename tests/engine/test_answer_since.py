@@ -29,6 +29,12 @@ from psoup_testing.asking import again
 from psoup_testing.budget import SCALE, Budget
 from psoup_testing.histories import EAGER
 
+pytestmark = [
+    pytest.mark.seeded("an end of an interval is off by one"),
+    pytest.mark.seeded("a range below is ignored"),
+    pytest.mark.seeded("what is held reaches beyond the window"),
+]
+
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, shape=EAGER)
 HISTORIES = Budget("what has changed since: histories", round(14 / min(SCALE, 1)))
 WINDOWS = [

@@ -44,6 +44,7 @@ def _answer(soup: LocalPSoup, sql: str, budget: ReadBudget | None = None, **conf
     return invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now(), budget=budget).lean()
 
 
+@pytest.mark.seeded("F6: sorted answers that nobody reads")
 def test_a_sorted_answer_that_waits_for_its_reader_holds_row_numbers_and_no_rows() -> None:
     soup = _soup(200_000, 90)
     assert _answer(soup, "SELECT a, t FROM s ORDER BY t DESC LIMIT 3").to_table().num_rows == 3  # compiled

@@ -63,6 +63,7 @@ class Recorded(LocalPSoup):
         return [query_id for query_id, _ in self.seen.queries.items(0)]
 
 
+@pytest.mark.seeded("sides are left after their join is unregistered")
 def test_a_join_is_one_query_and_a_side_on_each_stream() -> None:
     soup = Recorded()
     plain = soup.register(R)
@@ -294,6 +295,7 @@ def entry_sizes(snapshot: Snapshot, record: QueryRecord) -> list[int]:
     return [len(match.offsets) for match in matches_in(view, clause, 0, view.next_id)]
 
 
+@pytest.mark.seeded("an ID is given again after a start")
 @pytest.mark.parametrize("verify", ["cheap", "all"])
 def test_a_replay_leads_to_the_same_state(verify: str) -> None:
     soup = Recorded()

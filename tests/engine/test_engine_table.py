@@ -58,6 +58,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.seeded("queries of a block that are gone are answered")
 @pytest.mark.parametrize(("seed", "form"), list(enumerate(FORMS)))
 def test_a_table_is_the_single_answers(seed: int, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any queries in any order, some twice, some gone; as of any time; in pieces of any size."""
@@ -238,6 +239,7 @@ def test_a_plan_of_each_query_takes_a_fixed_number_of_steps(end: str) -> None:
     assert many < 1.05 * 3 * few, (few, many)
 
 
+@pytest.mark.seeded("a query of a table may list any number of values")
 @pytest.mark.parametrize(
     ("shown", "limits", "reason"),
     [

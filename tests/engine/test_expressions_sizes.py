@@ -105,6 +105,7 @@ def test_letters_that_grow_by_half() -> None:
     assert grown.error.tolist() == [True, False]
 
 
+@pytest.mark.seeded("F1: a clause whose text grows without end ends the process, and each start after it")
 def test_a_clause_that_multiplies_is_an_error_of_its_rows() -> None:
     found = evaluate(resolve("length", [thrice(A)]), Scope((texts("x", "y", "", None, "x" * 999),), 5))
     assert found.to_list() == [None, 1, 0, None, None]

@@ -85,6 +85,7 @@ def test_batches_are_as_small_as_they_are_wanted(soup: LocalPSoup) -> None:
     assert pa.Table.from_batches(list(answer.batches(3))).equals(answer.to_table())
 
 
+@pytest.mark.seeded("LIMIT comes before ORDER BY")
 def test_pages_of_many_rows_follow_one_another() -> None:
     soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
     soup.execute("CREATE STREAM r (k BIGINT)")
@@ -131,6 +132,7 @@ def test_another_window_is_for_all_sources_or_by_name(soup: LocalPSoup) -> None:
         soup.invoke(query, window={"x": "BEGIN (NOW - 4 ROWS)", "X": "BEGIN (START)"})
 
 
+@pytest.mark.seeded("NOW is the greatest watermark")
 def test_now_is_the_least_watermark_and_rows_are_counted_up_to_it() -> None:
     """
     x   1 2 3 4 5 | 8 9         NOW of both: 5
@@ -151,6 +153,8 @@ def test_now_is_the_least_watermark_and_rows_are_counted_up_to_it() -> None:
     assert not soup.ask(f"{TIMES} BEGIN (START) END (7)").completeness.final
 
 
+@pytest.mark.seeded("END is exclusive for one source")
+@pytest.mark.seeded("a source has the window of another")
 def test_a_window_of_time_ends_at_the_common_now_for_each_source() -> None:
     soup = timed(x=[1, 3, 5, 9], y=[2, 4, 6, 7])
     sql = "SELECT x.at AS a, y.at AS b FROM x [RANGE 4 SECONDS], y [RANGE 1 SECOND] WHERE x.k = y.k"

@@ -96,6 +96,9 @@ def compare(soup: LocalPSoup, ids: list[int], used: list[bool]) -> int:
     return sum(table.num_rows for table, _ in with_pairs)
 
 
+@pytest.mark.seeded("a block outlives a chunk on the left, or on the right")
+@pytest.mark.seeded("a row that is cut keeps the pairs of the chunk that is gone")
+@pytest.mark.seeded("tuples of the open chunk are left out")
 @pytest.mark.parametrize("factor", FACTORS)
 def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_pairs, "_FEW", 60)
@@ -140,6 +143,7 @@ def filled(soup: LocalPSoup, chunks: int = 4, keys: int = 200) -> None:
     soup.maintain()
 
 
+@pytest.mark.seeded("a block has the tuples that one query selects")
 def test_queries_with_other_sides_share_a_block(used: list[bool]) -> None:
     """A block of the tuples that one query selects would lack those of another."""
     soup = LocalPSoup(SMALL, VirtualClock(0))
@@ -154,6 +158,7 @@ def test_queries_with_other_sides_share_a_block(used: list[bool]) -> None:
     assert not soup.engine.snapshot().pairs.keeps(wide)
 
 
+@pytest.mark.seeded("a block outlives a chunk on the left, or on the right")
 def test_a_block_goes_with_either_chunk(tmp_path: Path, used: list[bool]) -> None:
     for leaving in "rs":
         soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path / leaving, hot_bytes=2**30)
@@ -176,6 +181,7 @@ def test_a_block_goes_with_either_chunk(tmp_path: Path, used: list[bool]) -> Non
         soup.store.close()
 
 
+@pytest.mark.seeded("blocks outlive the last chunk of a stream")
 def test_pairs_go_when_all_chunks_of_a_stream_are_gone(used: list[bool]) -> None:
     for leaving in ("r", "s", "rs"):
         soup = LocalPSoup(SMALL, clock := VirtualClock(0), verify="all")
@@ -208,6 +214,7 @@ def test_pairs_that_outlive_a_chunk_are_found_by_the_check() -> None:
         kept.check()
 
 
+@pytest.mark.seeded("pairs of a chunk that came back are those of before")
 def test_a_restart_makes_the_pairs_again(tmp_path: Path, used: list[bool]) -> None:
     """Chunks come back with other columns, and are others: nothing of before is known of them."""
     soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path, hot_bytes=2**30)
@@ -231,6 +238,7 @@ def test_a_restart_makes_the_pairs_again(tmp_path: Path, used: list[bool]) -> No
     assert not tables(soup)
 
 
+@pytest.mark.seeded("a block with too many pairs is taken for one without")
 def test_a_chunk_with_too_many_pairs_is_not_kept(used: list[bool]) -> None:
     soup = LocalPSoup(SMALL, VirtualClock(0))
     streams(soup)
@@ -247,6 +255,7 @@ def test_a_chunk_with_too_many_pairs_is_not_kept(used: list[bool]) -> None:
     assert compare(soup, [query], used) > 4096
 
 
+@pytest.mark.seeded("an operand that cannot be computed is not counted")
 def test_a_chunk_with_an_error_is_not_kept(used: list[bool]) -> None:
     """A sum out of range is an error of its row, which every answer counts once."""
     soup = LocalPSoup(SMALL, VirtualClock(0))

@@ -65,6 +65,7 @@ def test_thinned_sides_have_every_row_that_joins(first: int) -> None:
     assert (rows[2] == np.arange(200_000)).all()
 
 
+@pytest.mark.seeded("pairs are written past a buffer")
 @pytest.mark.parametrize("room", range(1, 5))
 def test_pairs_are_read_and_written_within_their_arrays(room: int) -> None:
     """As Python an index past an array is an error; compiled it would be what lies behind."""
@@ -77,6 +78,7 @@ def test_pairs_are_read_and_written_within_their_arrays(room: int) -> None:
     assert found == [(0, 0), (0, 1), (1, 2)]
 
 
+@pytest.mark.seeded("pairs are written past a buffer")
 @pytest.mark.parametrize("way", ["all", "equal", "near", "banded"])
 def test_kernels_write_nothing_behind_their_room(way: str) -> None:
     """What lies behind would be another's: here it is looked at, for every room and as many partners as rows have."""

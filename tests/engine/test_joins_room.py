@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -35,6 +36,7 @@ def test_long_texts_of_a_condition_over_several_sources_are_computed_in_parts() 
     assert answer.errors == 0
 
 
+@pytest.mark.seeded("what was evicted is taken for empty")
 def test_sides_whose_results_were_evicted_are_evaluated_again() -> None:
     kept, evicted = (
         LocalPSoup(EngineConfig(chunk_rows=64, results_bytes=most), VirtualClock(100), verify="all")

@@ -24,6 +24,7 @@ from psoup_testing.restarting import RestartingPSoup
 from psoup_testing.trading import bind, lookup
 
 
+@pytest.mark.seeded("a constant of HAVING is taken for one of WHERE")
 def test_constants_of_having_and_filter_are_not_those_of_where() -> None:
     """A constant of HAVING taken for one of WHERE would give every query of the form the first one's plan."""
     forms = Forms()

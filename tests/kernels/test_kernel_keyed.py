@@ -39,6 +39,7 @@ def found(package: object, index: KeyIndex, lows: Array, lasts: Array) -> tuple[
     return begin[0], end[0], rows, bool(ascending)
 
 
+@pytest.mark.seeded("two intervals of keys that share a code of an index both give its rows")
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("near", [2, 8, 30, 500])
 def test_each_row_is_found_once_by_intervals_that_share_a_code(package: str, near: int) -> None:

@@ -37,6 +37,8 @@ def test_what_is_listed_is_compiled_by_then() -> None:
     assert listed and set(listed) <= {line_of(count_rows, signature) for signature in count_rows.signatures}
 
 
+@pytest.mark.seeded("a late kernel is not counted, or one that another calls is counted twice")
+@pytest.mark.seeded("a call of the product with types that are not listed passes")
 @compiled
 def test_a_call_of_the_product_with_other_types_fails_in_tests() -> None:
     product = dict[str, Any](count_rows=count_rows)
@@ -61,6 +63,8 @@ def made() -> Any:
     return njit(outer)
 
 
+@pytest.mark.seeded("a late kernel is not counted, or one that another calls is counted twice")
+@pytest.mark.seeded("a call of the product with types that are not listed passes")
 @compiled
 def test_a_late_kernel_is_counted_and_told(made: Any, caplog: pytest.LogCaptureFixture) -> None:
     late = late_kernels.watched()

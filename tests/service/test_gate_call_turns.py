@@ -48,6 +48,7 @@ async def held(turns: CallTurns, tenant: str, calls: int = 1) -> list[asyncio.Ta
     return tasks
 
 
+@pytest.mark.seeded("an end of a call lets nobody in")
 @pytest.mark.usefixtures("endless")
 def test_a_tenant_that_calls_more_waits_for_the_end_of_a_call(clock: Clock) -> None:
     async def story() -> None:
@@ -63,6 +64,7 @@ def test_a_tenant_that_calls_more_waits_for_the_end_of_a_call(clock: Clock) -> N
     asyncio.run(story())
 
 
+@pytest.mark.seeded("a new call passes those that are held")
 @pytest.mark.usefixtures("endless")
 def test_held_calls_come_in_one_by_one_and_in_their_order(clock: Clock) -> None:
     async def story() -> None:
@@ -103,6 +105,7 @@ def test_tenants_that_call_about_as_much_take_no_notice_of_each_other(clock: Clo
     asyncio.run(story())
 
 
+@pytest.mark.seeded("a tenant of few calls waits for others")
 def test_a_tenant_of_few_calls_waits_for_nobody(clock: Clock) -> None:
     async def story(calls: int) -> bool:
         turns = CallTurns(now=clock)
@@ -115,6 +118,7 @@ def test_a_tenant_of_few_calls_waits_for_nobody(clock: Clock) -> None:
     assert (asyncio.run(story(few)), asyncio.run(story(3 * few))) == (True, False)
 
 
+@pytest.mark.seeded("calls count as much of a tenant of more weight")
 def test_a_call_counts_for_less_of_a_tenant_of_more_weight(clock: Clock) -> None:
     async def story(weight: float) -> bool:
         turns = CallTurns({"umbra": weight, "acme": 1.0, "zeta": 1.0}.__getitem__, clock)
@@ -127,6 +131,7 @@ def test_a_call_counts_for_less_of_a_tenant_of_more_weight(clock: Clock) -> None
     assert (asyncio.run(story(1.0)), asyncio.run(story(3.0))) == (False, True)
 
 
+@pytest.mark.seeded("a call that lasts keeps others out for ever, or beyond half of the time")
 @pytest.mark.parametrize(("young", "saved"), [(YOUNG_S, 2 * LONG), (2 * LONG, MOST_SAVED_S)])
 def test_nobody_waits_for_a_call_that_lasts(monkeypatch: pytest.MonkeyPatch, young: float, saved: float) -> None:
     monkeypatch.setattr(call_turns, "YOUNG_S", young)
@@ -143,6 +148,7 @@ def test_nobody_waits_for_a_call_that_lasts(monkeypatch: pytest.MonkeyPatch, you
     asyncio.run(story())
 
 
+@pytest.mark.seeded("a call that lasts keeps others out for ever, or beyond half of the time")
 def test_waiting_is_half_of_the_time_at_most(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_turns, "YOUNG_S", 2 * LONG)
 
@@ -164,6 +170,7 @@ def test_waiting_is_half_of_the_time_at_most(clock: Clock, monkeypatch: pytest.M
     asyncio.run(story())
 
 
+@pytest.mark.seeded("a held call of a client that has left keeps its place")
 def test_a_client_that_leaves_takes_its_place_along(clock: Clock) -> None:
     async def story() -> None:
         turns = CallTurns(now=clock)

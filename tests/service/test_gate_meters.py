@@ -40,6 +40,7 @@ class Rig:
         return caught.value.facts
 
 
+@pytest.mark.seeded("a rate is not asked before a call, or before a batch")
 def test_calls_a_second_are_those_of_the_quota_whatever_their_pattern() -> None:
     chance, rig = random.Random(5), Rig(calls_per_second=20)
     let_in, began = 0, rig.clock
@@ -110,6 +111,7 @@ def test_calls_and_watches_that_are_open_are_counted_apart(quota: str, watching:
     assert rig.meters.used("acme")[quota] == 0
 
 
+@pytest.mark.seeded("a rate is not asked before a call, or before a batch")
 def test_bytes_beyond_a_second_are_paid_by_waiting_and_pushes_alone_wait() -> None:
     rig = Rig(pushed_bytes_per_second=1_000)
     rig.meters.push("acme", 5_000)
@@ -122,6 +124,7 @@ def test_bytes_beyond_a_second_are_paid_by_waiting_and_pushes_alone_wait() -> No
     rig.meters.push("acme", 1)
 
 
+@pytest.mark.seeded("who can never be let in by waiting is told to come again")
 @pytest.mark.parametrize("quota", HELD_MS)
 def test_what_others_hold_may_be_had_later_and_what_never_fits_may_not(quota: str) -> None:
     """`receive_bytes`, `stages`, `staged_bytes` and `pinned_bytes`: of what waits in vain, no wait is told."""
@@ -136,6 +139,7 @@ def test_what_others_hold_may_be_had_later_and_what_never_fits_may_not(quota: st
         assert facts.get("retry_after_ms") == (str(HELD_MS[quota]) if told else None)
 
 
+@pytest.mark.seeded("a tenant pays for what others have used")
 @pytest.mark.parametrize(
     ("quota", "call"),
     [
@@ -157,6 +161,7 @@ def test_processor_time_is_told_afterwards_and_paid_before_the_next_call(quota: 
     rig.call(call)
 
 
+@pytest.mark.seeded("what was used before a tenant had a quota is owed, at its first quota or at a later one")
 @pytest.mark.parametrize("quota", TOLD)
 def test_what_was_used_before_there_was_a_quota_is_not_owed(quota: str) -> None:
     """A tenant that had an hour of processor time in its life would have been refused for days."""
@@ -187,6 +192,7 @@ def test_statements_that_are_bound_pay_with_the_time_of_registrations() -> None:
     rig.meters.prepare("acme")
 
 
+@pytest.mark.seeded("time of before is owed though it was allowed")
 def test_time_used_as_slowly_as_allowed_is_no_debt_however_seldom_it_is_looked_at() -> None:
     rig = Rig(read_share=0.5)
     for _ in range(5):

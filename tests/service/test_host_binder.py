@@ -65,6 +65,7 @@ async def being_bound(held: Held, command: Any, **settings: int) -> AsyncIterato
             answer.cancel()
 
 
+@pytest.mark.seeded("F8: thousands of statements are bound in one go")
 @pytest.mark.parametrize(
     "command",
     [Register(LONG), RegisterMany(BLOCK), RegisterMany(["SELECT x FROM s WHERE x = ?"], ROWS)],

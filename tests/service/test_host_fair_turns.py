@@ -15,6 +15,7 @@ def _times() -> TenantTimes:
     return TenantTimes(lambda tenant: WEIGHTS.get(tenant, 1.0))
 
 
+@pytest.mark.seeded("weights are not looked at")
 @pytest.mark.parametrize("seed", range(10))
 def test_whoever_waits_all_the_time_gets_what_its_weight_says(seed: int) -> None:
     chance, times = random.Random(seed), _times()
@@ -35,6 +36,7 @@ def test_equals_take_turns_before_anything_is_charged() -> None:
     assert [turns.serve() for _ in range(6)] == ["a", "b", "c"] * 2
 
 
+@pytest.mark.seeded("who was away has saved time")
 def test_who_was_away_has_saved_nothing() -> None:
     times = _times()
     turns = FairTurns(times)

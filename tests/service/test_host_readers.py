@@ -137,6 +137,7 @@ def test_a_read_steps_aside_before_long_work_although_it_has_used_next_to_nothin
     _with_readers(2, scenario)
 
 
+@pytest.mark.seeded("F7: readers work for callers who have left")
 def test_a_read_ends_with_its_caller_wherever_it_is() -> None:
     async def scenario(readers: Readers) -> None:
         held, waiting = _Held(), _Held()

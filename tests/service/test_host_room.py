@@ -167,6 +167,7 @@ def divided() -> Room:
     return Room(1_000, 1_000, Weights(lambda: TENANTS), DIVISION)
 
 
+@pytest.mark.seeded("what is another tenant's own is taken at the door")
 def test_a_tenant_that_takes_all_it_can_leaves_what_is_others_own() -> None:
     room = divided()
     taken = 0
@@ -223,6 +224,7 @@ def test_who_had_more_waits_at_the_door_until_those_who_had_less_are_in() -> Non
     asyncio.run(scenario())
 
 
+@pytest.mark.seeded("a tenant in debt passes one that waits")
 def test_who_had_more_does_not_pass_one_that_waits_though_there_is_room() -> None:
     async def scenario() -> None:
         room = divided()

@@ -107,6 +107,8 @@ def events(path: Path) -> list[object]:
         store.close()
 
 
+@pytest.mark.seeded("commands pass a large push of their stream")
+@pytest.mark.seeded("two are spooled at a time")
 def test_while_a_large_push_is_spooled_others_go_on_and_its_stream_waits(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         large = await spooling(rig, store, Push("s", LARGE))
@@ -132,6 +134,8 @@ def test_while_a_large_push_is_spooled_others_go_on_and_its_stream_waits(store: 
     assert [len(event.batch) for event in pushed] == [1, 4_000, 1, 4_000, 4_000]
 
 
+@pytest.mark.seeded("a push that will be refused is spooled")
+@pytest.mark.seeded("a refusal of the disk is swallowed")
 def test_a_push_that_is_refused_or_known_writes_nothing(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         first = await rig.host.submit(Push("s", LARGE, "p", 0, 0, b"digest"))
@@ -158,6 +162,8 @@ def test_a_push_that_is_refused_or_known_writes_nothing(store: HeldStore) -> Non
     assert store.rows == [4_000]
 
 
+@pytest.mark.seeded("commands pass a large push of their stream")
+@pytest.mark.seeded("two are spooled at a time")
 def test_tenants_spool_one_after_the_other(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         await rig.host.submit(CreateTenant("acme"))
@@ -174,6 +180,7 @@ def test_tenants_spool_one_after_the_other(store: HeldStore) -> None:
     play(scenario, store)
 
 
+@pytest.mark.seeded("what was spooled is named by an event of other rows, or of another stream")
 @pytest.mark.parametrize(
     ("meanwhile", "columns"),
     [
@@ -207,6 +214,8 @@ def test_the_stream_of_what_is_spooled_may_change(
         assert column.values.dtype == expected.dtype and np.array_equal(column.values, expected)
 
 
+@pytest.mark.seeded("a push that will be refused is spooled")
+@pytest.mark.seeded("a refusal of the disk is swallowed")
 def test_without_room_for_its_pieces_one_push_is_refused(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         store.problem = ResourceExhausted("no room", reason="DISK_FULL")
@@ -221,6 +230,7 @@ def test_without_room_for_its_pieces_one_push_is_refused(store: HeldStore) -> No
     play(scenario, store)
 
 
+@pytest.mark.seeded("an end of the service leaves the caller of a spooled push waiting")
 def test_a_disk_that_fails_under_a_piece_ends_the_host_and_nobody_waits(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         large = await spooling(rig, store, Push("s", LARGE))
@@ -252,6 +262,7 @@ def test_an_orderly_end_finishes_what_is_spooled(store: HeldStore) -> None:
     assert [len(event.batch) for event in events(store.path) if isinstance(event, Pushed)] == [4_000, 1, 4_000]
 
 
+@pytest.mark.seeded("an end of the service leaves the caller of a spooled push waiting")
 def test_a_sudden_end_refuses_what_is_spooled(store: HeldStore) -> None:
     async def scenario(rig: Rig) -> None:
         calls = [await spooling(rig, store, Push("s", LARGE))]

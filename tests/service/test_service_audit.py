@@ -69,6 +69,7 @@ def test_changes_and_refusals_are_told_and_reads_and_secrets_are_not(tmp_path: P
     assert examine(path).well, "the doctor knows the file"
 
 
+@pytest.mark.seeded("the chain of the audit log is not followed")
 @pytest.mark.parametrize("place", range(1, 5))
 def test_a_line_that_is_changed_taken_out_or_put_in_is_found(file: Path, place: int) -> None:
     lines = file.read_bytes().splitlines(keepends=True)

@@ -30,6 +30,9 @@ from psoup_testing.serving import serving
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.seeded("a certificate's common name is believed")
+@pytest.mark.seeded("a table of certificates leaves plain text open")
+@pytest.mark.seeded("the tenant of a certificate need not be there")
 def test_a_certificate_has_the_roles_of_its_name_and_of_nothing_else(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     service, key = authority.issue("service")

@@ -249,6 +249,15 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
 ]
 
 
+@pytest.mark.seeded("the token is stored in another transaction than the rows")
+@pytest.mark.seeded("a change is applied to a copy that has another token by now")
+@pytest.mark.seeded("a token of a life that was put back is believed")
+@pytest.mark.seeded("a token of another window is believed")
+@pytest.mark.seeded("history is ignored, LIMIT ends before it, or what is held reaches one tuple beyond the window")
+@pytest.mark.seeded("rows that leave are told to stay")
+@pytest.mark.seeded("a row of before stays at a reset")
+@pytest.mark.seeded("a cut, or a token, goes further than the rows")
+@pytest.mark.seeded("a client that watches is taken to be where it was before its last page")
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "play"), PLANTED, ids=lambda value: getattr(value, "__name__", "").strip("_")
 )

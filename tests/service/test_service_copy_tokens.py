@@ -67,6 +67,7 @@ def test_tokens_of_any_length_and_content_are_refused_or_begin_anew() -> None:
         assert outcome(tokens, b"\x01" + draw.randbytes(size)) in allowed
 
 
+@pytest.mark.seeded("the signature of a token leaves the tenant out")
 def test_a_token_is_of_one_tenant_and_one_query() -> None:
     tokens = Tokens(MemoryStore(), "00000001")
     assert outcome(tokens, tokens.write(HELD, "default", 1), tenant="other") == "TOKEN_INVALID"
@@ -191,6 +192,7 @@ def test_keys_are_changed_between_two_lives(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["doctor", str(tmp_path / "none"), "--rotate-key"]).exit_code == 2
 
 
+@pytest.mark.seeded("the number of a key is given again after data were put back")
 def test_a_key_of_a_life_that_was_put_back_is_not_taken_for_another(tmp_path: Path) -> None:
     """Put back and rotated again, a directory gives the number of a key that is gone to another key."""
     path, before = tmp_path / "data", tmp_path / "before"

@@ -57,6 +57,7 @@ def decoding(room: Room, script: Callable[[Decoding], Awaitable[None]], limits: 
     assert (room.commands, room.bytes) == (0, 0)
 
 
+@pytest.mark.seeded("F4: zeros are decoded on the event loop, before they are refused")
 def test_room_is_taken_for_what_it_decodes_to_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     room, decoded = Room(9, 6_000_000), list[int]()
     decode = wire_ipc.decode_push
@@ -162,6 +163,7 @@ def test_the_outline_says_what_a_close_look_says() -> None:
             assert told.size >= wire_ipc.decode(payload, LIMITS).nbytes
 
 
+@pytest.mark.seeded("F22: batches of very many empty messages")
 def test_the_number_of_messages_is_bounded() -> None:
     """16 MiB of empty batches are 100,000 of them: as many turns of a loop in Python."""
     batch = pa.table({"x": pa.array([], pa.int64())}).to_batches(1) or [

@@ -24,6 +24,8 @@ from psoup_testing.serving import serving
 DIRECTORIES = ("..", ".", "", "nothing", "a/b", "/etc", ".hidden", "a\0b", "x" * 5_000)
 
 
+@pytest.mark.seeded("F18: refusals tell paths")
+@pytest.mark.seeded("an error names the path of a directory")
 def test_refusals_tell_nothing_of_where_the_data_lie(tmp_path: Path) -> None:
     """F18: an error had the path of the data directory, whose owner and layout are of no concern to a client."""
     with (
@@ -54,6 +56,8 @@ class Short(Settings):
         return replace(super().limits(), longest_deadline_s=0.2)
 
 
+@pytest.mark.seeded("F28: deadlines of days")
+@pytest.mark.seeded("a deadline is as long as the client says")
 def test_a_deadline_of_days_is_cut_to_the_longest() -> None:
     """F28: a call that waits for what never happens held its place for as long as its client liked."""
     days = (("grpc-timeout", "864000S"),)

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 import pyarrow as pa
+import pytest
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -31,6 +32,15 @@ from psoup_service.gate.roles import ALLOWED, OF_THE_SERVICE, ROLES
 from psoup_storage import DurableStore
 from psoup_testing.door import Door, descriptors
 from psoup_testing.wire import Wire, ipc, refusal_of, run
+
+pytestmark = [
+    pytest.mark.seeded("the role is not looked at"),
+    pytest.mark.seeded("a method about all tenants is for every operator"),
+    pytest.mark.seeded("a query, a key, a stream or a stage is found whoever asks"),
+    pytest.mark.seeded("everybody is of the tenant `default`"),
+    pytest.mark.seeded("an operator revokes tokens of other tenants"),
+    pytest.mark.seeded("a tenant is found by its name whoever asks"),
+]
 
 ROW = ipc(pa.table({"x": [1]}))
 NOBODY = "nobody"

@@ -34,6 +34,8 @@ from psoup_testing.wire import Wire, ipc, refused, run
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
 
 
+@pytest.mark.seeded("a method that is not in the table is for everybody")
+@pytest.mark.seeded("F19: health and reflection are beside the gate")
 def test_the_table_has_a_row_for_every_method_that_is_served_and_no_other() -> None:
     assert ALLOWED.keys() == methods().keys()
     assert {role for roles in ALLOWED.values() for role in roles} == {*ROLES, ANYBODY}
@@ -44,6 +46,8 @@ def test_the_table_has_a_row_for_every_method_that_is_served_and_no_other() -> N
     assert all(ALLOWED[name] == {OPERATOR} for name in OF_THE_SERVICE)
 
 
+@pytest.mark.seeded("the role is not looked at")
+@pytest.mark.seeded("F3: nobody is asked who he is")
 def test_every_method_is_asked_once_by_every_role_and_by_nobody() -> None:
     async def code(channel: grpc.aio.Channel, path: str, metadata: Any) -> grpc.StatusCode | None:
         """How a call with an empty request ends; None if it gives a message."""
@@ -69,6 +73,7 @@ def test_every_method_is_asked_once_by_every_role_and_by_nobody() -> None:
     behind(script)
 
 
+@pytest.mark.seeded("a first token is issued though one stands")
 def test_a_service_without_a_token_asks_nobody_and_one_with_a_token_everybody() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
@@ -106,6 +111,7 @@ def test_refusals_say_the_same_of_what_is_there_and_what_is_not() -> None:
     behind(script)
 
 
+@pytest.mark.seeded("a producer's patterns are not looked at, or not in a stream's messages")
 def test_a_producer_pushes_to_the_streams_of_its_patterns_alone() -> None:
     async def script(door: Door) -> None:
         _, owner = await door.issue("owner")
@@ -125,6 +131,9 @@ def test_a_producer_pushes_to_the_streams_of_its_patterns_alone() -> None:
     behind(script)
 
 
+@pytest.mark.seeded(
+    "a producer's patterns are not looked at, or not in a stream's messages or not of the stream of a stage"
+)
 def test_a_producer_has_no_part_in_stages_of_streams_that_are_none_of_his() -> None:
     """Who knew its name could add to a batch of another stream, commit it, and ask what became of one."""
 
@@ -148,6 +157,8 @@ def test_a_producer_has_no_part_in_stages_of_streams_that_are_none_of_his() -> N
     behind(script)
 
 
+@pytest.mark.seeded("a revoked token stands")
+@pytest.mark.seeded("calls under way go on after it is revoked")
 def test_revocation_holds_at_once_also_for_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "EVERY_S", 3_600.0)
 
@@ -166,6 +177,8 @@ def test_revocation_holds_at_once_also_for_calls_under_way(monkeypatch: pytest.M
     behind(script)
 
 
+@pytest.mark.seeded("an expired token lets in")
+@pytest.mark.seeded("calls under way go on after its end")
 def test_a_token_ends_at_its_time_also_for_calls_under_way() -> None:
     clock = VirtualClock(1_000 * SECOND)
 
@@ -211,6 +224,7 @@ class Asking:
         return ""
 
 
+@pytest.mark.seeded("a first token is issued to another machine")
 def test_other_machines_cannot_make_the_first_token() -> None:
     async def script(wire: Wire) -> None:
         servicer = AdminServicer(wire.service._backend, wire.service.gate)
@@ -222,6 +236,7 @@ def test_other_machines_cannot_make_the_first_token() -> None:
     run(script)
 
 
+@pytest.mark.seeded("a service that starts lets everybody in until it knows its tokens")
 def test_nobody_comes_in_before_it_is_known_which_tokens_stand(tmp_path: Path) -> None:
     secret, token = issued("op", [OPERATOR])
     issue_offline(tmp_path, token)
@@ -241,6 +256,8 @@ def forged(secret: str) -> Iterator[str]:
     yield from (secret + "A", f" {secret}", secret.lower(), secret.upper(), new_token()[0], "é", "Bearer")
 
 
+@pytest.mark.seeded("digests are compared by ==")
+@pytest.mark.seeded("the ID of a token is enough")
 def test_no_forged_token_is_let_in_and_digests_are_compared_once_and_in_constant_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -269,6 +286,7 @@ def test_no_forged_token_is_let_in_and_digests_are_compared_once_and_in_constant
     behind(script)
 
 
+@pytest.mark.seeded("the tenant is what the metadata say")
 def test_whoever_says_he_is_another_is_who_his_token_says() -> None:
     async def script(door: Door) -> None:
         _, owner = await door.issue("owner")

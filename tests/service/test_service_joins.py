@@ -110,6 +110,7 @@ def test_sides_are_for_jobs_alone(client: Client) -> None:
     assert client.queries("weather", include_sides=True) == []
 
 
+@pytest.mark.seeded("a job is given another side than it asked for")
 def test_the_sides_of_a_join_are_covered_by_jobs_of_their_streams(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "data"), reserve_bytes=0)
     with serving(store=store) as service, Client(service.address) as client:

@@ -101,6 +101,9 @@ FORGED = {
 }
 
 
+@pytest.mark.seeded(
+    "another audience or issuer of a provider's token is taken, a token without an end, a secret among its keys"
+)
 @pytest.mark.parametrize("name", FORGED)
 def test_no_token_that_is_forged_or_lacks_something_is_let_in(name: str, identity: Identity, threads: Threads) -> None:
     openid = tokens_of(identity, threads)
@@ -139,6 +142,7 @@ def test_claims_name_roles_and_tenant(identity: Identity, threads: Threads) -> N
             openid.principal(signed(**{**said, "team": team}))
 
 
+@pytest.mark.seeded("a call goes on after the end of its provider's token")
 def test_an_expired_token_says_so_and_ends_calls_under_way(identity: Identity, threads: Threads) -> None:
     openid = tokens_of(identity, threads)
     with pytest.raises(Unauthenticated) as caught:
@@ -158,6 +162,7 @@ def test_an_expired_token_says_so_and_ends_calls_under_way(identity: Identity, t
     assert len(ended) == 1
 
 
+@pytest.mark.seeded("a verified token is remembered beyond its end, or when its key is gone")
 def test_what_was_verified_is_remembered_for_a_minute_and_no_longer_than_it_holds(
     identity: Identity, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +199,7 @@ def test_tokens_begin_and_end_by_the_clock_of_the_service(identity: Identity, th
         openid._latest = None
 
 
+@pytest.mark.seeded("a verified token is remembered beyond its end, or when its key is gone")
 def test_keys_are_kept_for_a_day_and_an_unknown_one_is_asked_for(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +244,7 @@ def test_keys_are_fetched_while_jobs_take_all_their_threads(identity: Identity, 
         over.set()
 
 
+@pytest.mark.seeded("the tenant that a provider's token names is not looked up")
 def test_a_service_lets_the_tokens_of_its_provider_in_and_nobody_else(identity: Identity) -> None:
     with serving(identity.settings(oidc_tenant_claim="team")) as running:
 
@@ -293,6 +300,9 @@ def test_a_provider_says_itself_where_its_keys_are(
         assert asyncio.run(openid.fetch()) and openid._source.url.endswith("/moved")
 
 
+@pytest.mark.seeded(
+    "a provider's document of another issuer, or one that names a place for its keys that is not https, is taken"
+)
 @pytest.mark.parametrize(
     ("document", "said"),
     [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import grpc
 import pyarrow as pa
+import pytest
 
 from psoup.errors import PSoupError
 from psoup_proto.v1 import queries_pb2 as queries
@@ -166,6 +167,7 @@ async def _rest(call: grpc.aio.UnaryStreamCall) -> None:
         pass
 
 
+@pytest.mark.seeded("F11: stalled streams hold chunks that nobody counts")
 def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> None:
     async def script(wire: Wire) -> None:
         stream = _Stream(wire)

@@ -58,6 +58,8 @@ def test_it_listens_on_ipv6() -> None:
         probes.close()
 
 
+@pytest.mark.seeded("F20: each connection to the metrics takes a thread")
+@pytest.mark.seeded("connections to the metrics take any number of threads")
 def test_connections_that_ask_nothing_take_so_many_threads_and_no_more() -> None:
     probes = Probes(Metrics(), lambda: ("serving", ""), "127.0.0.1", 0)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pyarrow as pa
+import pytest
 from prometheus_client import generate_latest
 
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
@@ -192,6 +193,10 @@ def test_matches_are_paid_before_the_next_push_and_shown_to_those_who_pay() -> N
     behind(script)
 
 
+@pytest.mark.seeded(
+    "questions of a new form are bound without looking at the quota of registrations, or the "
+    "first words of a long statement are"
+)
 def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> None:
     async def script(door: Door) -> None:
         owner, other = await tenant(door, "acme", prepare_share=0.000_1), await tenant(door, "umbra")
@@ -217,6 +222,7 @@ def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> Non
     behind(script)
 
 
+@pytest.mark.seeded("pushes count as registrations in what a tenant has had of the processor")
 def test_pushes_are_not_paid_with_the_time_of_registrations() -> None:
     async def script(door: Door) -> None:
         owner = await tenant(door, "acme", prepare_share=0.000_001)

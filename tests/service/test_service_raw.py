@@ -126,6 +126,7 @@ def test_calls_that_wait_for_the_loop_are_not_cancelled() -> None:
             assert raw.endings(line, streams, 30.0) == dict.fromkeys(streams, HEADERS)
 
 
+@pytest.mark.seeded("a release of gRPC that ends with a name that is not UTF-8")
 def test_garbage(place: Place) -> None:
     with Victim(place.address) as victim:
         before = resident(place.pid)
@@ -139,6 +140,8 @@ def test_garbage(place: Place) -> None:
     assert resident(place.pid) - before < LITTLE
 
 
+@pytest.mark.seeded("a call of a name that is not UTF-8 ends the server, with gRPC from 1.84 on")
+@pytest.mark.seeded("a release of gRPC that ends with a name that is not UTF-8")
 def test_a_call_of_a_name_that_is_not_text_ends_alone(place: Place) -> None:
     """It ended the whole server of a release of gRPC, by one connection of anybody."""
     block = request(METHOD, place.address).replace(b"GetServerInfo", b"GetServ\xe3\xffInfo")
@@ -181,6 +184,8 @@ def test_connections_beyond_the_limit_of_files_are_taken_up_when_others_leave() 
 QUICK = Settings(port=0, receive_s=1.0)
 
 
+@pytest.mark.seeded("a connection that does not say what it is stays for ten seconds, whatever `receive_s` is")
+@pytest.mark.seeded("a call whose message never comes stays")
 def test_connections_that_never_end_what_they_begin_are_closed() -> None:
     block = request("IngestService/Push", "a")
     with serving(QUICK) as there, Victim(there.address) as victim:
@@ -201,6 +206,7 @@ def test_connections_that_never_end_what_they_begin_are_closed() -> None:
         assert victim.served(ROUNDS)
 
 
+@pytest.mark.seeded("a connection that does not say what it is stays for ten seconds, whatever `receive_s` is")
 def test_a_handshake_of_tls_a_byte_at_a_time_is_ended() -> None:
     with tempfile.TemporaryDirectory(prefix="ps") as name:
         folder = Path(name)

@@ -42,6 +42,7 @@ def there() -> Iterator[Serving]:
         yield service
 
 
+@pytest.mark.seeded("F5: messages that never end take memory without a bound")
 @pytest.mark.parametrize(
     ("method", "size"),
     [("IngestService/Push", 4 * MIB), ("IngestService/PushStream", 4 * MIB), ("QueryService/Register", 2 * MIB)],

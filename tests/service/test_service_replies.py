@@ -49,6 +49,7 @@ def client(service: Serving) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.seeded("F9: a small request has a reply of any size")
 def test_a_reply_to_matches_many_is_of_the_first_tuples_and_the_client_asks_for_the_others(
     service: Serving, client: Client
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_row_that_fits_no_message_is_refused_by_name() -> None:
     assert caught.value.reason == "ROW_TOO_LARGE"
 
 
+@pytest.mark.seeded("F9: a small request has a reply of any size")
 def test_messages_that_leave_have_a_limit() -> None:
     options = dict(Limits().channel_options())
     assert options["grpc.max_send_message_length"] == 64 * 1024 * 1024

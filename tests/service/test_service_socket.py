@@ -31,6 +31,7 @@ def refused(path: Path | str, why: str) -> InvalidInput:
     return caught.value
 
 
+@pytest.mark.seeded("F25: anybody of the machine may listen on the port first")
 @pytest.mark.parametrize("name", ["s.sock", "with space %41 and é.sock"])
 def test_it_serves_on_its_socket_alone(folder: Path, name: str) -> None:
     path = folder / name

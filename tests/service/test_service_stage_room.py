@@ -64,6 +64,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.seeded("F10: parts without rows")
 def test_parts_without_rows_cost_room_and_no_time() -> None:
     async def script() -> None:
         stages = Stages(1_024 * MIB, 60)

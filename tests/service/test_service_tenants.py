@@ -61,6 +61,8 @@ def test_a_tenant_is_made_shown_changed_and_dropped() -> None:
     behind(script)
 
 
+@pytest.mark.seeded("F27: tenants learn of each other")
+@pytest.mark.seeded("an operator is told the tokens of all tenants")
 def test_a_tenants_operator_has_his_own_tenant_and_knows_of_no_other() -> None:
     async def script(door: Door) -> None:
         for name in ("acme", "rival"):
@@ -111,6 +113,7 @@ def test_tenants_are_a_matter_of_the_services_operator(method: str) -> None:
     behind(script)
 
 
+@pytest.mark.seeded("a service that has lost its tokens asks nobody")
 def test_a_directory_that_lost_its_tokens_lets_nobody_in(killed_directory: Path, tmp_path: Path) -> None:
     """The mark outlives the rows of the tokens."""
 
@@ -130,6 +133,7 @@ def test_a_directory_that_lost_its_tokens_lets_nobody_in(killed_directory: Path,
         run(script, store=store)
 
 
+@pytest.mark.seeded("jobs of all tenants have one folder")
 def test_jobs_of_a_tenant_have_a_folder_of_their_own(tmp_path: Path) -> None:
     async def script(wire: Wire) -> None:
         door = await Door(wire).begin()
@@ -144,6 +148,7 @@ def test_jobs_of_a_tenant_have_a_folder_of_their_own(tmp_path: Path) -> None:
     run(script, store=DurableStore(tmp_path / "data"))
 
 
+@pytest.mark.seeded("a tenant is told the figures of all")
 def test_a_tenant_is_told_what_it_has_and_the_bill_is_the_operators() -> None:
     async def script(door: Door) -> None:
         await door.admin.CreateTenant(admin.CreateTenantRequest(name="acme"), metadata=door.operator)
@@ -165,6 +170,7 @@ def test_a_tenant_is_told_what_it_has_and_the_bill_is_the_operators() -> None:
     behind(script)
 
 
+@pytest.mark.seeded("the ID of a token and a right checksum are enough")
 def test_tokens_of_two_tenants_are_not_put_together() -> None:
     """Also where the checksum is right: each sign changed, and the ID of one with the secret of the other."""
 

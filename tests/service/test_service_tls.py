@@ -90,6 +90,7 @@ def test_several_places_are_one_service(folder: Path, authority: Authority, monk
             assert [stream.name for stream in third.streams()] == ["s"]
 
 
+@pytest.mark.seeded("F25: anybody of the machine may listen on the port first")
 def test_a_client_trusts_no_other_authority_and_no_plain_text(
     folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_client_trusts_no_other_authority_and_no_plain_text(
             client.streams()
 
 
+@pytest.mark.seeded("clients need not show a certificate")
 def test_clients_show_a_certificate_where_the_service_wants_one(
     folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_clients_show_a_certificate_where_the_service_wants_one(
             assert client.streams() == []
 
 
+@pytest.mark.seeded("a new pair is used before it was tried")
 def test_a_new_certificate_is_taken_up_and_a_bad_one_is_not(
     folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,6 +240,7 @@ def test_what_is_not_secured_does_not_start(given: dict[str, str], said: str) ->
         load(given, environ={})
 
 
+@pytest.mark.seeded("a port off loopback is opened in plain text")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

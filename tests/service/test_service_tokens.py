@@ -41,6 +41,7 @@ def test_a_token_says_what_was_written(held: Held) -> None:
     assert len(token) <= min(MOST_BYTES, 80 + 32 * 8)
 
 
+@pytest.mark.seeded("a token of a copy is not bound to a tenant")
 def test_every_damage_is_noticed() -> None:
     tokens = Tokens(MemoryStore(), INCARNATION)
     for held in (RANGES, WHOLE, AGAIN):

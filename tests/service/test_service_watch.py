@@ -140,6 +140,8 @@ def test_a_slow_reader_gets_one_merged_message(monkeypatch: pytest.MonkeyPatch) 
     script(body)
 
 
+@pytest.mark.seeded("a mark is lost while a message is made or written")
+@pytest.mark.seeded("a mark is lost while a page is made")
 def test_a_mark_that_comes_while_a_page_is_made_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(wire: Wire) -> None:
         query = await wire.register("SELECT a FROM s")
@@ -165,6 +167,7 @@ def test_a_mark_that_comes_while_a_page_is_made_is_not_lost(monkeypatch: pytest.
     script(body)
 
 
+@pytest.mark.seeded("what comes between a client's first page and its being noted is lost")
 def test_what_comes_before_a_client_is_noted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(wire: Wire) -> None:
         query, made, pushed = await wire.register("SELECT a FROM s"), Rounds.made, list[int]()
@@ -184,6 +187,7 @@ def test_what_comes_before_a_client_is_noted_is_not_lost(monkeypatch: pytest.Mon
     script(body)
 
 
+@pytest.mark.seeded("a page is shared with a client at another place")
 def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(wire: Wire) -> None:
         query = await wire.register("SELECT a FROM s")
@@ -228,6 +232,7 @@ def test_a_page_that_took_long_goes_to_all_who_are_told_the_same(monkeypatch: py
     script(body)
 
 
+@pytest.mark.seeded("a client that watches is sent the page of another place")
 def test_a_page_is_of_the_place_of_its_client() -> None:
     async def body(wire: Wire) -> None:
         query, tokens = await wire.register("SELECT a FROM s"), [b""]
@@ -303,6 +308,7 @@ def test_answers_that_only_asking_tells_about_are_asked_for() -> None:
     script(body)
 
 
+@pytest.mark.seeded("one takes the place of a call")
 def test_limits_of_watchers() -> None:
     async def body(wire: Wire) -> None:
         query = await wire.register("SELECT a FROM s")
@@ -366,6 +372,7 @@ def test_a_wrong_want_ends_alone() -> None:
     script(body)
 
 
+@pytest.mark.seeded("a drain waits for clients that watch")
 def test_a_drain_ends_watchers_that_read_and_that_do_not() -> None:
     """Five hundred watchers: the service ends in time, and each is told to come again."""
 

@@ -108,6 +108,7 @@ def test_a_table_of_aggregates_over_an_archive_is_that_of_the_answers(soup: Rest
     assert failures == {"ARCHIVE_BUDGET": [*range(12, 23)], "UNKNOWN_QUERY": [23]}
 
 
+@pytest.mark.seeded("history whose matches are not known is folded as empty")
 @pytest.mark.parametrize("found", ["beforehand", "covered", "never"])
 def test_history_is_folded_when_it_comes_where_its_matches_are_known(
     soup: RestartingPSoup, tmp_path: Path, found: str

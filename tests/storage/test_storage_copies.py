@@ -106,6 +106,7 @@ def end_at_the_window(self: Any, low: int, high: int, limit: int | None) -> int:
 end_of = since_module.Search.end_of
 
 
+@pytest.mark.seeded("the end of LIMIT stays where it was when history is attached below")
 @pytest.mark.parametrize("planted", [False, True])
 def test_the_end_of_limit_goes_back_when_history_comes(
     planted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def churn(soup: RestartingPSoup, number: int) -> int:
     return max(going)
 
 
+@pytest.mark.seeded("F12: queries that are gone stay in the log")
 @pytest.mark.parametrize("restarts", [0, 3])
 def test_the_log_does_not_grow_with_queries_that_come_and_go(soup: RestartingPSoup, restarts: int) -> None:
     kept = soup.register("SELECT x FROM s WHERE x = 5")

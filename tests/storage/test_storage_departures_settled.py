@@ -51,6 +51,11 @@ def come_and_go(soup: RestartingPSoup, number: int, length: int, together: bool 
         soup.unregister(query)
 
 
+@pytest.mark.seeded("what is gone is forgotten inside a commit of a service")
+@pytest.mark.seeded("a slice has no bound of bytes, alone or of a set")
+@pytest.mark.seeded("what a slice left is not looked at again")
+@pytest.mark.seeded("the last event is due although it stays")
+@pytest.mark.seeded("nothing is forgotten when there is time")
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("length", "in_a_slice"), [(10, SLICE), (LONG, 4)])
 def test_a_slice_has_few_steps_and_few_bytes(
@@ -73,6 +78,7 @@ def test_a_slice_has_few_steps_and_few_bytes(
     assert [record.query_id for record in standing][:-1] == [stays]
 
 
+@pytest.mark.seeded("a store without room is due for ever")
 def test_what_cannot_be_forgotten_waits_for_the_next_event(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

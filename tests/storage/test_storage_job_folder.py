@@ -55,6 +55,7 @@ def refused(soup: RestartingPSoup, folder: Path, message: str) -> None:
     assert not os.listdir(soup.path / "chunks")
 
 
+@pytest.mark.seeded("F16: the name of a directory leads elsewhere")
 @pytest.mark.parametrize(
     "name", ["..", ".", "", "../..", "a/b", "/etc", "a\0b", ".hidden", "x" * 300, "a b", "ä", "a\n"]
 )
@@ -115,6 +116,7 @@ def test_a_link_to_a_directory_is_followed_where_only_the_services_user_can_make
     assert attach(soup, "s", "job", link).sequence
 
 
+@pytest.mark.seeded("F17: files of a job are believed, and may change")
 def test_what_others_may_change_is_copied(soup: RestartingPSoup) -> None:
     folder, query = job(soup), soup.register(QUERY)
     folder.chmod(0o777)
@@ -142,6 +144,7 @@ def rewritten(folder: Path, change: Callable[[list[Any]], None]) -> None:
     write_facts(folder, facts)
 
 
+@pytest.mark.seeded("F17: files of a job are believed, and may change")
 def test_zones_are_found_anew(soup: RestartingPSoup) -> None:
     """One that says that no such value is there would leave the chunk out of all answers."""
     folder, query = job(soup), soup.register(QUERY)

@@ -69,6 +69,7 @@ def slices(store: DurableStore) -> dict[int, int]:
     return dict(store._database.query("SELECT sequence, count(*) FROM slices GROUP BY sequence"))
 
 
+@pytest.mark.seeded("F2: a block of queries that is larger in the log than a row may be")
 def test_large_events_are_logged_in_slices_and_come_back_whole(store: DurableStore) -> None:
     gate = large_events()
     for event in gate.events:

@@ -128,6 +128,8 @@ def test_the_log_begins_anew_again_and_again(tmp_path: Path, store: DurableStore
     assert left_by_a_kill(store, tmp_path / "killed") == [encode(event) for event in events]
 
 
+@pytest.mark.seeded("a piece that was moved to the database is not synced")
+@pytest.mark.seeded("the file that is synced is closed before the database, or stays open behind it")
 def test_the_disk_has_the_database_before_a_commit_would_wait_for_it(
     store: DurableStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,8 @@ def test_the_disk_has_the_database_before_a_commit_would_wait_for_it(
     os.close(own)
 
 
+@pytest.mark.seeded("a piece that was moved to the database is not synced")
+@pytest.mark.seeded("the file that is synced is closed before the database, or stays open behind it")
 def test_the_file_that_is_synced_is_open_as_long_as_the_database(store: DurableStore) -> None:
     """To close it would give up SQLite's lock, which keeps other processes out of the database."""
 

@@ -90,6 +90,8 @@ def files(soup: RestartingPSoup) -> list[str]:
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
+@pytest.mark.seeded("a fold is named by a number that a restart gives to another clause")
+@pytest.mark.seeded("values that could not be computed are lost on the way to the disk")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_answers_are_those_without_folds_whenever_the_process_ends(tmp_path: Path, seed: int) -> None:
     """Clauses have other numbers after each start, as some leave; chunks expire in the middle of nodes."""
@@ -154,6 +156,7 @@ def test_an_aggregate_over_an_archive_reads_no_tuple_after_a_restart(tmp_path: P
     soup.store.close()
 
 
+@pytest.mark.seeded("the first chunk that leaves the memory leaves no fold")
 def test_a_chunk_that_leaves_the_memory_leaves_its_folds(soup: RestartingPSoup) -> None:
     query = soup.register(QUERY)
     soup.ahead = SimpleNamespace(step=lambda snapshot: 0)  # type: ignore[assignment]
@@ -177,6 +180,8 @@ SPOILED = {
 }
 
 
+@pytest.mark.seeded("a sidecar is of other chunks")
+@pytest.mark.seeded("bytes of a sidecar are not checked")
 @pytest.mark.parametrize("spoil", [*SPOILED, "foreign", "lost"])
 def test_a_sidecar_that_is_damaged_or_foreign_is_not_found(soup: RestartingPSoup, spoil: str) -> None:
     query = soup.register(QUERY)
@@ -339,6 +344,7 @@ def test_history_that_was_attached_is_folded_under_negative_numbers(tmp_path: Pa
     soup.store.close()
 
 
+@pytest.mark.seeded("the name of a fold lacks WHERE, or FILTER")
 def test_names_are_equal_for_equal_measures_and_clauses_alone(soup: RestartingPSoup) -> None:
     texts = [f"SELECT {m} FROM t {where}" for m in MEASURES[:4] for where in WHERE]
     texts += ["SELECT sum(n) FROM t", "SELECT sum(x) FROM t", "SELECT max(x) FROM t", "SELECT min(x) FROM t"]

@@ -41,6 +41,7 @@ def store(tmp_path: Path) -> Iterator[DurableStore]:
     opened.close()
 
 
+@pytest.mark.seeded("a start, or the upkeep, removes the pieces of an event")
 def test_a_spooled_push_comes_back_as_any_other(store: DurableStore) -> None:
     gate = new_gate()
     store.append(gate.events)
@@ -76,6 +77,7 @@ def test_small_pushes_go_to_the_log_between_the_pieces(store: DurableStore) -> N
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
 
 
+@pytest.mark.seeded("keys of spools begin anew after a start")
 def test_keys_are_not_given_out_twice(store: DurableStore) -> None:
     gate = new_gate()
     store.append(gate.events)
@@ -92,6 +94,7 @@ def test_keys_are_not_given_out_twice(store: DurableStore) -> None:
     assert kept(path) == [as_row(event) for event in events]
 
 
+@pytest.mark.seeded("what was spooled is named by an event of other rows, or of another stream")
 def test_rows_that_are_others_when_it_is_decided_are_written_anew(store: DurableStore) -> None:
     """A row that was too far ahead no longer is: what was spooled does not have it."""
     gate = Gate(now=0)

@@ -29,6 +29,7 @@ def store(tmp_path: Path) -> Iterator[DurableStore]:
     opened.close()
 
 
+@pytest.mark.seeded("a spool that no event names stays: after a refusal, or at a start")
 @pytest.mark.parametrize("again", ["spool", "start"])
 def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
     gate = new_gate()
@@ -54,6 +55,7 @@ def test_what_no_event_names_goes(store: DurableStore, again: str) -> None:
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event)]
 
 
+@pytest.mark.seeded("a start, or the upkeep, removes the pieces of an event")
 def test_what_an_event_names_stays_until_it_is_in_the_log(store: DurableStore) -> None:
     """The next one is written while it waits for its commit."""
     gate = new_gate()
@@ -67,6 +69,7 @@ def test_what_an_event_names_stays_until_it_is_in_the_log(store: DurableStore) -
     assert kept(store.path) == [as_row(one) for one in (*gate.events, event, other)]
 
 
+@pytest.mark.seeded("pieces of a stream that was dropped stay, or go in one transaction")
 def test_pieces_go_after_their_push_some_at_a_time(store: DurableStore) -> None:
     """Nobody waits for a batch of hundreds of MiB that is forgotten."""
     gate = new_gate()
@@ -87,6 +90,7 @@ def test_pieces_go_after_their_push_some_at_a_time(store: DurableStore) -> None:
     ]
 
 
+@pytest.mark.seeded("a start, or the upkeep, removes the pieces of an event")
 def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
     """Chunks take them over, and the log forgets them by the bytes that they take."""
     gate = new_gate()
@@ -106,6 +110,7 @@ def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.seeded("large pushes that were not spooled are forgotten sixteen at once")
 def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pushes that were not spooled: their pieces go with them, so they go one by one."""
     monkeypatch.setattr(forgetting, "SLICE_BYTES", 3 * SLICE)

@@ -27,6 +27,7 @@ from psoup_testing.browsing import (
 pytestmark = [pytest.mark.long, pytest.mark.skipif(executable() is None, reason=SKIPPED)]
 
 
+@pytest.mark.seeded("a text is shown as markup")
 def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
     page = tab.page
     keep(page, "week")
@@ -220,6 +221,7 @@ def test_all_of_it_by_keyboard(tab: Opened) -> None:
     expect(page.get_by_role("button", name="Chart")).to_have_attribute("aria-pressed", "true")
 
 
+@pytest.mark.seeded("the service worker caches calls")
 def test_it_opens_without_the_service_and_comes_back_by_a_delta(phone: Opened, site: Site) -> None:
     page = phone.page
     keep(page, "ticks")
@@ -244,6 +246,7 @@ def test_it_opens_without_the_service_and_comes_back_by_a_delta(phone: Opened, s
     assert "/index.html" in kept and not any(path.startswith("/api") for path in kept)
 
 
+@pytest.mark.seeded("rows are deleted by the clock here")
 def test_rows_that_leave_while_one_is_away_are_hidden_and_not_deleted(phone: Opened, site: Site) -> None:
     page = phone.page
     with site.client() as soup:

@@ -63,6 +63,7 @@ def test_rows_that_the_browser_threw_away_come_again(tab: Opened, site: Site) ->
     expect(page.locator("table.rows tbody tr")).to_have_count(8)
 
 
+@pytest.mark.seeded("the token is stored in another transaction than the rows")
 def test_a_store_that_fails_leaves_the_copy_as_it_was(tab: Opened, site: Site) -> None:
     """As on a full disk: rows and token change together, or not at all."""
     page = tab.page
@@ -99,6 +100,7 @@ def test_what_an_earlier_version_of_the_page_has_kept_is_there(tab: Opened, site
     assert recharged(page).startswith("Nothing new; ")
 
 
+@pytest.mark.seeded("a change is applied to a copy that has another token by now")
 def test_a_reply_that_comes_late_changes_nothing(tab: Opened, site: Site) -> None:
     page = tab.page
     page.add_init_script(HOLD)
@@ -147,6 +149,7 @@ def test_a_new_version_is_offered_and_not_forced(phone: Opened, site: Site, tmp_
         expect(offer).to_have_count(0)
 
 
+@pytest.mark.seeded("quiet text is too pale")
 def test_nothing_keeps_people_out(chromium: Browser, site: Site) -> None:
     site.start()
     with opened(chromium, site, width=320) as tab:

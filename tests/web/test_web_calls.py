@@ -130,6 +130,7 @@ def test_every_code_has_a_status() -> None:
     assert codes == set(STATUSES), "who has cancelled is told nothing"
 
 
+@pytest.mark.seeded("every call of the contract is there")
 def test_only_the_calls_of_the_list_are_there(page: Page) -> None:
     """No tuple comes in this way, and no backup, job or token leaves."""
     listed = {f"{service.rpartition('.')[2]}/{name}" for service, names in ALLOWED.items() for name in names}
@@ -171,6 +172,7 @@ def test_an_empty_body_is_an_empty_message(page: Page) -> None:
     assert page.post(INFO, b"").status == 200
 
 
+@pytest.mark.seeded("bodies may be as long, as deep, or of as many values as they like")
 def test_big_bodies_are_refused_before_they_come(page: Page) -> None:
     with page.raw() as opened:
         opened.sendall(head(length=MOST_BYTES + 1))
@@ -190,6 +192,7 @@ def test_a_body_without_a_length_is_refused(page: Page) -> None:
         assert ended(opened), "and the connection with them"
 
 
+@pytest.mark.seeded("bodies may be as long, as deep, or of as many values as they like")
 @pytest.mark.parametrize("depth", [MOST_DEPTH + 1, 20_000])
 def test_deep_bodies_are_refused(page: Page, depth: int) -> None:
     for opening, closing in (("[", "]"), ('{"a":', "}")):
@@ -200,12 +203,15 @@ def test_deep_bodies_are_refused(page: Page, depth: int) -> None:
     assert refused(page, "QueryService/Register", text)[1] != "NOT_PROTOBUF", "brackets in a text mean nothing"
 
 
+@pytest.mark.seeded("bodies may be as long, as deep, or of as many values as they like")
 def test_bodies_of_many_values_are_refused(page: Page) -> None:
     assert refused(page, "SyncService/Sync", '{"wants":[' + "{}," * MOST_VALUES + "{}]}") == (400, "NOT_PROTOBUF")
     thousand = {"wants": [{"queryId": "q-0-1", "token": "", "maxRows": "1", "maxBytes": 1, "window": ""}] * 1_000}
     assert page.post("SyncService/Sync", json.dumps(thousand)).status == 200
 
 
+@pytest.mark.seeded("a body, or a head, may come as slowly as it likes")
+@pytest.mark.seeded("a connection may be silent")
 def test_slow_bodies_are_cut(served: Serving) -> None:
     with hurried(served, receive_s=0.2) as page, page.raw() as opened:
         opened.sendall(head(length=100) + b'{"pageS')
@@ -213,6 +219,8 @@ def test_slow_bodies_are_cut(served: Serving) -> None:
         assert opened.recv(1) == b"", "and the connection with them"
 
 
+@pytest.mark.seeded("a body, or a head, may come as slowly as it likes")
+@pytest.mark.seeded("a connection may be silent")
 def test_slow_and_long_heads_and_silence_are_cut(served: Serving) -> None:
     with hurried(served, head_s=0.2) as page:
         for beginning in (b"", b"POST /api/x HTTP/1.1\r\nHost: loc"):
@@ -316,6 +324,7 @@ def test_a_watch_ends_at_its_age_with_the_error_as_its_last_event(served: Servin
         assert last["retryAfterMs"] == 1_000
 
 
+@pytest.mark.seeded("a watcher stays when its page leaves early")
 def test_pages_that_leave_at_any_moment_leave_no_watcher(served: Serving, page: Page, query: str) -> None:
     """Before the head, in the body, before the first message, after it: nothing is left of them."""
     whole = (
@@ -332,6 +341,7 @@ def test_pages_that_leave_at_any_moment_leave_no_watcher(served: Serving, page: 
     assert not served.service._sync._rounds._watchers
 
 
+@pytest.mark.seeded("a page that does not read is waited for, with its messages or with the last word")
 def test_a_page_that_does_not_read_is_cut_and_others_are_not(served: Serving, query: str) -> None:
     page = Page(served.service)
     with hurried(served, stream_idle_s=0.3) as other, other.raw() as stalled:

@@ -63,6 +63,7 @@ def test_a_file_that_is_known_is_not_sent_again_and_texts_come_shorter(site: Sit
     assert (head["content-length"], nothing) == (str(len(plain)), b"")
 
 
+@pytest.mark.seeded("the path of a request becomes a path of the disk")
 @pytest.mark.parametrize(
     "path",
     ["/../secret.txt", "/assets/../../secret.txt", "//secret.txt", "/notes.md", "/.hidden", "/assets", "/assets/",

@@ -47,6 +47,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving,
             yield service, client, path / "audit.jsonl"
 
 
+@pytest.mark.seeded("a page is let in past the gate")
+@pytest.mark.seeded("of two credentials the first counts")
 def test_a_page_without_a_token_or_with_a_wrong_one_is_told_nothing(guarded: tuple[Serving, Client, Path]) -> None:
     service, client, _ = guarded
     assert refused(Page(service.service), INFO) == (401, "UNAUTHENTICATED", "NO_CREDENTIAL")
@@ -150,6 +152,8 @@ def context(authority: Authority, *pair: Path) -> ssl.SSLContext:
     return made
 
 
+@pytest.mark.seeded("clients need not show a certificate, or it does not stand for its roles")
+@pytest.mark.seeded("a new one is not taken up")
 def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     certificate, key = authority.issue("service")
@@ -218,6 +222,7 @@ def taken_up(service: Serving, page: Page, authority: Authority, certificate: Pa
     assert page.call(INFO)["state"] == "serving", "clients still show theirs"
 
 
+@pytest.mark.seeded("off loopback a page needs no TLS, or nobody a credential")
 def test_off_loopback_there_is_no_page_without_tls_and_without_a_credential(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="not a loopback address"):
         Settings(host="0.0.0.0", listen=("127.0.0.1:0",), web_port=0)

@@ -18,6 +18,7 @@ def told(page: Page, headers: dict[str, str]) -> tuple[int, str]:
     return response.status, response.json.get("reason", "")
 
 
+@pytest.mark.seeded("the Host of a request is not looked at, or only its beginning or its end")
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "localhost.evil.example", "evil.example:7434", "127.0.0.1.nip.example", "10.0.0.1", "localhost:",
@@ -46,6 +47,7 @@ def test_no_host_and_two_hosts_are_not_heard(page: Page) -> None:
         assert opened.recv(4096).split()[1] == b"421"
 
 
+@pytest.mark.seeded("the content type, or the header, of a call is not looked at")
 @pytest.mark.parametrize(
     "kind",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json; charset=utf-16",
@@ -56,11 +58,13 @@ def test_other_content_types_are_refused(page: Page, kind: str) -> None:
     assert told(page, {"content-type": kind}) == (415, "CONTENT_TYPE")
 
 
+@pytest.mark.seeded("the content type, or the header, of a call is not looked at")
 def test_a_call_without_the_header_is_refused(page: Page) -> None:
     assert told(page, {"x-psoup": ""}) == (403, "HEADER")
     assert told(page, {"x-psoup": "0"}) == (403, "HEADER")
 
 
+@pytest.mark.seeded("another Origin, or null, is let in")
 @pytest.mark.parametrize(
     "origin",
     ["null", "http://evil.example", "http://localhost:1", "https://localhost.evil.example", "http://127.0.0.1",
@@ -76,6 +80,8 @@ def test_our_own_origin_is_heard(page: Page) -> None:
     assert told(page, {"host": HOST, "origin": f"https://x.{HOST}"}) == (403, "ORIGIN")
 
 
+@pytest.mark.seeded("only cross-site requests are refused")
+@pytest.mark.seeded("a call that says it is a navigation is let in")
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "anything"])
 def test_calls_from_other_sites_are_refused(page: Page, site: str) -> None:
     assert told(page, {"sec-fetch-site": site}) == (403, "SITE")
@@ -90,6 +96,7 @@ def test_calls_of_the_page_itself_are_heard(page: Page) -> None:
         assert told(page, {"sec-fetch-site": site}) == (200, "")
 
 
+@pytest.mark.seeded("calls are taken with any method")
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_calls_are_post_alone(page: Page, method: str) -> None:
     response = page.send(method, path_of(INFO), headers=CALL)
@@ -113,6 +120,7 @@ def test_preflights_are_refused_and_nothing_speaks_of_cors(page: Page) -> None:
         assert not [name for name in response.headers if name.startswith("access-control")]
 
 
+@pytest.mark.seeded("a refusal lacks the policy of the page")
 def test_every_response_says_what_a_page_may_do_and_calls_are_not_stored(page: Page) -> None:
     responses = {
         "a call": page.post(INFO, "{}"),
