@@ -76,6 +76,7 @@ def _soup(name: str, null_share: float, **config: int) -> LocalPSoup:
 
 SELECT = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.w, s.d, r.m, r.w AS v, s.x, r._id, s._time AS t, s._id AS j"
 OTHERWISE = "AND (r.n + s.n > -100 OR r.n IS NULL OR s.n IS NULL)"
+SLOWLY = f"{OTHERWISE} ORDER BY r._id, j"
 
 
 @pytest.mark.seeded("NULLs join")
@@ -182,8 +183,7 @@ def test_direct_bands_equal_others(null_share: float) -> None:
             soup.clock.set(100 + 20_000 * start)  # type: ignore[attr-defined]
     for band in BANDS:
         answer = again(soup.ask, f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band}")
-        shown = "r._id, s._id AS j, r.k, s.up, s.at"
-        slow = again(soup.ask, f"SELECT {shown} FROM r, s [ROWS 200] WHERE {band} {OTHERWISE} ORDER BY r._id, j")
+        slow = again(soup.ask, f"SELECT r._id, s._id AS j, r.k, s.up, s.at FROM r, s [ROWS 200] WHERE {band} {SLOWLY}")
         table = answer.to_table()
         assert _text(table) == _text(by_routes(slow)), band
         assert answer.errors == slow.errors, band
@@ -226,17 +226,12 @@ def test_several_factors_equal_others(null_share: float) -> None:
             soup.push(stream, pa.table(held).slice(start, 50))
     for factors in SEVERAL:
         answer = again(soup.ask, f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors}")
-        slow = again(
-            soup.ask,
-            f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {OTHERWISE} ORDER BY r._id, j",
-        )
+        slow = again(soup.ask, f"SELECT r._id, s._id AS j, r.w, s.up FROM r, s [ROWS 200] WHERE {factors} {SLOWLY}")
         table = answer.to_table()
         assert _text(table) == _text(by_routes(slow)), factors
         assert answer.errors == slow.errors, factors
-        few = again(
-            soup.ask, f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9"
-        ).to_table()
-        assert few.equals(table.select(["_id", "j"]).slice(9, 5)), factors
+        few = again(soup.ask, f"SELECT r._id, s._id AS j FROM r, s [ROWS 200] WHERE {factors} LIMIT 5 OFFSET 9")
+        assert few.to_table().equals(table.select(["_id", "j"]).slice(9, 5)), factors
 
 
 CONDITIONS = (
@@ -265,10 +260,8 @@ def test_conditions_beside_keys_and_bands_equal_others(
         assert table.equals(wanted), condition
         assert answer.errors == slow.errors, condition
         assert again(soup.ask, f"{sql} LIMIT 5 OFFSET 9").to_table().equals(table.slice(9, 5)), condition
-        counted = again(
-            soup.ask, f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
-        ).to_table()
-        assert counted.to_pylist() == [{"c": table.num_rows}], condition
+        counted = again(soup.ask, f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}")
+        assert counted.to_table().to_pylist() == [{"c": table.num_rows}], condition
     assert direct
     assert all(direct)
 
@@ -330,9 +323,7 @@ def test_a_bound_beyond_the_range_of_keys_is_not_wrapped(key: str, end: int) -> 
 def test_expressions_and_texts_are_computed() -> None:
     soup = _soup("near", 0.1)
     both = again(soup.ask, "SELECT r._id, s._id AS j, r.n + s.n AS c FROM r, s WHERE r.k = s.k").to_table()
-    assert both.drop_columns(["c"]).equals(
-        again(soup.ask, "SELECT r._id, s._id AS j FROM r, s WHERE r.k = s.k").to_table()
-    )
+    assert both.select(["_id", "j"]) == again(soup.ask, "SELECT r._id, s._id AS j FROM r, s WHERE r.k = s.k").to_table()
 
 
 def test_what_direct_joins_look_at_and_hold_is_bounded_and_given_back() -> None:
@@ -371,9 +362,8 @@ def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
             soup.execute(f"CREATE STREAM {name} (k BIGINT, a BIGINT, f BOOLEAN)")
             soup.push(name, pa.table({"k": own, "a": np.arange(30_000), "f": own > 9}))
         query = soup.register("SELECT r.k, r.a, s.a AS b, s.f, r._id FROM r, s WHERE r.k = s.k")
-        answer = again(
-            invoke, soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=ReadBudget(shared=shared)
-        )
+        budget = ReadBudget(shared=shared)
+        answer = again(invoke, soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=budget)
         tables.append(pa.Table.from_batches(answer.batches(50_000)))
         first = next(answer.batches())
         assert first.equals(tables[0].slice(0, first.num_rows).combine_chunks().to_batches()[0])
