@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.run import Run
-from psoup.answer.join_sides import MatchedSide
-from psoup.answer.matches import Side, sides_of_join
 from psoup.config import TextLimits
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.select.clause_matches import Side, sides_of_join
 from psoup.joins.joined import joined
 from psoup.joins.policies import Fixed, Greedy, Policy
 from psoup.joins.steps import Step

@@ -30,8 +30,8 @@ from benchmarks import processes
 from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.processes import Served, resident
 from benchmarks.run import Run
-from psoup.answer.matches import matches_in
-from psoup.answer.watched import WatchedClauses, clause_of
+from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
+from psoup.execution.select.clause_matches import matches_in
 from psoup.local import LocalPSoup
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView

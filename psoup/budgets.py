@@ -4,7 +4,7 @@
        └─> RESOURCE_EXHAUSTED JOIN_BUDGET   budget=join_pairs used=301,000,000 limit=268,435,456 setting=join_pairs
 
 A refusal says it in words where it is made, with the way out; `over` has the same for programs. EXPLAIN names those
-that an invocation spends (`psoup.answer.explain_spend`). What tenants may have is by quotas (`psoup.events.tenants`).
+that an invocation spends (`psoup.answer.explain.spend`). What tenants may have is by quotas (`psoup.events.tenants`).
 """
 
 from __future__ import annotations

@@ -22,20 +22,17 @@ import pyarrow as pa
 
 from psoup.admission import Admission
 from psoup.admission.pushes import offered
-from psoup.answer.arrived import tuple_ids
 from psoup.answer.ask import Questions, ask
-from psoup.answer.bits import Bits, Choice, bits_of, stretch
-from psoup.answer.by_tuple import matches, matches_between, matches_many
 from psoup.answer.describe import list_queries
-from psoup.answer.explain import Explanation, explain
+from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.packed import check_packs
-from psoup.answer.reasons import Row, Why, why
-from psoup.answer.reused import check_folds
 from psoup.answer.table import Table, invoke_table
-from psoup.answer.tagged import keys_of
-from psoup.answer.window import WindowChoice
-from psoup.answer.would_match import Matched, match
+from psoup.answer.tuples.match_bits import Bits, Choice, bits_of, stretch
+from psoup.answer.tuples.match_rows import Matched, match
+from psoup.answer.tuples.match_tags import keys_of
+from psoup.answer.tuples.pushed_ids import tuple_ids
+from psoup.answer.tuples.queries_of_tuple import matches, matches_between, matches_many
+from psoup.answer.tuples.why import Row, Why, why
 from psoup.clock import Clock, VirtualClock
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -64,6 +61,9 @@ from psoup.events.commands import (
     UnregisterMany,
 )
 from psoup.events.tags import tag_of
+from psoup.execution.aggregate.window_folds import check_folds
+from psoup.execution.many.window_packs import check_packs
+from psoup.execution.select.window import WindowChoice
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter

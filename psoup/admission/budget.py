@@ -5,7 +5,7 @@
     results   take what is left, and give way   (the engine evicts them: an answer is evaluated when asked for)
 
 A charge is known before there is anything to measure, and is given back as it was taken. The bill
-(`psoup.answer.bill`) measures the memory itself.
+(`psoup.answer.figures.bill`) measures the memory itself.
 """
 
 from __future__ import annotations

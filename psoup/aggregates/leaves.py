@@ -3,7 +3,8 @@
     lists    5: 3 9 12    9: 1 9     values of the column at these ─> a sum and a greatest value for each list
 
 No pair of a clause and an offset is made. Only counts, sums and extremes of integers without NULL are folded so, of
-clauses that are kept as lists; the reader folds others from pairs (`psoup.answer.folded`), to the same states.
+clauses that are kept as lists; the reader folds others from pairs (`psoup.execution.many.many_folds`), to the same
+states.
 """
 
 from __future__ import annotations

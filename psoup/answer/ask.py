@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypedDict, TypeVar
 
-from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, Matched, answer_of, join_answer
-from psoup.answer.window import WindowChoice
 from psoup.data.windows import check_window
 from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
+from psoup.execution.select.archive_work import COVER
+from psoup.execution.select.window import WindowChoice
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from psoup.answer.ask import bind_question
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_nodes
-from psoup.answer.window import Reach, reaches, windows_of
+from psoup.execution.select.window import Reach, reaches, windows_of
 from psoup.plan.canonical import describe_window
 from psoup.plan.nodes import Node, Source
 from psoup.plan.standing import StandingQuery

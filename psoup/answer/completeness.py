@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.window import Reach
 from psoup.columns import Array
 from psoup.data.windows import WindowRange
+from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
 from psoup.published.snapshot import StreamView
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.answer.matches import is_kept
 from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
+from psoup.execution.select.clause_matches import is_kept
 from psoup.model import time_text
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord

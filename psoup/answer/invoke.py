@@ -14,23 +14,23 @@ from dataclasses import replace
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.halved import halved
-from psoup.answer.joined_message import joined_form
-from psoup.answer.located import Located, chunks_of, count_of, errors_of, found_sides
-from psoup.answer.matches import Matches, matches_in, packed
-from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.middles import Found
-from psoup.answer.one_row import only_row
-from psoup.answer.pair_form import pair_form
-from psoup.answer.paired import paired
-from psoup.answer.placed import Placed, placed
-from psoup.answer.reused import between_ends
-from psoup.answer.rows import Arrivals, JoinRows, Reading, rows_of
-from psoup.answer.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
+from psoup.answer.join_ranges import Placed, placed
 from psoup.columns import Column
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
+from psoup.execution.aggregate.single_row import only_row
+from psoup.execution.aggregate.window_folds import between_ends
+from psoup.execution.aggregate.window_middle import Found
+from psoup.execution.join.join_batch import joined_form
+from psoup.execution.join.located_side import Located, chunks_of, count_of, errors_of, found_sides
+from psoup.execution.join.pair_form import pair_form
+from psoup.execution.join.parallel_join import halved
+from psoup.execution.join.small_join import paired
+from psoup.execution.plan import Arrivals, JoinRows, Reading, rows_of
+from psoup.execution.rows.record_batch import Message, form_of, read, row_bytes
+from psoup.execution.select.clause_matches import Matches, matches_in, packed
+from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.joins.kept import PairTable, join_with_pairs
 from psoup.kinds import arrow_type
 from psoup.model import Kind

@@ -4,8 +4,10 @@
          0   IBM    12.5
          3   IBM    12.5           queries 1 and 2 have no row, or failed: `failed` says which
 
-    places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once   `psoup.answer.together`
-                     ├─ joins of two streams by a key, of one plan, all at once               `psoup.answer.joined_sets`
+    places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once
+    `psoup.execution.select.many_matches`
+                     ├─ joins of two streams by a key, of one plan, all at once
+                     `psoup.execution.many.many_joins`
                      └─ others (other joins, queries without WHERE): one by one, as invocations
 
 All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
@@ -20,15 +22,15 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.asked import Asked, Failed, asked_for
-from psoup.answer.message import row_bytes
-from psoup.answer.one_row import aggregate_of
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
-from psoup.answer.window import WindowChoice
 from psoup.columns import Array
 from psoup.data.archived import Chunk
 from psoup.errors import Internal, PSoupError
+from psoup.execution.aggregate.single_row import aggregate_of
+from psoup.execution.many.query_sets import Asked, Failed, asked_for
+from psoup.execution.rows.record_batch import row_bytes
+from psoup.execution.select.window import WindowChoice
 from psoup.kinds import arrow_type
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget

@@ -13,11 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.asked import Alike, Failed, distinct_ids
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.folded import Folds, folds_of
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_sets import (
+from psoup.answer.piece_room import PieceRoom
+from psoup.columns import Array, Column
+from psoup.config import TextLimits
+from psoup.data.archived import Chunk
+from psoup.data.windows import refuse_truncation
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
+from psoup.execution.many.many_folds import Folds, folds_of
+from psoup.execution.many.many_groups import ranked
+from psoup.execution.many.many_joins import (
     JOINED_BYTES,
     JoinedSets,
     Pairs,
@@ -26,20 +32,14 @@ from psoup.answer.joined_sets import (
     can_be_together,
     side_clauses,
 )
-from psoup.answer.message import row_bytes
-from psoup.answer.outputs import computed_at_once
-from psoup.answer.packed import BeyondArchive, folded
-from psoup.answer.piece_room import PieceRoom
-from psoup.answer.ranked import ranked
-from psoup.answer.shaped import Gathered, Shape, Shown, arranged, shape_of, starts_of
-from psoup.answer.source_rows import Reading, by_ids, ids_of
-from psoup.answer.together import Together
-from psoup.answer.window import Reach, WindowChoice, instant, reach, reaches, windows_of
-from psoup.columns import Array, Column
-from psoup.config import TextLimits
-from psoup.data.archived import Chunk
-from psoup.data.windows import refuse_truncation
-from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
+from psoup.execution.many.many_shapes import Gathered, Shape, Shown, arranged, shape_of, starts_of
+from psoup.execution.many.query_sets import Alike, Failed, distinct_ids
+from psoup.execution.many.window_packs import BeyondArchive, folded
+from psoup.execution.rows.record_batch import row_bytes
+from psoup.execution.rows.select_list import computed_at_once
+from psoup.execution.rows.source_rows import Reading, by_ids, ids_of
+from psoup.execution.select.many_matches import Together
+from psoup.execution.select.window import Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.expressions.evaluate import TooMuchText
 from psoup.kernels.segments import spread_names
 from psoup.model import Kind, WindowClause

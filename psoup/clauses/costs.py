@@ -68,7 +68,7 @@ class ClauseCosts:
         self.computed: dict[Expr, float] = {}
         self.noted: Mapping[int, float] = {}
         """By query ID: the share of the writer's time that dear queries of this stream took at the last look, 0 to 1.
-        Of who looks (`psoup.answer.arrival_shares`); a new mapping each time."""
+        Of who looks (`psoup.answer.figures.arrival_shares`); a new mapping each time."""
         self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
         """Rows: looked, anded, matched, and `tuples` when the clause came."""
         self._left: list[tuple[Part, int]] = []

@@ -8,7 +8,7 @@ A block says nothing of clauses, nor of conditions that are neither keys nor ban
 between the same two streams share it, and a query takes of it what its own sides have. A block is not kept if it would
 have more pairs than the two chunks have rows, as such pairs are found sooner than filtered; nor if an operand cannot be
 computed in one of its rows, as every answer counts these. `psoup.engine.kept_pairs` says which blocks there are,
-`psoup.answer.kept_pairs` makes answers of them.
+`psoup.execution.join.kept_pairs` makes answers of them.
 """
 
 from __future__ import annotations

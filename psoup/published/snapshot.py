@@ -117,7 +117,8 @@ class StreamView:
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
     runs: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """Facts that readers noted about some of the chunks, while the view is published: see `psoup.answer.located`."""
+    """Facts that readers noted about some of the chunks, while the view is published: see
+    `psoup.execution.join.located_side`."""
 
     @property
     def first_id(self) -> int:
@@ -232,7 +233,7 @@ class Snapshot:
     )
     """The sources of joins that readers looked up, while it is published: see `sources_of`."""
     placed: dict[int, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """Places of the sides of joins that readers asked for, while it is published: see `psoup.answer.placed`."""
+    """Places of the sides of joins that readers asked for, while it is published: see `psoup.answer.join_ranges`."""
 
     @property
     def count(self) -> int:

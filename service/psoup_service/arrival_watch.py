@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from psoup.answer.arrival_shares import ArrivalShare, ArrivalShares
+from psoup.answer.figures.arrival_shares import ArrivalShare, ArrivalShares
 from psoup.engine.maintenance.dear import TooDear
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot

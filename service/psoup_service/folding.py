@@ -1,6 +1,6 @@
 """Folding ahead in a service: a look at what has come every few seconds, on the threads of jobs, beside readers.
 
-every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.answer.ahead
+every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.execution.ahead.folds_ahead
              each fold within a budget, noted on disk beforehand                    psoup_service.host.background
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from psoup.answer.ahead import FoldingAhead
-from psoup.answer.attempts import Spare
 from psoup.errors import PSoupError
+from psoup.execution.ahead.attempts import Spare
+from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.threads import Threads, on

@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psoup.answer.ahead import FoldingAhead
-from psoup.answer.attempts import Lent, Work
 from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions, shape_of
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
@@ -32,6 +30,8 @@ from psoup.engine.maintenance.cover import evaluating
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events.change import change_of, rows_of
 from psoup.events.events import Event
+from psoup.execution.ahead.attempts import Lent, Work
+from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock

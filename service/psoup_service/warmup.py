@@ -12,8 +12,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
 from psoup.answer.invoke import by_halves
-from psoup.answer.watched import WatchedClauses, clause_of
 from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup

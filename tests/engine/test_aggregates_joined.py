@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import found
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
+from psoup.execution.join import routed_join as found
 from psoup.local import LocalPSoup
 from psoup_testing.asking import again
 from psoup_testing.histories import EAGER

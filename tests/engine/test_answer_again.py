@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import again as module
-from psoup.answer.again import Compared, Earlier, Unchanged, again, common, digest_of
+from psoup.answer.copies import answer_again as module
+from psoup.answer.copies.answer_again import Compared, Earlier, Unchanged, again, common, digest_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted

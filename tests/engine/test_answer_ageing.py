@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup.answer.ageing import Ageing, ageing
+from psoup.answer.copies.expiry import Ageing, ageing
+from psoup.answer.copies.rows_since import ranged
 from psoup.answer.invoke import invoke
-from psoup.answer.since import ranged
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError

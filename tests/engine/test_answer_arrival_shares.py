@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.arrival_shares import ArrivalShare, ArrivalShares
+from psoup.answer.figures.arrival_shares import ArrivalShare, ArrivalShares
 from psoup.answer.invoke import invoke
 from psoup.clauses.quarantine import Precautions
 from psoup.clock import VirtualClock

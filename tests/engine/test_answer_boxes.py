@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.answer.boxes import Box, Ids, behind, check, cut, has_rows, slices, steps
+from psoup.answer.copies.id_boxes import Box, Ids, behind, check, cut, has_rows, slices, steps
 
 
 def rows(box: Box) -> list[Ids]:

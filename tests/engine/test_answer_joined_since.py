@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer import boxes
-from psoup.answer import joined_since as module
-from psoup.answer.joined_since import HeldBox, paired
+from psoup.answer.copies import id_boxes as boxes
+from psoup.answer.copies import join_since as module
+from psoup.answer.copies.join_since import HeldBox, paired
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.located import Located, chunks_of, count_of, found_sides, located
-from psoup.answer.matches import Side, sides_of_join
 from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.config import EngineConfig, TextLimits
+from psoup.execution.join.located_side import Located, chunks_of, count_of, found_sides, located
+from psoup.execution.select.clause_matches import Side, sides_of_join
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup.runner import serial

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.message import Message
 from psoup.config import EngineConfig
+from psoup.execution.rows.record_batch import Message
 from psoup.local import LocalPSoup
 from psoup_testing.asking import again
 from psoup_testing.histories import EAGER

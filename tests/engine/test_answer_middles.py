@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from psoup.aggregates.folds import Folds
-from psoup.answer import reused
-from psoup.answer.middles import Middle, middle_of
 from psoup.errors import Corrupt
+from psoup.execution.aggregate import window_folds as reused
+from psoup.execution.aggregate.window_middle import Middle, middle_of
 from psoup.local import LocalPSoup
 from psoup_testing.reusing import folding
 

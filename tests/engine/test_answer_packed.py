@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from psoup.aggregates.packs import FoldPack, PackRoom, Packs, pack_of
-from psoup.answer import packed as packed_module
-from psoup.answer import reused
-from psoup.answer.bill import memory_bill
-from psoup.answer.packed import check_packs
+from psoup.answer.figures.bill import memory_bill
 from psoup.answer.table import Table
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
+from psoup.execution.aggregate import window_folds as reused
+from psoup.execution.many import window_packs as packed_module
+from psoup.execution.many.window_packs import check_packs
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure

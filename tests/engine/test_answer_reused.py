@@ -14,12 +14,12 @@ import pytest
 
 from psoup.aggregates.folds import FoldRoom, Folds, cover, lacking
 from psoup.aggregates.recipes import Fold, recipe_of
-from psoup.answer import reused
-from psoup.answer.bill import memory_bill
-from psoup.answer.reused import check_folds, inner_of
+from psoup.answer.figures.bill import memory_bill
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Corrupt
+from psoup.execution.aggregate import window_folds as reused
+from psoup.execution.aggregate.window_folds import check_folds, inner_of
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure

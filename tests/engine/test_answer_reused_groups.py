@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.aggregates.folds import Folds
-from psoup.answer.bill import memory_bill
+from psoup.answer.figures.bill import memory_bill
 from psoup.answer.invoke import invoke
 from psoup.errors import Corrupt, ResourceExhausted
 from psoup.local import LocalPSoup

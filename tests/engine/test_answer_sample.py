@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.explain_sample import SAMPLE
+from psoup.answer.explain.sample import SAMPLE
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer import since as module
-from psoup.answer.intervals import Intervals, check, union, within, without
+from psoup.answer.copies import rows_since as module
+from psoup.answer.copies.id_intervals import Intervals, check, union, within, without
+from psoup.answer.copies.rows_since import MOST_INTERVALS, Most, Ranged, ranged, since
 from psoup.answer.invoke import invoke
-from psoup.answer.since import MOST_INTERVALS, Most, Ranged, ranged, since
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import ordering
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.ordering import distinct_rows, sorted_rows
-from psoup.answer.sorting import Sorting
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
+from psoup.execution.rows import sort_keys as ordering
+from psoup.execution.rows.sort import Sorting
+from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.tree import AttributeRef
 from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup

@@ -12,10 +12,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from psoup.answer.matches import matches_in
-from psoup.answer.watched import WatchedClauses, clause_of, slides_of
+from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of, slides_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.execution.select.clause_matches import matches_in
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.published.snapshot import StreamView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from psoup.answer.bits import Choice, bits_of, stretch
+from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, OutOfRange, ResourceExhausted

@@ -8,7 +8,7 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
-from psoup.answer.bill import memory_bill
+from psoup.answer.figures.bill import memory_bill
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from psoup.answer.by_tuple import matches_between, matches_each
+from psoup.answer.tuples.queries_of_tuple import matches_between, matches_each
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
@@ -82,7 +82,7 @@ def test_the_matches_of_many_tuples_are_found_in_parts_between_which_the_budget_
     monkeypatch.setattr("psoup.results.by_tuple._TOGETHER", 128)
     assert asks(between) == whole + 39, "each bitmap is a part"
     assert asks(each) >= tuples + 39
-    monkeypatch.setattr("psoup.answer.by_tuple._CHECKED", 2)
+    monkeypatch.setattr("psoup.answer.tuples.queries_of_tuple._CHECKED", 2)
     monkeypatch.setattr("psoup.results.by_tuple._TOGETHER", 65_536)
     assert asks(each) >= matched // 2
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.bill import memory_bill
-from psoup.answer.costs import QueryCost, query_cost
-from psoup.answer.dearest import ORDERS, Place, Ranked, top_queries
+from psoup.answer.figures.bill import memory_bill
+from psoup.answer.figures.query_costs import QueryCost, query_cost
+from psoup.answer.figures.top_queries import ORDERS, Place, Ranked, top_queries
 from psoup.clauses.costs import CostTally
 from psoup.columns import Array
 from psoup.config import EngineConfig

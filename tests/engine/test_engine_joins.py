@@ -11,15 +11,15 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
-from psoup.answer.costs import query_cost
-from psoup.answer.dearest import ORDERS, top_queries
-from psoup.answer.matches import matches_in
+from psoup.answer.figures.query_costs import query_cost
+from psoup.answer.figures.top_queries import ORDERS, top_queries
 from psoup.clauses.quarantine import Precautions
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange, ResourceExhausted
 from psoup.events.commands import AlterStream, DropStream, RegisterMany
 from psoup.events.events import Event
+from psoup.execution.select.clause_matches import matches_in
 from psoup.invariants import Verify
 from psoup.local import LocalPSoup
 from psoup.plan.sides import FIRST_SIDE, side_id

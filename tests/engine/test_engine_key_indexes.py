@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.bill import memory_bill
+from psoup.answer.figures.bill import memory_bill
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import psoup.answer.would_match as module
+import psoup.answer.tuples.match_rows as module
 from psoup.admission.pushes import offered
-from psoup.answer.would_match import Matched, match
+from psoup.answer.tuples.match_rows import Matched, match
 from psoup.config import EngineConfig
 from psoup.errors import InvalidBatch, NotFound
 from psoup.local import LocalPSoup

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.costs import query_cost
+from psoup.answer.figures.query_costs import query_cost
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.offered import Offered

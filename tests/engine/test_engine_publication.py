@@ -12,8 +12,8 @@ import pytest
 from hypothesis import note
 
 from psoup.admission import Admission
-from psoup.answer.by_tuple import matches
 from psoup.answer.invoke import invoke
+from psoup.answer.tuples.queries_of_tuple import matches
 from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.tagged import Wanted, tagged
-from psoup.answer.would_match import Matched
+from psoup.answer.tuples.match_rows import Matched
+from psoup.answer.tuples.match_tags import Wanted, tagged
 from psoup.local import LocalPSoup
 
 QUERIES = 40

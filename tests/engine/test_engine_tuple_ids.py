@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psoup.admission.together import share
-from psoup.answer.arrived import tuple_ids
+from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data import arrivals

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from psoup.answer.reasons import Why
+from psoup.answer.tuples.why import Why
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import NotFound, OutOfRange

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.columns import Column, concat_columns
 from psoup.errors import InvalidInput
+from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.functions import cast, resolve
 from psoup.expressions.render import render

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import halved, paired
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.execution.join import parallel_join as halved
+from psoup.execution.join import small_join as paired
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget, ReadEnded
 

@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import found, paired
-from psoup.answer.direct import direct_join
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_message import JoinedMessage
-from psoup.answer.message import Message, read
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
+from psoup.execution.join import routed_join as found
+from psoup.execution.join import small_join as paired
+from psoup.execution.join.direct_join import direct_join
+from psoup.execution.join.join_batch import JoinedMessage
+from psoup.execution.rows.record_batch import Message, read
 from psoup.joins import two
 from psoup.joins.room import Room
 from psoup.joins.two import PairTest, SideKeys, pairs_by_key
@@ -84,8 +85,8 @@ SLOWLY = f"{OTHERWISE} ORDER BY r._id, j"
 @pytest.mark.parametrize("name", KEYS)
 def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sides pairs are found at once and gathered from chunks; of others in pieces, and from whole columns."""
-    monkeypatch.setattr("psoup.answer.found._SMALL", small)
-    monkeypatch.setattr("psoup.answer.joined_message._PUT_FROM", small)
+    monkeypatch.setattr("psoup.execution.join.routed_join._SMALL", small)
+    monkeypatch.setattr("psoup.execution.join.join_batch._PUT_FROM", small)
     soup = _soup(name, null_share)
     for where, left, right in (
         ("", "", ""),
@@ -250,7 +251,7 @@ CONDITIONS = (
 def test_conditions_beside_keys_and_bands_equal_others(
     beside: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("psoup.answer.found._SMALL", small)
+    monkeypatch.setattr("psoup.execution.join.routed_join._SMALL", small)
     soup, direct = _soup("near", 0.1), list[object]()
     monkeypatch.setattr(found, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
     for condition in CONDITIONS:

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.joined_since import HeldBox, JoinedSince
-from psoup.answer.window import all_in_memory
+from psoup.answer.copies.join_since import HeldBox, JoinedSince
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
+from psoup.execution.select.window import all_in_memory
 from psoup.local import LocalPSoup
 from psoup_testing.join_copies import EVERYTHING, Client
 from psoup_testing.restarting import making

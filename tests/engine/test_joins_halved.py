@@ -9,15 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import halved, paired
 from psoup.answer.invoke import Answer
-from psoup.answer.message import Message, read
 from psoup.clock import VirtualClock
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import Short
+from psoup.execution.join import parallel_join as halved
+from psoup.execution.join import small_join as paired
+from psoup.execution.rows.record_batch import Message, read
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup_service.host.runner import TaskPool

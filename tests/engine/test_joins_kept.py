@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import joined_rows, kept_pairs, marked
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt, InvalidInput
+from psoup.execution.join import bloom_filter as marked
+from psoup.execution.join import join_rows as joined_rows
+from psoup.execution.join import kept_pairs
 from psoup.joins.kept import PairTable
 from psoup.local import LocalPSoup
 from psoup_testing.asking import again

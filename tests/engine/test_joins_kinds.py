@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psoup.answer.direct import direct_join
+from psoup.execution.join.direct_join import direct_join
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import join_look_ups
-from psoup.answer.matches import KeptBits, matches_in, sides_of_join
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import KeyIndex
+from psoup.execution.join import lookup_filter as join_look_ups
+from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
 from psoup.local import LocalPSoup
 from psoup_testing.asking import again
 
@@ -191,7 +191,7 @@ def test_fifty_rows_meet_a_large_side_without_reading_it(monkeypatch: pytest.Mon
     rows = []
     original = join_look_ups.cut_down
     monkeypatch.setattr(
-        "psoup.answer.joined_rows.cut_down",
+        "psoup.execution.join.join_rows.cut_down",
         lambda node, reading: rows.append(original(node, reading)) or rows[-1],
     )
     for _ in range(3):  # the last chunk might be open: it has its index from the second time on

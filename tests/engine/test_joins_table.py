@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import joined_sets
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.execution.many import many_joins as joined_sets
 from psoup.local import LocalPSoup
 from psoup_testing.asking import again
 from psoup_testing.histories import EAGER

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission.pushes import offered
-from psoup.answer.would_match import match
+from psoup.answer.tuples.match_rows import match
 from psoup.clauses import searched
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.searched import Routes

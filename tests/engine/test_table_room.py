@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import piece_room, table_rows, together
+from psoup.answer import piece_room, table_rows
 from psoup.answer import table as table_module
 from psoup.answer.invoke import invoke
 from psoup.answer.piece_room import PieceRoom
@@ -21,6 +21,7 @@ from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place, 
 from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
+from psoup.execution.select import many_matches as together
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.published.snapshot import Snapshot

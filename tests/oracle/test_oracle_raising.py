@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.answer.by_tuple import matches_many
 from psoup.answer.invoke import invoke
+from psoup.answer.tuples.queries_of_tuple import matches_many
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine

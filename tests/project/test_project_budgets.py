@@ -13,17 +13,17 @@ _PROGRAM = "a program without a host gives no budget; a service always does"
 _CHECK = "a check of structures, on demand; it reads as a test does"
 ALLOWED = {
     "psoup/reading.py <module>": "the definition of UNBOUNDED",
-    "psoup/answer/again.py again": _PROGRAM,
+    "psoup/answer/copies/answer_again.py again": _PROGRAM,
     "psoup/answer/invoke.py answer_of": _PROGRAM,
     "psoup/answer/invoke.py invoke": _PROGRAM,
     "psoup/answer/invoke.py join_answer": _PROGRAM,
-    "psoup/answer/joined_since.py joined_since": _PROGRAM,
-    "psoup/answer/since.py since": _PROGRAM,
+    "psoup/answer/copies/join_since.py joined_since": _PROGRAM,
+    "psoup/answer/copies/rows_since.py since": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,
-    "psoup/answer/packed.py _check_pack": _CHECK,
-    "psoup/answer/reused.py _check_equal": _CHECK,
-    "psoup/answer/reused.py _check_spans": _CHECK,
-    "psoup/answer/packs_ahead.py _find": "it only looks which names lie on the disk, and evaluates nothing",
+    "psoup/execution/many/window_packs.py _check_pack": _CHECK,
+    "psoup/execution/aggregate/window_folds.py _check_equal": _CHECK,
+    "psoup/execution/aggregate/window_folds.py _check_spans": _CHECK,
+    "psoup/execution/ahead/packs_ahead.py _find": "it only looks which names lie on the disk, and evaluates nothing",
     "service/psoup_service/host/expectations.py on_loop": "its `ask` ends it after two milliseconds on the loop",
 }
 """Functions that make a budget without a limit of bytes, or take UNBOUNDED but as a default: why they may."""
@@ -58,7 +58,9 @@ def test_a_budget_without_a_limit_has_a_reason() -> None:
             source = path.read_text(encoding="utf-8")
             if "ReadBudget(" in source or "UNBOUNDED" in source:
                 found.update(f"{place} {name}" for name in unlimited(ast.parse(source)))
-    assert found - ALLOWED.keys() == set(), "give each a budget of its own (psoup.answer.attempts), or a reason"
+    assert found - ALLOWED.keys() == set(), (
+        "give each a budget of its own (psoup.execution.ahead.attempts), or a reason"
+    )
     assert ALLOWED.keys() - found == set(), "reasons for what is there no more"
 
 

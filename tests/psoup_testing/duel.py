@@ -18,7 +18,7 @@ import pytest
 
 from psoup.answer.completeness import Part
 from psoup.answer.invoke import Answer
-from psoup.answer.would_match import Matched
+from psoup.answer.tuples.match_rows import Matched
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError

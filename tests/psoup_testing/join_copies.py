@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from psoup.answer.copies.join_since import HeldBox, joined_since, paired
 from psoup.answer.invoke import invoke
-from psoup.answer.joined_since import HeldBox, joined_since, paired
 from psoup.local import LocalPSoup
 from psoup_service.sync.held_boxes import from_bytes, to_bytes
 from psoup_testing.asking import again

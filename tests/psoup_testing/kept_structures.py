@@ -16,10 +16,16 @@ from typing import Any
 
 from psoup.aggregates.folds import FoldRoom, Folds, cover
 from psoup.aggregates.shelved import ShelfOnDisk
-from psoup.answer import invoke, join_look_ups, joined_rows, located, packed, placed, reused
-from psoup.answer.packs_on_disk import PackShelf
+from psoup.answer import invoke
+from psoup.answer import join_ranges as placed
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
+from psoup.execution.aggregate import window_folds as reused
+from psoup.execution.join import join_rows as joined_rows
+from psoup.execution.join import located_side as located
+from psoup.execution.join import lookup_filter as join_look_ups
+from psoup.execution.many import window_packs as packed
+from psoup.execution.many.packs_store import PackShelf
 from psoup.matching.key_search import Places
 from psoup.model import STREAMED, Kind
 

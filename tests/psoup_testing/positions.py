@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from psoup.answer.again import NOTHING, Compared, Unchanged, again
-from psoup.answer.intervals import Interval, check
+from psoup.answer.copies.answer_again import NOTHING, Compared, Unchanged, again
+from psoup.answer.copies.id_intervals import Interval, check
 from psoup.answer.invoke import invoke
 from psoup.local import LocalPSoup
 from psoup_testing import asking

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import joined_sets, many_joins
+from psoup.answer import invoke_many as many_joins
 from psoup.answer.invoke import invoke
 from psoup.answer.table_rows import Asking
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
+from psoup.execution.many import many_joins as joined_sets
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer.attempts import Work
 from psoup.errors import ResourceExhausted
+from psoup.execution.ahead.attempts import Work
 from psoup.reading import ReadEnded
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.background import Background

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from google.rpc import error_details_pb2
 
-from psoup.answer import again
-from psoup.answer.archive_work import ArchiveWork
-from psoup.answer.bits import stretch
+from psoup.answer.copies import answer_again as again
 from psoup.answer.invoke import invoke
+from psoup.answer.tuples.match_bits import stretch
 from psoup.budgets import BUDGETS
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.commands import Register
+from psoup.execution.select.archive_work import ArchiveWork
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 
-from psoup.answer import since
+from psoup.answer.copies import rows_since as since
 from psoup_client import copies
 from psoup_client.moments import Moment
 from psoup_recharge import StoreError, live, store

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from psoup.answer.joined_since import HeldBox, Place
+from psoup.answer.copies.join_since import HeldBox, Place
 from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes
 from psoup_service.sync.tokens import Held, Tokens
 from psoup_storage import MemoryStore

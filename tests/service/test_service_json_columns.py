@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.since import Most, ranged, since
+from psoup.answer.copies.rows_since import Most, ranged, since
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_client.json_columns import from_json

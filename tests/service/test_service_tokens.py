@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psoup.answer.again import Earlier
+from psoup.answer.copies.answer_again import Earlier
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.lives import LIFE_BYTES, Lives

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from psoup.answer import ahead, attempts
-from psoup.answer.ahead import FoldingAhead
-from psoup.answer.attempts import Lent
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
+from psoup.execution.ahead import attempts
+from psoup.execution.ahead import folds_ahead as ahead
+from psoup.execution.ahead.attempts import Lent
+from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup_service.folding import Folding

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from psoup.aggregates.refusals import Refusal, Refusals
-from psoup.answer import ahead, attempts
-from psoup.answer.ahead import FoldingAhead
-from psoup.answer.attempts import Lent, Work
-from psoup.answer.explain import explain
-from psoup.answer.folded import folds_of
+from psoup.answer.explain.explain import explain
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
+from psoup.execution.ahead import attempts
+from psoup.execution.ahead import folds_ahead as ahead
+from psoup.execution.ahead.attempts import Lent, Work
+from psoup.execution.ahead.folds_ahead import FoldingAhead
+from psoup.execution.many.many_folds import folds_of
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_testing.past import rows

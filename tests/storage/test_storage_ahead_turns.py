@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from psoup.answer import attempts
-from psoup.answer.ahead import FoldingAhead
-from psoup.answer.attempts import Lent, Work
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
+from psoup.execution.ahead import attempts
+from psoup.execution.ahead.attempts import Lent, Work
+from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.model import DEFAULT_TENANT
 from psoup_testing.restarting import RestartingPSoup
 

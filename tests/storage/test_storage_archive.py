@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.window import in_memory
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.data.archived import ArchivedChunk
 from psoup.data.keyed import KeyIndex
 from psoup.errors import FailedPrecondition, Internal
+from psoup.execution.select.window import in_memory
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.sql import window_clause

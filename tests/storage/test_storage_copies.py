@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer import since as since_module
-from psoup.answer.again import Unchanged
-from psoup.answer.intervals import Intervals
-from psoup.answer.since import Most, ranged, since
+from psoup.answer.copies import rows_since as since_module
+from psoup.answer.copies.answer_again import Unchanged
+from psoup.answer.copies.id_intervals import Intervals
+from psoup.answer.copies.rows_since import Most, ranged, since
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND

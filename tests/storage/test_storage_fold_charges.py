@@ -12,11 +12,11 @@ import pytest
 
 from psoup.aggregates import shelved
 from psoup.aggregates.recipes import Fold
-from psoup.answer.folder import Folder
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
+from psoup.execution.aggregate.fold_rows import Folder
 from psoup.reading import ReadBudget
 from psoup_testing.restarting import RestartingPSoup
 

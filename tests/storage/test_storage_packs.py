@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack
-from psoup.answer import packs_ahead, table
-from psoup.answer.packs_on_disk import PackShelf, pack_shelf
+from psoup.answer import table
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.execution.ahead import packs_ahead
+from psoup.execution.many.packs_store import PackShelf, pack_shelf
 from psoup.model import SECOND
 from psoup.reading import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER

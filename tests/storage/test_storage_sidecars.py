@@ -16,10 +16,10 @@ import pytest
 
 from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.shelved import decoded, encoded, name_of
-from psoup.answer.one_row import aggregate_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
+from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.model import SECOND
 from psoup_storage.durable.chunks import sidecars
 from psoup_storage.durable.chunks.sidecars import FOLDER, Place, place_of

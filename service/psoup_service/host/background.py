@@ -4,7 +4,7 @@
     budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
     notes    what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
 
-The port `psoup.answer.attempts.Spare` of a service. Work ends at its next question once the service is closed.
+The port `psoup.execution.ahead.attempts.Spare` of a service. Work ends at its next question once the service is closed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from psoup.answer.attempts import Work
 from psoup.budgets import READ_CPU
 from psoup.errors import ResourceExhausted
+from psoup.execution.ahead.attempts import Work
 from psoup.reading import ReadBudget, ReadEnded
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.fold_notes import FoldNotes

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from psoup.answer.attempts import Work
+from psoup.execution.ahead.attempts import Work
 from psoup_service.ids import Ids
 from psoup_storage.contract import Store
 

@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from psoup.admission.tags import tag_in
-from psoup.answer.by_tuple import matches_each
-from psoup.answer.costs import QueryCost
-from psoup.answer.dearest import ORDERS, Place, top_queries
-from psoup.answer.tagged import keys_of
+from psoup.answer.figures.query_costs import QueryCost
+from psoup.answer.figures.top_queries import ORDERS, Place, top_queries
+from psoup.answer.tuples.match_tags import keys_of
+from psoup.answer.tuples.queries_of_tuple import matches_each
 from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

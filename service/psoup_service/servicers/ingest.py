@@ -16,7 +16,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from psoup.answer.arrived import tuple_ids
+from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement

@@ -21,8 +21,8 @@ from typing import Any
 
 from psoup.answer.invoke import Answer
 from psoup.answer.table_rows import Asking
-from psoup.answer.window import WindowChoice
 from psoup.errors import InvalidInput
+from psoup.execution.select.window import WindowChoice
 from psoup.plan.sides import MOST_SOURCES
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

@@ -2,7 +2,7 @@
 
     names   j j j j j j … s j j …        join, selection
             │ └────┬────┘ │ └ alone, again
-            │      └ as many as the reply has room for, if they are LEAST or more: `psoup.answer.many_joins`
+            │      └ as many as the reply has room for, if they are LEAST or more: `psoup.answer.invoke_many`
             └ alone: says how large they are
 
 Each is what Invoke would have given, to the byte.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from psoup.answer.completeness import Completeness
-from psoup.answer.many_joins import LEAST, ManyJoins
+from psoup.answer.invoke_many import LEAST, ManyJoins
 from psoup.answer.table_rows import Asking
 from psoup.errors import Internal, InvalidInput, NotFound, PSoupError
 from psoup.events.tags import NO_TAG

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from psoup.admission.pushes import offered
 from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
-from psoup.answer.bits import Choice, bits_of, stretch
-from psoup.answer.by_tuple import matches_between
-from psoup.answer.reasons import Row, Step, why
-from psoup.answer.tagged import PAIR_BYTES, Tagged, Wanted, tagged
-from psoup.answer.would_match import match
+from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
+from psoup.answer.tuples.match_rows import match
+from psoup.answer.tuples.match_tags import PAIR_BYTES, Tagged, Wanted, tagged
+from psoup.answer.tuples.queries_of_tuple import matches_between
+from psoup.answer.tuples.why import Row, Step, why
 from psoup.config import CHUNK_ROWS
 from psoup.errors import InvalidInput, NotFound
 from psoup.published.records import QueryRecord

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from psoup.answer.invoke import Answer
-from psoup.answer.window import Ranges
 from psoup.errors import FailedPrecondition, InvalidInput
+from psoup.execution.select.window import Ranges
 from psoup_proto.v1 import queries_pb2
 from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.wire import answers, convert

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from psoup.admission.registration import check_count
 from psoup.admission.tags import tag_in
-from psoup.answer.by_tuple import matches
 from psoup.answer.describe import get_query, list_queries
-from psoup.answer.explain import explain
-from psoup.answer.tagged import having, keys_of
-from psoup.answer.would_match import Matched
+from psoup.answer.explain.explain import explain
+from psoup.answer.tuples.match_rows import Matched
+from psoup.answer.tuples.match_tags import having, keys_of
+from psoup.answer.tuples.queries_of_tuple import matches
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement, RemovalAcknowledgement

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-from psoup.answer.bill import Item, memory_bill
 from psoup.answer.describe import bill
+from psoup.answer.figures.bill import Item, memory_bill
 from psoup.expressions import supplied
 from psoup.expressions.supplied import Supplied
 from psoup.published.snapshot import Snapshot

@@ -21,8 +21,8 @@ import pyarrow as pa
 from psoup.admission.binding import LONG_TEXT
 from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
-from psoup.answer.window import WindowChoice
 from psoup.errors import FailedPrecondition
+from psoup.execution.select.window import WindowChoice
 from psoup.plan.standing import StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

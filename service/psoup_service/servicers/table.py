@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.tags import check_prefix, tag_in
-from psoup.answer.asked import Failed
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
-from psoup.answer.window import WindowChoice
 from psoup.budgets import REPLY_BYTES
 from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tags import Labels
+from psoup.execution.many.query_sets import Failed
+from psoup.execution.select.window import WindowChoice
 from psoup.published.selection import with_labels, with_prefix
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.window import Ranges, WindowChoice, all_in_memory
 from psoup.errors import NotFound, ResourceExhausted
 from psoup.events.tags import NO_TAG
+from psoup.execution.select.archive_work import COVER
+from psoup.execution.select.window import Ranges, WindowChoice, all_in_memory
 from psoup.expressions import supplied
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.snapshot import Snapshot

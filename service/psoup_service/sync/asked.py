@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from psoup.answer.window import WindowChoice
+from psoup.execution.select.window import WindowChoice
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.tokens import Held

@@ -16,18 +16,18 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from psoup.answer.again import NOTHING, Compared, Unchanged, again
-from psoup.answer.ageing import ageing
-from psoup.answer.boxes import has_rows
 from psoup.answer.completeness import Completeness
-from psoup.answer.intervals import Interval
+from psoup.answer.copies.answer_again import NOTHING, Compared, Unchanged, again
+from psoup.answer.copies.expiry import ageing
+from psoup.answer.copies.id_boxes import has_rows
+from psoup.answer.copies.id_intervals import Interval
+from psoup.answer.copies.join_since import joined_since, paired
+from psoup.answer.copies.rows_since import Most, Ranged, Since, Travel, ranged, since, travel_of
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.joined_since import joined_since, paired
-from psoup.answer.message import Message, read, row_bytes
-from psoup.answer.since import Most, Ranged, Since, Travel, ranged, since, travel_of
-from psoup.answer.window import WindowChoice, windows_of
 from psoup.budgets import REPLY_BYTES
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
+from psoup.execution.rows.record_batch import Message, read, row_bytes
+from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.answer.again import Compared, Earlier
-from psoup.answer.intervals import Intervals
+from psoup.answer.copies.answer_again import Compared, Earlier
+from psoup.answer.copies.id_intervals import Intervals
 from psoup_service.sync.reply_parts import Written
 
 _LARGER, _ATTEMPTS = 2, 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from psoup.answer.intervals import Interval
-from psoup.answer.joined_since import HeldBox, Place
+from psoup.answer.copies.id_intervals import Interval
+from psoup.answer.copies.join_since import HeldBox, Place
 from psoup.plan.sides import MOST_SOURCES
 
 _NUMBER = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.answer.joined_since import HeldBox, JoinedSince, Piece
+from psoup.answer.copies.join_since import HeldBox, JoinedSince, Piece
 from psoup_service.sync.reply_parts import Written
 
 _MORE = 2

@@ -19,8 +19,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from psoup.answer.message import Part
 from psoup.columns import Array, Column
+from psoup.execution.rows.record_batch import Part
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import Kind
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from psoup.answer.message import Message
+from psoup.execution.rows.record_batch import Message
 from psoup_proto.v1 import sync_pb2
 
 Part: TypeAlias = Message | pa.RecordBatch

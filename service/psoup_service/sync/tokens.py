@@ -18,10 +18,10 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from psoup.answer.again import Earlier
-from psoup.answer.intervals import Interval, Intervals, check
-from psoup.answer.joined_since import HeldBox
-from psoup.answer.since import MOST_INTERVALS
+from psoup.answer.copies.answer_again import Earlier
+from psoup.answer.copies.id_intervals import Interval, Intervals, check
+from psoup.answer.copies.join_since import HeldBox
+from psoup.answer.copies.rows_since import MOST_INTERVALS
 from psoup.errors import Corrupt, InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from psoup.answer.watched import WatchedClause, clause_of, slides_of
+from psoup.answer.copies.watched_clauses import WatchedClause, clause_of, slides_of
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.answer.watched import WatchedClauses
+from psoup.answer.copies.watched_clauses import WatchedClauses
 from psoup.columns import Array
 from psoup.published.snapshot import Snapshot
 from psoup_service.watching.pages import Target

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
-from psoup.answer.many_joins import JoinedAnswer
-from psoup.answer.message import Message
+from psoup.answer.invoke_many import JoinedAnswer
 from psoup.budgets import REPLY_BYTES
 from psoup.errors import ResourceExhausted
+from psoup.execution.rows.record_batch import Message
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
 from psoup_service.wire.convert import completeness
 from psoup_service.wire.written import Written, with_payload

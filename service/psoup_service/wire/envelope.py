@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.flat import Flat
 from psoup.errors import InvalidBatch
+from psoup.execution.rows.arrow_header import Flat
 from psoup_service.wire.limits import Limits
 
 FAILURES = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, struct.error, OverflowError, IndexError)

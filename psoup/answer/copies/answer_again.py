@@ -1,0 +1,380 @@
+"""An answer that a client holds, computed again, and how it becomes the present one: by positions of rows.
+
+    held     a b c d e     the answer of some tuple IDs at some NOW, or its first rows, and a digest of them
+    now      a c x e f
+    removed  1 3           positions in what is held
+    places   2 4           positions, in the answer of now, of the rows that come: x and f
+    moved                  of rows that stay, but not in the order that they had: both positions
+
+Tuples never change, so the answer of some tuple IDs at one NOW is the same whenever it is computed, and nothing need be
+kept of a client. This works for every answer, at the cost of two: DISTINCT, groups, ORDER BY with LIMIT, joins. Where
+it cannot be computed again, as tuples are gone or the digest differs, the client begins anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.copies.id_intervals import Intervals, without
+from psoup.answer.copies.rows_since import Search
+from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
+from psoup.budgets import COPIED_BYTES
+from psoup.columns import Array
+from psoup.data.windows import WindowRange, refuse_truncation
+from psoup.errors import ResourceExhausted
+from psoup.execution.select.window import Ranges, Reach, WindowChoice, reaches, windows_of
+from psoup.expressions.tree import reads_now
+from psoup.kernels.rising import longest_rising
+from psoup.plan.nodes import Having, Node
+from psoup.published.records import NO_CLAUSE, QueryRecord
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+
+_STEP_BYTES = 8 * 1024 * 1024
+"""Bytes of rows that are gathered before they are charged."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of an answer, as Arrow, that is compared with the one before."""
+DIGEST_BYTES = 16
+_INTERVAL_BYTES = 4
+"""What two positions take on the wire, about: the ends of an interval, or where a row was and is."""
+_ROW_BYTES = 64
+"""Bytes that a comparison holds for each row: its number, the code of a value, and where it is."""
+_WHAT = "a copy whose answer of before is computed again"
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a client holds: the first `rows` rows of the answer that the tuples of `ranges` had at `now`.
+
+    `whole`: these are all of its rows.
+    """
+
+    ranges: Ranges
+    now: int | None
+    rows: int
+    digest: bytes
+    whole: bool = False
+
+
+NOTHING = Earlier((), None, 0, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a change: afterwards the client holds the rows of the answer of now up to `end`.
+
+    `left`: rows that are to come after it; `dropped`: those of them that the client had.
+    """
+
+    removed: Intervals
+    moved: Sequence[tuple[int, int]]
+    places: Intervals
+    rows: pa.Table
+    end: int
+    left: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A client holds all of the answer of now, and nothing else. `held`: the newest of the answers that were equal.
+
+    `behind`: the client is to be told, as what it holds cannot be computed much longer.
+    """
+
+    completeness: Completeness
+    held: Earlier
+    behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The answer of now beside what a client holds. `table`: all of its rows; `ranges`: the tuples that it was made of.
+
+    The rows at the positions `stay` of what is held are those at the positions `at` of the answer, which ascend.
+    `anew`: what is held cannot be computed, and nothing of it stays.
+    """
+
+    answer: Answer
+    table: pa.Table
+    ranges: Ranges
+    held: Earlier
+    stay: Array
+    at: Array
+    anew: bool
+
+    @property
+    def came(self) -> int:
+        """The number of rows that are new."""
+        return self.table.num_rows - len(self.at)
+
+    @property
+    def bytes_coming(self) -> int:
+        """About how many bytes the new rows take, as Arrow."""
+        return self.table.nbytes * self.came // max(self.table.num_rows, 1)
+
+    def page(self, rows: int) -> Page:
+        """The change up to its first `rows` new rows: those that stay behind them leave, and come again later."""
+        new = np.ones(self.table.num_rows, bool)
+        new[self.at] = False
+        places = np.flatnonzero(new)
+        end = len(new) if len(places) <= rows else int(places[rows])
+        kept = int(np.searchsorted(self.at, end))
+        stay, at, moves = self.stay[:kept], self.at[:kept], _moves(self.stay[:kept])
+        return Page(
+            without(0, 0 if self.anew else self.held.rows, _runs(np.sort(stay))),
+            list(zip(stay[moves].tolist(), at[moves].tolist(), strict=True)),
+            without(0, end, _runs(at)),
+            self.table.slice(0, end).filter(pa.array(new[:end])),
+            end,
+            len(new) - end,
+            len(self.at) - kept,
+        )
+
+    def first(self, rows: int) -> Earlier:
+        """The first rows of the answer, as what a client holds. O(their bytes)."""
+        digest = digest_of(self.table.slice(0, rows))
+        return Earlier(self.ranges, self.answer.completeness.now, rows, digest, rows == self.table.num_rows)
+
+
+def again(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    held: Earlier,
+    *,
+    now: int,
+    window: WindowChoice | None = None,
+    accept_truncation: bool = False,
+    budget: ReadBudget | None = None,
+) -> Compared | Unchanged:
+    """Compare the answer of now with what a client holds. `now` is the clock.
+
+    Raises as `psoup.answer.invoke.invoke`; ResourceExhausted (ANSWER_TOO_LARGE) if the answer has more than MOST_BYTES.
+    Where no tuple that has come or left satisfies WHERE, nothing else is looked at.
+    """
+    budget, sides = budget or ReadBudget(), _sides(snapshot, record)
+    seen = reaches([view for view, _ in sides], windows_of(record.query, window), now)
+    if not accept_truncation:
+        for part in seen:
+            refuse_truncation(part.view.spec.name, part.range)
+    ranges = [(part.range.low, part.range.high) for part in seen]
+    if (
+        held.whole
+        and not _reads_now(record.query.plan)
+        and not _any_moved(snapshot, sides, held.ranges, ranges, budget)
+    ):
+        told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        return Unchanged(told, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges))
+    if record.sqc_id == NO_CLAUSE:
+        answer = join_answer(
+            snapshot, record, sides, now=now, as_of=None, window=window, accept_truncation=True, budget=budget
+        )
+    else:
+        answer = answer_over(snapshot, record, sides[0][1], seen[0], budget)
+    table, rows, anew = _gathered(answer, budget), held.rows, False
+    if not rows or (rows <= table.num_rows and digest_of(table.slice(0, rows)) == held.digest):
+        stay = at = np.arange(rows)
+        if held.whole and rows == table.num_rows:
+            now_held = replace(held, ranges=ranges, now=seen[0].now)
+            return Unchanged(answer.completeness, now_held, _is_behind(sides, held.ranges, ranges))
+    else:
+        stay = at = np.arange(0)
+        if max(rows, table.num_rows) > 1:  # one row for another needs no comparison
+            before = _computed(snapshot, record, sides, held, now, budget)
+            anew = before is None
+            if before is not None:
+                stay, at = _worth(*common(before, table, budget), table)
+    return Compared(answer, table, ranges, held, stay, at, anew)
+
+
+def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
+    """Stream and clause of each source."""
+    sides = snapshot.sides_of(record)
+    return [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
+
+
+def _reads_now(plan: Node) -> bool:
+    """Whether other rows may be in an answer because NOW goes on. The plan does not show NOW."""
+    here = isinstance(plan, Having) and reads_now(plan.condition)
+    return here or any(map(_reads_now, plan.inputs))
+
+
+def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
+    """Whether a tuple that has come to a source or left it may satisfy WHERE."""
+    for (view, clause), old, new in zip(sides, before, after, strict=True):
+        search = Search(snapshot, view, clause.sqc_id, budget)
+        if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
+            return True
+    return False
+
+
+def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
+    """Whether a window has gone on so far that the tuples of before may soon be gone: half of the way to the oldest."""
+    parts = zip(sides, before, after, strict=True)
+    return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
+
+
+def _computed(
+    snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], held: Earlier, now: int, budget: ReadBudget
+) -> pa.Table | None:
+    """The rows that a client holds; None if they cannot be computed any more, or are others."""
+    parts = list(zip(sides, held.ranges, strict=False))
+    if len(held.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
+        return None
+    try:
+        if record.sqc_id == NO_CLAUSE:
+            answer = join_answer(
+                snapshot,
+                record,
+                sides,
+                now=now,
+                as_of=held.now,
+                window=None,
+                accept_truncation=True,
+                budget=budget,
+                ranges=held.ranges,
+            )
+        else:
+            (((view, clause), (low, high)),) = parts
+            extent = WindowRange(low, high, held.now, held.now, False)
+            seen = Reach(view, record.query.window, extent, view.now(now), held.now)
+            answer = answer_over(snapshot, record, clause, seen, budget)
+        table = _gathered(answer, budget, held.rows)
+    except ResourceExhausted:  # the answer of now could be had: it comes whole
+        return None
+    return table if table.num_rows == held.rows and digest_of(table) == held.digest else None
+
+
+def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa.Table:
+    """All rows of an answer, or the first, in one piece."""
+    batches, size, left = list[pa.RecordBatch](), 0, rows
+    try:
+        for batch in answer.batches(max_bytes=_STEP_BYTES):
+            part = batch if left is None else batch.slice(0, left)
+            batches.append(part)
+            budget.hold_joined(part.nbytes, _WHAT)
+            size += part.nbytes
+            if size > MOST_BYTES:
+                raise _too_large(size)
+            left = None if left is None else left - part.num_rows
+            if left == 0:
+                break
+        return pa.Table.from_batches(batches, answer.schema).combine_chunks()
+    finally:
+        budget.give_back_joined(size)
+
+
+def common(before: pa.Table, after: pa.Table, budget: ReadBudget) -> tuple[Array, Array]:
+    """The positions of rows that two tables have in common: in the first, and, ascending, in the second.
+
+    Rows are equal that look the same: NULL as NULL and NaN as NaN, but 0.0 is not -0.0. O(n log n).
+    """
+    size = _ROW_BYTES * (before.num_rows + after.num_rows)
+    budget.hold_joined(size, _WHAT)
+    try:
+        numbers = _numbered(before, after, budget.check)
+        place = np.full(len(numbers), -1)
+        place[numbers[: before.num_rows]] = np.arange(before.num_rows)
+        stay = place[numbers[before.num_rows :]]
+    finally:
+        budget.give_back_joined(size)
+    at = np.flatnonzero(stay >= 0)
+    return stay[at], at
+
+
+def _moves(stay: Array) -> Array:
+    """Which of some rows, in the order of now, are to be moved so that the others are in the order that they had."""
+    moves = np.zeros(len(stay), bool)
+    if len(stay) > 1 and not bool((stay[1:] > stay[:-1]).all()):
+        out = np.empty(len(stay), np.int64)
+        moves[:] = True
+        moves[out[: longest_rising(stay, np.empty_like(out), np.empty_like(out), out)]] = False
+    return moves
+
+
+def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
+    """A number for each row of two tables, from 0 on: equal rows have equal numbers, but in one table the first, the
+    second … of them have different ones."""
+    numbers, span, middle = np.zeros(before.num_rows + after.num_rows, np.int64), 1, before.num_rows
+    for one, other in zip(before.columns, after.columns, strict=True):
+        check()
+        both = pa.chunked_array([*one.chunks, *other.chunks], one.type).combine_chunks()
+        codes, size = _coded(both)
+        if span > 2**62 // size:
+            numbers, span = _coded(pa.array(numbers))
+        numbers, span = numbers * size + codes, span * size
+    numbers, _ = _coded(pa.array(numbers))
+    which = np.concatenate([_which(numbers[:middle]), _which(numbers[middle:])])
+    if which.any():
+        numbers, _ = _coded(pa.array(numbers * (int(which.max()) + 1) + which))
+    return numbers
+
+
+def _coded(values: pa.Array) -> tuple[Array, int]:
+    """A number from 0 on for each of some values, and how many different ones there are, at least 1."""
+    coded = values.dictionary_encode(null_encoding="encode")
+    return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
+
+
+def _which(numbers: Array) -> Array:
+    """Of each number how often it has come before."""
+    out: Array = np.zeros(len(numbers), np.int64)
+    counts = np.bincount(numbers)
+    if counts.max(initial=0) > 1:
+        order = np.argsort(numbers, kind="stable")
+        counts = counts[counts > 0]
+        out[order] = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return out
+
+
+def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
+    """The rows that stay: none if to say where they are takes more than they do."""
+    told = _INTERVAL_BYTES * (len(_runs(np.sort(stay))) + len(_runs(at)) + int(_moves(stay).sum()))
+    if told * max(after.num_rows, 1) > after.nbytes * len(stay):
+        return stay[:0], at[:0]
+    return stay, at
+
+
+def _runs(positions: Array) -> Intervals:
+    """Ascending positions as intervals."""
+    if not len(positions):
+        return ()
+    cuts = np.flatnonzero(positions[1:] != positions[:-1] + 1)
+    lows = [int(positions[0]), *positions[cuts + 1].tolist()]
+    return tuple(zip(lows, [*(positions[cuts] + 1).tolist(), int(positions[-1]) + 1], strict=True))
+
+
+def digest_of(table: pa.Table) -> bytes:
+    """A digest of rows: of what they show, not of how they lie in memory."""
+    columns, nulls = list[pa.Array](), bytearray()
+    for column in table.columns:
+        values = column.combine_chunks()
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.uint8())
+        nulls.append(values.null_count > 0)
+        if values.null_count:
+            columns.append(values.is_null().cast(pa.uint8()))
+            zero = "" if pa.types.is_string(values.type) else 0
+            values = pc.fill_null(values, pa.scalar(zero, values.type))
+        columns.append(values)
+    batch = pa.RecordBatch.from_arrays(columns, [""] * len(columns))
+    told = hashlib.blake2b(batch.serialize(), digest_size=DIGEST_BYTES)
+    told.update(bytes(nulls))
+    return told.digest()
+
+
+def _too_large(size: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"copies of this answer are kept by comparing it with the one before; it has {size:,} bytes or more, and may"
+        f" have {MOST_BYTES:,}; select fewer columns or rows, or invoke the query instead",
+        reason="ANSWER_TOO_LARGE",
+        bytes=size,
+        **COPIED_BYTES.over(size, MOST_BYTES),
+    )

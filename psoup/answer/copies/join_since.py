@@ -1,0 +1,276 @@
+"""The rows of a join that a client lacks, and those that leave it: the box of its windows less the box that is held.
+
+    windows now = target       held = kept        steps 0, 1, 2 …, each a box      rows of each, in FROM order
+                                                  └─ a page ends in any of them: the target, the step and the row are
+                                                     held then, and the next page goes on there, cut by the windows then
+
+A side is asked only for the tuples of a step, so the cost is that of joining what is new with the rest. This works for
+joins whose answer is all pairs: with ORDER BY (rows travel with the keys, and the client sorts), without aggregates,
+DISTINCT and LIMIT. `paired` tells which these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.copies.expiry import joined_ageing
+from psoup.answer.copies.id_boxes import Box, Ids, behind, check, cut, slices, steps
+from psoup.answer.invoke import Answer, Matched
+from psoup.columns import Array
+from psoup.data.windows import refuse_truncation
+from psoup.execution.join.located_side import found_sides
+from psoup.execution.plan import Reading
+from psoup.execution.rows.record_batch import Message, read, row_bytes
+from psoup.execution.select.clause_matches import Matches
+from psoup.execution.select.window import Reach, WindowChoice, reaches, windows_of
+from psoup.expressions.civil import LAST_MICRO
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
+from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
+from psoup.plan.plan_facts import plan_fact
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+
+_SLICE = 4_096
+"""Tuples of the first source that are joined at first, at least, where all sources have more: a page may need few of
+them, and so few are looked up in the others, which need not be read."""
+_SMALL = 65_536
+"""Bytes of rows that are read to see whether there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """A join whose answer is all rows of a box of tuple IDs.
+
+    `plan` shows the tuple IDs of all `sources`, `_time` of those in `timed`, the columns of the query, and the keys of
+    `order` (ORDER BY).
+    """
+
+    plan: Project
+    order: tuple[OrderKey, ...]
+    sources: int
+    timed: tuple[int, ...]
+
+
+class Place(NamedTuple):
+    """How far a page came: to a row of a step."""
+
+    step: int
+    row: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBox:
+    """What a client holds: all rows of `target`; with a `place` those of `kept`, a box within it, and of the steps
+    from there to the target the rows up to that place.
+    """
+
+    target: Box
+    kept: Box = ()
+    place: Place | None = None
+
+    def within(self, windows: Box) -> HeldBox:
+        """The part of it in some windows."""
+        target = cut(self.target, windows)
+        return HeldBox(target) if self.place is None else HeldBox(target, cut(self.kept, target), self.place)
+
+    def check(self) -> None:
+        """Raise Corrupt unless the kept box lies within the target."""
+        check(self.target if self.place is None else self.kept, self.target)
+
+
+@plan_fact
+def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
+    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not.
+
+    `timed`: the places of the sources whose times travel as well.
+    """
+    order, node = tuple[OrderKey, ...](), plan
+    if isinstance(node, Sort):
+        order, node = node.keys, node.input
+    if not isinstance(node, Project) or not isinstance(node.input, Join):
+        return None
+    if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
+        return None
+    places = range(len(node.sources))
+    ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
+    times = [Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in timed]
+    hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
+    return Paired(Project(node.input, (*ids, *times, *node.outputs, *hidden)), order, len(ids), timed)
+
+
+class Piece(NamedTuple):
+    """Some rows of a step that the client lacks, in FROM order; `kept`, `target`: the boxes whose step it is.
+
+    `size`: bytes of the rows as Arrow, about.
+    """
+
+    kept: Box
+    target: Box
+    step: int
+    rows: pa.RecordBatch
+    size: int
+
+
+class JoinedSince:
+    """The change of an answer, read piece by piece: a reader stops where it likes, and `held_after` tells what then is
+    held. The rows within the box `keep` stay, all others leave.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        record: QueryRecord,
+        held: HeldBox | None,
+        seen: Sequence[Reach],
+        budget: ReadBudget,
+    ) -> None:
+        """`held`: by the client, None if it is nothing; `seen`: the windows."""
+        self.ages = joined_ageing([part.view.spec for part in seen], [part.window for part in seen])
+        """How rows leave as NOW goes on, if they tell that."""
+        widths = () if self.ages is None else self.ages.widths
+        self._widths = [(place, width) for place, width in enumerate(widths) if width is not None]
+        how = paired(record.query.plan, tuple([place for place, _ in self._widths]))
+        assert how is not None, "rows of other answers have no box"
+        self.how = how
+        self._snapshot, self._record, self._budget = snapshot, record, budget
+        sides = snapshot.sides_of(record)
+        self._sides: list[Matched] = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
+        self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])
+        self._before = held or HeldBox(tuple([(low, low) for low, _ in self._windows]))
+        self._held = self._before.within(self._windows)
+        self.completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        self.select_errors = 0
+        """Values of the SELECT list that could not be computed, of the rows read so far."""
+
+    @property
+    def keep(self) -> Box:
+        """The box whose rows stay; all others leave."""
+        return self._held.target
+
+    @property
+    def all_held(self) -> HeldBox:
+        """What the client holds after all pieces."""
+        return HeldBox(self._windows)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of all rows: the tuple IDs, `_time` if there are widths, the columns of the query, keys."""
+        fields = list(self._answer([[] for _ in self._sides], self._windows).schema)
+        ids, timed = self.how.sources, len(self._widths)
+        return pa.schema([*fields[: ids + min(timed, 1)], *fields[ids + timed :]])
+
+    @property
+    def hidden(self) -> int:
+        """The number of columns that are before those of the query."""
+        return self.how.sources + min(len(self._widths), 1)
+
+    @property
+    def came(self) -> int:
+        """Tuples of the windows that are not in `keep`."""
+        return _size(self._windows) - _size(self.keep)
+
+    def pieces(self, max_rows: int, max_bytes: int) -> Generator[Piece, None, None]:
+        """Yield the rows that the client lacks, at most so many and about so many bytes at a time."""
+        first = max(_SLICE, 2 * min(max_bytes // row_bytes(self.how.plan.schema), max_rows))
+        for kept, target, step, box in self._steps():
+            for part in slices(box, first):
+                answer, before = self._joined(part), self.select_errors
+                for rows, size in _batches(answer, max_rows, max_bytes):
+                    self.select_errors = before + answer.select_errors
+                    yield Piece(kept, target, step, self._with_one_time(rows), size)
+
+    def held_after(self, piece: Piece, rows: int) -> HeldBox:
+        """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""
+        last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self.how.sources)]
+        return HeldBox(piece.target, piece.kept, Place(piece.step, tuple(last)))
+
+    def _with_one_time(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the least instant that keeps all of their tuples as `_time`, in place of all their times."""
+        ids, timed = self.how.sources, len(self._widths)
+        if not timed:
+            return rows
+        kept: Array = np.full(rows.num_rows, LAST_MICRO)
+        for column, (_, width) in zip(rows.columns[ids : ids + timed], self._widths, strict=True):
+            times = column.view(pa.int64()).to_numpy()
+            np.minimum(kept, np.minimum(times, LAST_MICRO - width) + width, out=kept)
+        time = pa.array(kept).view(self.schema.field(ids).type)
+        return pa.RecordBatch.from_arrays([*rows.columns[:ids], time, *rows.columns[ids + timed :]], schema=self.schema)
+
+    def any_leaves(self) -> bool:
+        """Whether a row of the client leaves, or may: tuples that are not in memory are not looked at."""
+        before = self._before.target
+        for _, box in steps(before, cut(self.keep, before)):
+            if any(low < view.hot_id for (view, _), (low, _) in zip(self._sides, box, strict=True)):
+                return True
+            if next(_batches(self._joined(box), 1, _SMALL), None) is not None:
+                return True
+        return False
+
+    def _steps(self) -> Iterator[tuple[Box, Box, int, Box]]:
+        """The boxes of rows that the client lacks: first those of a target that it was on the way to."""
+        kept, target, place = self._held.kept, self._held.target, self._held.place
+        if place is not None:
+            for step, box in steps(target, kept):
+                rest = [box] if step > place.step else behind(box, place.row) if step == place.step else ()
+                yield from ((kept, target, step, part) for part in rest)
+        for step, box in steps(self._windows, target):
+            yield target, self._windows, step, box
+
+    def _joined(self, box: Box) -> Answer:
+        """The rows of a box."""
+        snapshot, config, budget = self._snapshot, self._snapshot.config, self._budget
+        wanted = [(*side, low, high) for side, (low, high) in zip(self._sides, box, strict=True)]
+        budget.window = sum(high - low for low, high in box)
+        budget.check()
+        return self._answer(found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts), box)
+
+    def _answer(self, matches: Sequence[Sequence[Matches]], box: Box) -> Answer:
+        snapshot, config = self._snapshot, self._snapshot.config
+        groups = snapshot.groups_of(self._record.tenant)
+        limits = (config.sort_rows, config.joins, groups, snapshot.run, self._sides[0][0].keys)
+        reading = Reading(matches, self.completeness.now, config.texts, self._budget, *limits)
+        streams = [view.stream_id for view, _ in self._sides]
+        return Answer(self._record, self.completeness, reading, streams, box, self.how.plan)
+
+
+def joined_since(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    held: HeldBox | None,
+    *,
+    now: int,
+    window: WindowChoice | None = None,
+    accept_truncation: bool = False,
+    budget: ReadBudget | None = None,
+) -> JoinedSince:
+    """Find what a client that holds some rows, None if it has none, is to be told of a join that is `paired`.
+
+    `now` is the clock. Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
+    """
+    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    seen = reaches(views, windows_of(record.query, window), now)
+    if not accept_truncation:
+        for part in seen:
+            refuse_truncation(part.view.spec.name, part.range)
+    return JoinedSince(snapshot, record, held, seen, budget or ReadBudget())
+
+
+def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    for part in answer.messages(max_rows, max_bytes):
+        if isinstance(part, Message):
+            yield read(part.gathered(), answer.schema), part.size
+        else:
+            yield part, part.nbytes
+
+
+def _size(box: Box) -> int:
+    return sum(high - low for low, high in box)

@@ -1,0 +1,154 @@
+"""The watched clauses of a stream: which of them matched tuples that have come since the last look.
+
+    last look  ──── tuple IDs ────>  now        clauses 5 7 9
+               [ open chunk, sealed ]      ──>  found    1 0 0      a tuple was matched
+                                                unsure   0 0 1      not evaluated there: an answer has to be asked for
+
+One pass over the results that are new, however many clauses are watched and however many queries stand. Tuples that
+have left are not looked for: the window of an answer says which these are. Nothing of a snapshot is held.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.answer.copies.rows_since import Travel, ranged, travel_of
+from psoup.columns import Array
+from psoup.execution.select.window import WindowChoice, windows_of
+from psoup.kernels.watched import hits_in_rows, hits_in_run
+from psoup.model import Anchor
+from psoup.published.records import NO_CLAUSE, QueryRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import NO_LIMIT
+from psoup.results.open import OpenView
+from psoup.results.sets import Wanted, all_evaluated, evaluated, kept_counts
+
+
+class WatchedClause(NamedTuple):
+    """A clause that is watched. `every`: it has no condition, so that each tuple matches."""
+
+    sqc_id: int
+    slot: int
+    every: bool
+
+
+class Looked(NamedTuple):
+    """SQC IDs, int64: of clauses that matched a tuple since the last look, and of those that are not evaluated."""
+
+    found: Array
+    unsure: Array
+
+
+_NOTHING = Looked(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class WatchedClauses:
+    """The watched clauses of one stream, and how far it was looked at. For one thread."""
+
+    def __init__(self, view: StreamView) -> None:
+        """Begin with what comes after a view."""
+        self._first_id, self._next_id = view.first_id, view.next_id
+        self._runs = list[weakref.ref[Array]]()
+        """The runs of the open chunk that were looked at: a run never changes."""
+        self._new = list[WatchedClause]()
+        self._take(np.zeros((0, 3), np.int64))
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._new)
+
+    def add(self, clause: WatchedClause) -> None:
+        """Watch a clause, which is not watched yet, in what comes after the last look."""
+        self._new.append(clause)
+
+    def drop(self, sqc_id: int) -> None:
+        """Watch a clause no longer. O(clauses)."""
+        self._new = [clause for clause in self._new if clause.sqc_id != sqc_id]
+        self._take(self._rows[self._rows[:, 0] != sqc_id])
+
+    def _take(self, rows: Array) -> None:
+        """Make the tables of clauses, int64[k, 3], ascending by SQC ID. O(k + slots)."""
+        self._rows = rows
+        self._wanted, self._slots, self._every = Wanted(rows[:, 0].copy()), rows[:, 1].copy(), rows[:, 2] == 1
+        self._place_of_slot: Array = np.full(int(self._slots.max(initial=-1)) + 1, -1, np.int32)
+        self._place_of_slot[self._slots] = np.arange(len(rows), dtype=np.int32)
+
+    def look(self, view: StreamView) -> Looked:
+        """Look at what has come since the last look. O(new matches + clauses), of the chunks that are new."""
+        if self._new:
+            new: Array = np.array(sorted(self._new), np.int64)
+            self._take(np.insert(self._rows, np.searchsorted(self._rows[:, 0], new[:, 0]), new, axis=0))
+            self._new = []
+        if (view.first_id, view.next_id) == (self._first_id, self._next_id):
+            return _NOTHING
+        ids, first = self._wanted.ids, self._next_id
+        hits: Array = np.zeros(len(ids), np.uint8)
+        unsure: Array = np.zeros(len(ids), np.bool_)
+        if view.first_id < self._first_id:  # history was attached
+            unsure[:] = True
+        if view.next_id > first and len(ids):
+            hits[self._every] = 1
+            at = bisect_right(view.chunks, first, key=lambda entry: entry.data.first_id) - 1
+            for entry in islice(view.chunks, max(at, 0), None):
+                self._look_at(entry, max(first - entry.data.first_id, 0), hits, unsure)
+        self._first_id, self._next_id = view.first_id, view.next_id
+        return Looked(ids[hits > 0], ids[unsure & (hits == 0)])
+
+    def _look_at(self, entry: ChunkEntry, start: int, hits: Array, unsure: Array) -> None:
+        results, stop = entry.results, len(entry.data)
+        if start >= stop:
+            return
+        if not all_evaluated(results, self._wanted.ids):
+            unsure |= ~evaluated(results, self._wanted.ids) & ~self._every
+        packed = results
+        if results.open is not None:
+            self._look_at_open(results.open, start, stop, hits, unsure)
+            packed = replace(results, open=None)
+        if packed.packs:
+            hits |= kept_counts(packed, self._wanted, start, stop, NO_LIMIT) > 0
+
+    def _look_at_open(self, view: OpenView, start: int, stop: int, hits: Array, unsure: Array) -> None:
+        known = self._slots < len(view.sqc_of_slot)
+        known[known] = view.sqc_of_slot[self._slots[known]] == self._wanted.ids[known]
+        unsure |= ~known & ~self._every  # such a clause is gone, and its queries with it
+        looked = {id(slots) for run in self._runs if (slots := run()) is not None}
+        for run in view.runs:
+            if id(run.slots) not in looked:
+                hits_in_run(run.slots, run.offsets, self._place_of_slot, start, hits)
+        self._runs = [weakref.ref(run.slots) for run in view.runs]
+        if view.count:
+            hits_in_rows(view.rows, view.count, view.row_of_slot, self._slots, start, stop, hits)
+
+
+def clause_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> WatchedClause | None:
+    """The clause whose matches among new tuples tell of all that may come into an answer; None: only asking does.
+
+    `window`: the window of the answer, None for the query's own. Raises as `psoup.execution.select.window.windows_of`.
+    """
+    if record.sqc_id == NO_CLAUSE or ranged(record.query.plan) is None:
+        return None
+    end = windows_of(record.query, window)[0].end
+    if end.anchor is Anchor.NOW and (end.offset or end.rows):  # tuples come into it long after they have come
+        return None
+    clause = snapshot.clause(record.sqc_id)
+    return WatchedClause(clause.sqc_id, clause.slot, not clause.factors)
+
+
+def slides_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> bool:
+    """Whether an answer may change though nothing comes: the clock goes on, and the answer depends on it.
+
+    In event time NOW follows the clock only where a stream of a join is left out of it once it is idle. Then tuples of
+    the other streams enter any window that ends at NOW or after it.
+    """
+    specs = [snapshot.by_id[stream_id].spec for stream_id in snapshot.streams_of(record)]
+    if specs[0].event_time:
+        return len(specs) > 1 and any(spec.idle_after is not None for spec in specs)
+    if travel_of(record.query.plan) is Travel.ALWAYS or any(spec.retention.duration is not None for spec in specs):
+        return True
+    bounds = [bound for own in windows_of(record.query, window) for bound in (own.begin, own.end)]
+    return any(bound.offset or bound.anchor is Anchor.ABSOLUTE for bound in bounds)

@@ -1,0 +1,19 @@
+"""Explanations of a query: the plan as nodes, the state of each source, and the cost of the next invocation.
+
+    plan nodes ──> source: window, clause, form of results ──> factors: selectivity, index
+               ──> join: order of sources, steps           ──> groups, folds: groups now, kept folds
+               ──> spend: budgets that the next invocation would use
+
+Files, in reading order:
+
+    explain     all parts together
+    source      a source: its window now, its clause, its results chunk by chunk
+    factors     the boolean factors of WHERE, in words and counts
+    sample      selectivity of each factor among the newest tuples
+    join        rows of a join now, and its steps
+    groups      groups of an aggregate now, and bytes of each
+    folds       folds that an invocation would take, in memory and on disk
+    spend       budgets that an invocation would spend
+
+Never here: an answer. EXPLAIN may look at kept results and at a sample of tuples only.
+"""

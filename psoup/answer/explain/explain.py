@@ -1,0 +1,126 @@
+"""Explaining a query: of each source its factors, its window now and the form of its results; and its plan as nodes.
+
+query q on stream trades          Explanation
+  window, clause, factors           sources   what is selected of each source of FROM (`explain_source`)
+  plan  Limit                       nodes     what becomes of it, from the last step to the first (`plan_nodes`)
+          Source
+  cost
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from psoup.answer.copies.rows_since import Travel, travel_in
+from psoup.answer.explain.folds import folded_of
+from psoup.answer.explain.groups import explain_groups
+from psoup.answer.explain.join import explain_join
+from psoup.answer.explain.source import SourceExplanation, explain_source
+from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
+from psoup.answer.figures.query_costs import QueryCost, query_cost
+from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
+from psoup.execution.select.window import reaches, windows_of
+from psoup.plan.nodes import Aggregate, Join, Node, Source
+from psoup.published.snapshot import Snapshot
+from psoup.reading import UNBOUNDED, ReadBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of one query: its sources in the order of FROM, the nodes of its plan from the last step on."""
+
+    query_id: int
+    sql: str
+    sources: tuple[SourceExplanation, ...]
+    nodes: tuple[PlanNode, ...]
+    cost: QueryCost
+    copies: str
+    """How copies of its answer are kept up to date: new, whole or always."""
+    budgets: tuple[Spend, ...] = ()
+    """What an invocation of now would spend of its budgets, as far as that is known."""
+
+    @property
+    def source(self) -> SourceExplanation:
+        """The only source."""
+        (source,) = self.sources
+        return source
+
+    def to_dict(self, most_spans: int | None = None) -> dict[str, Any]:
+        """The explanation as plain values, for JSON: what is known of the only source stands beside the rest.
+
+        `most_spans`: parts of the archive that are named of each source; None: all.
+        """
+        told = asdict(self)
+        told["plan"] = told.pop("nodes")
+        for source in told["sources"]:
+            source["uncovered"] = source["uncovered"][:most_spans]
+        return {**told.pop("sources")[0], **told} if len(self.sources) == 1 else told
+
+    def lines(self, name: str = "") -> list[str]:
+        """The explanation as text for a terminal; `name`: that of the query there, if not its number."""
+        name = name or str(self.query_id)
+        if len(self.sources) == 1:
+            source = self.source
+            lines = [f"query {name} on stream {source.stream} ({source.time_domain})", *source.head_lines()]
+            return [*lines, *self._plan_lines(), *source.result_lines(name), *self._cost_lines()]
+        lines = [f"query {name} on streams {', '.join(source.name for source in self.sources)}"]
+        for number, source in enumerate(self.sources, 1):
+            lines.append(f"  source {number} {source.name} ({source.time_domain})")
+            lines += [f"  {line}" for line in (*source.head_lines(), *source.result_lines(name))]
+        return [*lines, *self._plan_lines(), *self._cost_lines()]
+
+    def _cost_lines(self) -> list[str]:
+        return [*self.cost.lines(), *spend_lines(self.budgets)]
+
+    def _plan_lines(self) -> list[str]:
+        return [*plan_lines(self.nodes), f"  copies   {Travel[self.copies.upper()].value}"]
+
+
+def explain(
+    snapshot: Snapshot,
+    query_id: int,
+    *,
+    tenant: str,
+    now: int,
+    budget: ReadBudget = UNBOUNDED,
+    seconds: float | None = None,
+) -> Explanation:
+    """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered.
+
+    `seconds`: the processor time of its last answer, if the caller has measured it.
+    """
+    record, config = snapshot.query(query_id, tenant), snapshot.config
+    query, sides = record.query, snapshot.sides_of(record)
+    views = [snapshot.by_id[side.stream_id] for side in sides]
+    clauses = [snapshot.clause(side.sqc_id) for side in sides]
+    seen = reaches(views, windows_of(query, None), now)
+    wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
+    before = budget.examined
+    folded = folded_of(wanted[0], query.plan, config.texts)  # of a join nothing is
+    sources = tuple(
+        explain_source(part, selection, clause, config, budget, folded)
+        for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
+    )
+
+    examined = budget.examined - before if all(source.counted and not source.outside for source in sources) else None
+
+    def findings(node: Node) -> Findings:
+        if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
+            return explain_join(node, wanted, seen[0].now, snapshot, budget)
+        if isinstance(node, Aggregate):
+            alone = len(sides) == 1 and sources[0].counted and not sources[0].outside
+            side, known = wanted[0] if alone else None, not sources[0].folded
+            return explain_groups(node, side, seen[0].now, snapshot, budget, known=known)
+        return sources[node.place].findings if isinstance(node, Source) else NOTHING
+
+    nodes, groups = plan_nodes(query.plan, findings), snapshot.groups_of(tenant)
+    return Explanation(
+        query_id=query_id,
+        sql=query.text,
+        sources=sources,
+        nodes=nodes,
+        cost=query_cost(snapshot, query_id, tenant=tenant),
+        copies=travel_in(query.plan, seen).name.lower(),
+        budgets=expected_spends(query.plan, nodes, sources, Known(examined, seconds), config, groups, budget),
+    )

@@ -1,0 +1,94 @@
+"""What an invocation of now takes from folds, for EXPLAIN: those that are kept, and those that lie on disk.
+
+window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
+              └ end    └ folded, or not yet: a chunk that is not is read first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from psoup.aggregates.folds import Span, cover, lacking
+from psoup.aggregates.measures import states_for
+from psoup.aggregates.recipes import Recipe
+from psoup.aggregates.shelved import name_of, shelf_of
+from psoup.config import EngineConfig, TextLimits
+from psoup.execution.aggregate.single_row import folding_of
+from psoup.execution.aggregate.window_folds import inner_of
+from psoup.execution.aggregate.window_middle import middle_of
+from psoup.execution.select.clause_matches import Side
+from psoup.plan.nodes import Node
+from psoup.results.chunk_results import ALL
+
+
+class Reuse(NamedTuple):
+    """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
+
+    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one. `tails`: tuples that
+    are left if more is kept as one, up to a step of each end (`psoup.execution.aggregate.window_middle`).
+    """
+
+    nodes: int
+    leaves: int
+    unfolded: int
+    ends: int
+    whole: bool
+    tails: int | None
+
+
+def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
+    """Tell what of a window comes from folds; None if it has no inner chunk. May wait for the disk. O(spans)."""
+    view, clause, low, high = side
+    inner = inner_of(view, low, high)
+    if inner is None or view.folds.fan < 2:
+        return None
+    base, fan = view.chunks[inner.first].data.number, view.folds.fan
+    stop = base + inner.stop - inner.first
+    spans = list(cover(base, stop, fan))
+    leaves = sum(not level for level, _ in spans)
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, config.texts), base, stop, fan)))
+    whole, middle = (base, stop) in windows, middle_of(low, high, config.chunk_rows)
+    kept = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
+    tails = None if middle is None or kept is None else middle.low - low + high - middle.high
+    return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, whole, tails)
+
+
+def refused_ahead(side: Side, recipe: Recipe) -> str:
+    """The reason why the aggregates of a clause are not folded ahead; empty if they are. O(1)."""
+    view, clause, *_ = side
+    refusal = view.folds.refusals.of((clause.sqc_id, recipe))
+    if refusal is None:
+        refusal = view.packs.refusals.of((view.stream_id, tuple(states_for(recipe.measures))))
+    return "" if refusal is None else refusal.why
+
+
+def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
+    """The places of the chunks in the middle of a window of which an invocation reads no tuple, as they are folded.
+
+    May wait for the disk. O(chunks).
+    """
+    view, clause, low, high = side
+    folding = folding_of(plan) if view.folds.fan > 1 and clause.sqc_id < ALL else None
+    recipe = None if folding is None else folding.recipe
+    inner = None if recipe is None else inner_of(view, low, high)
+    if inner is None or recipe is None:
+        return frozenset()
+    base, oldest = view.chunks[inner.first].data.number, view.chunks[0].data.number
+    stop = base + inner.stop - inner.first
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    known: Set[Span] = set() if (base, stop) in windows else _known(side, recipe, base, stop, texts)
+    runs = [] if (base, stop) in windows else lacking(known, base, stop, view.folds.fan)
+    return frozenset(range(inner.first, inner.stop)).difference(number - oldest for run in runs for number in run)
+
+
+def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> Set[Span]:
+    """The spans of the chunks [base, stop) that are folded, in memory and on disk; none is taken from there."""
+    view, clause, *_ = side
+    spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
+    shelf = shelf_of(view.stream_id, view.chunks, view.archived)
+    if shelf is None:
+        return spans.keys()
+    name = name_of(view.stream_id, clause.factors, recipe, texts.value)
+    return spans.keys() | shelf.spans(name, spans.keys(), base, stop, view.folds.fan)

@@ -1,0 +1,101 @@
+"""Explaining a join: its rows now, the order in which its sources are looked at, and what each step of it does.
+
+    Join r.k = w.k    | 12 tuples from 5,000 candidates
+                      | then w by r.k = w.k: 400 in, 12 out, 5,000 candidates
+                      | 1,049 pairs kept, of 256 pairs of chunks; 3 more pairs of chunks have too many, or errors
+
+It is evaluated as an invocation would do it, but with fewer candidates: beyond them the figures are of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from psoup.answer.plan_nodes import Findings
+from psoup.errors import ResourceExhausted
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.select.clause_matches import Side, matches_together
+from psoup.joins.joined import Joined, joined
+from psoup.joins.kept import PairTable
+from psoup.plan.nodes import Join
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
+from psoup.wording import counted
+
+_MOST = 4_194_304
+"""Candidates that are looked at: some tens of milliseconds."""
+
+
+def explain_join(
+    node: Join, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, budget: ReadBudget
+) -> Findings:
+    """Evaluate a join of sides at `now`, and tell what it did. O(candidates, up to some millions)."""
+    config = snapshot.config
+    try:
+        matches = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    except ResourceExhausted as problem:
+        if problem.reason != "ARCHIVE_BUDGET":
+            raise
+        return Findings({}, {"problem": problem.message}, [f"an invocation is refused: {problem.message}"])
+    sides = [MatchedSide(found, config.texts, budget, config.join_bytes) for found in matches]
+    limits = replace(config.joins, pairs=min(config.joins.pairs, _MOST))
+    join = joined(node, sides, now=now, texts=config.texts, budget=budget, limits=limits)
+    rows, whole = 0, True
+    try:
+        for piece in join:
+            rows += len(piece[0])
+    except ResourceExhausted as problem:
+        if problem.reason != "JOIN_BUDGET":
+            raise
+        whole = False
+    finally:
+        join.close()
+        for side in sides:
+            side.close()
+    findings = _findings(node, join, rows, whole)
+    table = snapshot.pairs.of(node, [view.stream_id for view, *_ in wanted])
+    return findings if table is None else _with_pairs(findings, table)
+
+
+def _with_pairs(findings: Findings, table: PairTable) -> Findings:
+    """The findings with what is kept of the join's pairs."""
+    made, kept = table.blocks
+    figures = {"pairs_kept": table.pairs, "pairs_bytes": table.nbytes, "pairs_of_chunks": kept, "not_kept": made - kept}
+    line = f"{counted(table.pairs, 'pair')} kept, of {counted(kept, 'pair of chunks', 'pairs of chunks')}"
+    if made > kept:
+        line += f"; {counted(made - kept, 'more pair of chunks', 'more pairs of chunks')} with too many, or with errors"
+    return Findings({**findings.figures, **figures}, findings.facts, [*findings.lines, line])
+
+
+def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
+    """The figures of a join that gave so many rows; `whole`: these are all."""
+    steps = [step for step in join.figures if step.pieces]
+    names = [source.alias or source.spec.name for source in node.sources]
+    figures: dict[str, float] = {
+        "rows": rows,
+        "candidates": join.candidates,
+        "bytes": join.peak,
+        "errors": join.errors,
+        "whole": whole,
+    }
+    facts = {"route": ", ".join([names[0], *(names[step.source] for step in steps)])}
+    least = "" if whole else "at least "
+    lines = [f"{least}{counted(rows, 'tuple')} from {counted(join.candidates, 'candidate')}"]
+    if join.nested:
+        facts["order"] = "as in FROM, over the rows that have partners"
+        lines.append("in the order of FROM, over the rows that have partners")
+    if join.errors:
+        lines.append(f"{counted(join.errors, 'evaluation error')}")
+    for number, step in enumerate(steps, 1):
+        name, by = names[step.source], f" by {step.text}" if step.text else ""
+        facts[f"step_{number}"] = f"{name}{by}"
+        figures |= {
+            f"step_{number}_in": step.rows_in,
+            f"step_{number}_out": step.rows_out,
+            f"step_{number}_candidates": step.candidates,
+            f"step_{number}_pieces": step.pieces,
+        }
+        made = f"{step.rows_in:,} in, {step.rows_out:,} out, {counted(step.candidates, 'candidate')}"
+        lines.append(f"then {name}{by}: {made}")
+    return Findings(figures, facts, lines)

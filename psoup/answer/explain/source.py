@@ -1,0 +1,300 @@
+"""Explaining a source of a query: its window now, its clause, and the form of its results chunk by chunk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psoup.answer.coverage import Span, form_of, spans
+from psoup.answer.explain.factors import FactorExplanation, explain_factors
+from psoup.answer.explain.sample import NO_SAMPLE, sample_of
+from psoup.answer.plan_nodes import Findings
+from psoup.clauses.quarantine import Reason
+from psoup.config import EngineConfig, TextLimits
+from psoup.data.windows import WindowRange
+from psoup.execution.select.archive_work import ArchiveWork
+from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
+from psoup.execution.select.window import Reach
+from psoup.matching.search import Search
+from psoup.model import WindowClause, time_text
+from psoup.plan.canonical import describe_window
+from psoup.plan.standing import Selection
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.reading import ReadBudget
+from psoup.wording import counted, verb
+
+
+@dataclass(frozen=True, slots=True)
+class SourceExplanation:
+    """The explanation of one source. Times are text in UTC; counts are of tuples or chunks kept.
+
+    `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query;
+    `to_evaluate`: tuples of them that lie in the window and that an invocation would look at, in `chunks_to_evaluate`,
+    which would take `expected_seconds` (None: without a clock). `problem`: why an invocation is refused, if it is.
+    Chunks that take longer than a moment are not counted (`counted` is false), nor are `folded` tuples, which were not
+    evaluated either, but folded: then `matches_in_window` is the number without them.
+    """
+
+    stream: str
+    alias: str
+    time_domain: str
+    clause: str
+    shared_by: int
+    window: str
+    window_kind: str
+    begin: str
+    end: str
+    factors: tuple[FactorExplanation, ...]
+    tuples_in_window: int
+    matches_in_window: int
+    chunks: int
+    chunks_covered: int
+    chunks_archived: int
+    column_forms: dict[str, int]
+    errors: int
+    archived_in_window: int
+    archived_covered: int
+    uncovered: tuple[Span, ...]
+    to_evaluate: int
+    chunks_to_evaluate: int
+    expected_seconds: float | None
+    problem: str
+    counted: bool
+    folded: int = 0
+    outside: tuple[str, ...] = ()
+    """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
+    sample: int = 0
+    """The number of the newest tuples that the factors were tried on; see `psoup.answer.explain.sample`."""
+    idle: bool = False
+    """Whether nothing has come for longer than its IDLE AFTER, so that NOW of the join does not wait for it."""
+
+    @property
+    def name(self) -> str:
+        """The stream, and the name that it has in the statement: `flights AS f`."""
+        return f"{self.stream} AS {self.alias}" if self.alias and self.alias != self.stream else self.stream
+
+    @property
+    def refused(self) -> bool:
+        """Whether an invocation would have to evaluate more on disk than it may."""
+        return bool(self.problem)
+
+    @property
+    def findings(self) -> Findings:
+        """The same for the node of the plan; the lines of a source stand apart from the plan."""
+        figures: dict[str, float] = {
+            "tuples_in_window": self.tuples_in_window,
+            "matches_in_window": self.matches_in_window,
+            "shared_by": self.shared_by,
+            "chunks": self.chunks,
+            "chunks_covered": self.chunks_covered,
+            "chunks_in_memory": self.chunks - self.chunks_archived,
+            "chunks_on_disk": self.chunks_archived,
+            "tuples_on_disk_in_window": self.archived_in_window,
+            "errors": self.errors,
+            "to_evaluate": self.to_evaluate,
+            "sample": self.sample,
+        }
+        if self.tuples_in_window and self.counted and not (self.folded or self.outside):
+            figures["selectivity"] = self.matches_in_window / self.tuples_in_window
+        tried = sorted((f.passes, f.text) for f in self.factors if f.passes is not None)
+        figures.update((f"factor_{number}_passes", share) for number, (share, _) in enumerate(tried, 1))
+        facts = {
+            "stream": self.stream,
+            "alias": self.alias or self.stream,
+            "clause": self.clause,
+            "window": self.window,
+            "begin": self.begin,
+            "end": self.end,
+            "idle": "yes" if self.idle else "no",
+            **{f"factor_{number}": text for number, (_, text) in enumerate(tried, 1)},
+        }
+        return Findings(figures, facts)
+
+    def head_lines(self) -> list[str]:
+        """The window and the clause as text for a terminal."""
+        lines = [
+            f"  window   {self.window}  ({self.window_kind})",
+            f"           now from {self.begin} to {self.end}",
+            f"  clause   {self.clause}",
+            f"           shared by {counted(self.shared_by, 'query')}",
+        ]
+        if self.idle:
+            lines.append("           the stream is idle: NOW does not wait for it")
+        for number, factor in enumerate(self.factors, 1):
+            lines += factor.lines(number)
+        return lines
+
+    def result_lines(self, name: str) -> list[str]:
+        """The contents of the window and what is kept, as text for a terminal; `name`: the query's there."""
+        forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
+        least = "" if self.counted and not self.outside and not self.folded else "at least "
+        covered = f"{self.chunks_covered:,} of {counted(self.chunks, 'chunk')} covered"
+        lines = [
+            f"  window holds {counted(self.tuples_in_window, 'tuple')}, {least}{self.matches_in_window:,}"
+            f" {verb(self.matches_in_window, 'matches', 'match')}; {counted(self.errors, 'evaluation error')}",
+            f"  results  {covered}; kept as {forms or 'nothing'}",
+        ]
+        if self.outside:
+            lines += [f"  outside  {self.outside[0]}", *(f"           {text}" for text in self.outside[1:])]
+            lines.append("           not in the index: new tuples do not meet it, each answer evaluates it row by row")
+        return [*lines, *self._archive_lines(name)]
+
+    def _archive_lines(self, name: str) -> list[str]:
+        if not self.chunks_archived:
+            return []
+        lines = [
+            f"  archive  {self.chunks_archived:,} of the chunks {verb(self.chunks_archived, 'is', 'are')} on disk,"
+            f" {self.archived_covered:,} of them covered; {counted(self.archived_in_window, 'tuple')} of the window"
+            f" {verb(self.archived_in_window, 'is', 'are')} in them"
+        ]
+        if self.uncovered:
+            lines += [f"           not covered: {span}" for span in self.uncovered[:_SHOWN]]
+            if len(self.uncovered) > _SHOWN:
+                lines.append(f"           and {len(self.uncovered) - _SHOWN:,} more such parts")
+            lines.append(f"           {self._work(name)}")
+        if self.folded:
+            lines.append(f"           {counted(self.folded, 'tuple')} of these are folded, and not read again")
+        return lines
+
+    def _work(self, name: str) -> str:
+        """The work of an invocation on disk, and the job that could do it instead, if it is worth a job."""
+        if not self.to_evaluate:
+            return "an invocation evaluates none of these tuples"
+        job = f"; psoup spark cover {name} has a job do it once"
+        work = f"{self.to_evaluate:,} of these tuples, in {counted(self.chunks_to_evaluate, 'chunk')}"
+        if self.refused:
+            return f"an invocation is refused: it would have to evaluate {work}, and {self.problem}{job}"
+        if self.expected_seconds is None:
+            return f"an invocation evaluates {work}{job}"
+        if self.expected_seconds < _WORTH_A_JOB_S:
+            return f"an invocation evaluates {work}, in less than {_WORTH_A_JOB_S} s"
+        return f"an invocation evaluates {work}, in about {self.expected_seconds:.1f} s{job}"
+
+
+_MOMENT_S = 0.5
+"""Seconds that counting matches on disk may take: the question is what an invocation would take."""
+
+_WORTH_A_JOB_S = 0.1
+"""Seconds of evaluation below which Spark is not worth its start."""
+
+_SHOWN = 8
+"""Uncovered parts that the text lists."""
+
+
+def explain_source(
+    seen: Reach,
+    selection: Selection,
+    clause: ClauseRecord,
+    config: EngineConfig,
+    budget: ReadBudget,
+    folded: frozenset[int] = frozenset(),
+) -> SourceExplanation:
+    """Explain what a query selects of one source, of which it sees `seen`. Cost of counting its matches.
+
+    `folded`: places of chunks of which an invocation reads no tuple.
+    """
+    view, window, extent = seen.view, seen.window, seen.range
+    begin, end = _ends(window, view, extent)
+    forms = [form_of(entry, clause) for entry in view.chunks]
+    unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
+    aside = folded.intersection(unknown)
+    on_disk = _on_disk(_to_evaluate(view, clause, sorted({*unknown} - aside), extent), config.archive_rows, budget)
+    outside = view.outside.reasons(clause.sqc_id, clause.attributes)
+    sample = NO_SAMPLE if outside else sample_of(selection.factors, view, config.texts, budget)
+    left_out = aside.union(_not_counted(forms, outside) if on_disk["counted"] else unknown)
+    parts = _parts(view, clause, extent, left_out, budget, config.texts)
+    return SourceExplanation(
+        stream=view.spec.name,
+        alias=selection.source.alias,
+        time_domain="event time" if view.spec.event_time else "system time",
+        clause=selection.clause,
+        shared_by=len(clause.members),
+        window=describe_window(window),
+        window_kind=window.kind,
+        begin=begin,
+        end=end,
+        factors=explain_factors(selection.factors, view, clause, sample),
+        tuples_in_window=extent.high - extent.low,
+        matches_in_window=sum(len(part.offsets) for part in parts),
+        chunks=len(view.chunks),
+        chunks_covered=len(view.chunks) - forms.count("uncovered"),
+        chunks_archived=view.archived,
+        column_forms=dict(Counter(forms)),
+        errors=sum(part.errors for part in parts),
+        archived_in_window=max(0, min(extent.high, view.hot_id) - extent.low),
+        archived_covered=view.archived - len(unknown),
+        uncovered=spans(view.chunks[k] for k in unknown),
+        **on_disk,
+        folded=sum(len(view.chunks[k].data) for k in aside),
+        outside=tuple(map(str, outside)),
+        sample=sample.rows,
+        idle=seen.idle,
+    )
+
+
+def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:
+    """Chunks whose matches are not counted, as that would evaluate expressions that cannot be evaluated."""
+    return {k for k, form in enumerate(forms) if form == "uncovered"} if outside else set()
+
+
+def _rows(entry: ChunkEntry, extent: WindowRange) -> tuple[int, int]:
+    """The rows of a chunk that are in the window: from, to; from >= to if there are none."""
+    low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (extent.low, extent.high))
+    return low, high
+
+
+def _parts(
+    view: StreamView,
+    clause: ClauseRecord,
+    extent: WindowRange,
+    left_out: frozenset[int],
+    budget: ReadBudget,
+    texts: TextLimits,
+) -> list[ChunkMatches]:
+    """The matches in the window, without those of some chunks."""
+    search = search_of(view, clause, texts)
+    parts = []
+    for k, entry in enumerate(view.chunks):
+        start, stop = _rows(entry, extent)
+        if start < stop and k not in left_out:
+            parts.append(chunk_matches(entry, clause, start, stop, budget, search))
+    return parts
+
+
+def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:
+    """The tuples on disk that an invocation would look at."""
+    search, sizes = Search(clause.factors), list[int]()
+    for k in unknown:
+        start, stop = _rows(view.chunks[k], extent)
+        if start < stop and search.reads(view.chunks[k].data):
+            sizes.append(stop - start)
+    return ArchiveWork(search.kind, sum(sizes), len(sizes))
+
+
+def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[str, Any]:
+    """The work on disk, by the names of the fields."""
+    problem, seconds = work.problem(archive_rows, budget), work.expected(budget)
+    return {
+        "to_evaluate": work.tuples,
+        "chunks_to_evaluate": work.chunks,
+        "expected_seconds": seconds,
+        "problem": problem,
+        "counted": not problem and (seconds or 0.0) < _MOMENT_S,
+    }
+
+
+def _ends(window: WindowClause, view: StreamView, extent: WindowRange) -> tuple[str, str]:
+    """Begin and end of the window now; those of a window of rows are the times of its first and its last tuple."""
+    begin = "the oldest tuple kept" if extent.begin is None else time_text(extent.begin)
+    end = "no tuple yet" if extent.end is None else time_text(extent.end)
+    if window.by_rows and extent.end is not None:
+        time_of = view.timeline().time_of
+        empty = extent.low == extent.high
+        if window.begin.rows is not None:
+            begin = "no tuple" if empty else time_text(time_of(extent.low))
+        if window.end.rows is not None:
+            end = "no tuple" if empty else time_text(time_of(extent.high - 1))
+    return begin, end

@@ -1,0 +1,204 @@
+"""Explaining what an invocation of now would spend of its budgets (`psoup.budgets`), and how much each of them allows.
+
+    budgets  rows_examined about 1,200 (no limit of its own)
+             join_pairs about 5,000 of 268,435,456
+             sort_rows at most 1,000 of 5,000,000
+             reply_bytes about 8,000 (no limit of its own)
+
+What is told is what EXPLAIN has counted anyway; a budget that it cannot tell, or that the query does not spend, is left
+out. Bytes of sorts are estimated as if each key took eight, and so are those of groups of a join; of other groups the
+keys are told apart, and states counted as they are. Text itself is not in the bytes of a reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from psoup import budgets
+from psoup.answer.explain.source import SourceExplanation
+from psoup.answer.plan_nodes import PlanNode
+from psoup.budgets import Budget
+from psoup.config import EngineConfig, GroupLimits
+from psoup.execution.rows.sort import most_held
+from psoup.kinds import arrow_type
+from psoup.plan.nodes import Limit, Node, Sort, walk
+from psoup.reading import NO_LIMIT, ReadBudget
+
+_VALUE = 8
+_OFFSET = 4
+_NEITHER, _LEAST, _MOST = "about", "at least", "at most"
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """An expected spend. `limit`: None if there is none; `bound`: about, at least or at most; `setting`: raises it."""
+
+    budget: str
+    expected: float
+    limit: float | None
+    bound: str = _NEITHER
+    setting: str = ""
+
+    @property
+    def line(self) -> str:
+        """The spend in words, with the setting where it has another name, or says more than that there is one."""
+        limit = " (no limit of its own)" if self.limit is None else f" of {_said(self.limit)}"
+        said = f" ({self.setting})" if self.setting not in ("", self.budget) else ""
+        return f"{self.budget} {self.bound} {_said(self.expected)}{limit}{said}"
+
+
+class Known(NamedTuple):
+    """What was measured. `examined`: tuples looked at to count its answer; `seconds`: of processor time, its last one.
+
+    None: that was not counted, or not measured.
+    """
+
+    examined: int | None
+    seconds: float | None
+
+
+def spend(budget: Budget, expected: float, limit: float, bound: str = _NEITHER) -> Spend:
+    """The expected spend of a budget; a `limit` of NO_LIMIT and more is none."""
+    return Spend(budget.name, expected, None if limit >= NO_LIMIT else limit, bound, budget.setting)
+
+
+def expected_spends(
+    plan: Node,
+    nodes: Sequence[PlanNode],
+    sources: Sequence[SourceExplanation],
+    known: Known,
+    config: EngineConfig,
+    groups: GroupLimits,
+    budget: ReadBudget,
+) -> tuple[Spend, ...]:
+    """The expected spends of an invocation. `groups`: the bounds of its tenant."""
+    on_disk = sum(source.to_evaluate for source in sources)
+    bound = "at least" if known.examined is None else _NEITHER
+    spends = [spend(budgets.ROWS_EXAMINED, max(on_disk, known.examined or 0), budget.rows, bound)]
+    if known.seconds is not None:
+        spends.append(spend(budgets.READ_CPU, known.seconds, budget.cpu_s))
+    if on_disk:
+        spends += _on_disk(on_disk, sources, config, budget)
+    for node in nodes:
+        spends += _of_node(node, nodes, plan, config, groups, budget)
+    return (*spends, *_reply(nodes, plan, counted=known.examined is not None))
+
+
+def spend_lines(spends: Sequence[Spend]) -> list[str]:
+    """The spends as text for a terminal."""
+    return [f"  {'' if place else 'budgets':9}{told.line}" for place, told in enumerate(spends)]
+
+
+def _on_disk(
+    tuples: int, sources: Sequence[SourceExplanation], config: EngineConfig, budget: ReadBudget
+) -> Iterator[Spend]:
+    seconds = [source.expected_seconds for source in sources if source.expected_seconds is not None]
+    if budget.archive is not None and seconds:
+        yield spend(budgets.ARCHIVE_SECONDS, sum(seconds), budget.archive.seconds)
+    if config.archive_rows < NO_LIMIT:
+        yield spend(budgets.ARCHIVE_ROWS, tuples, config.archive_rows)
+
+
+def _of_node(
+    node: PlanNode,
+    nodes: Sequence[PlanNode],
+    plan: Node,
+    config: EngineConfig,
+    groups: GroupLimits,
+    budget: ReadBudget,
+) -> Iterator[Spend]:
+    """The spends of a step of the plan, as far as they are known."""
+    figures = node.figures
+    if node.operator == "join" and "candidates" in figures:
+        bound = _NEITHER if figures["whole"] else "at least"
+        yield spend(budgets.JOIN_PAIRS, figures["candidates"], config.joins.pairs, bound)
+        yield spend(budgets.JOIN_BYTES, figures["bytes"], config.joins.bytes, bound)
+    elif node.operator == "aggregate" and "groups" in figures:
+        yield spend(budgets.GROUP_KEYS, figures["groups"], groups.keys)
+        yield spend(budgets.GROUP_ROWS, figures["groups"], groups.rows, _MOST)
+        held = figures["key_bytes"] + figures["groups"] * figures["state_bytes"]
+        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes)
+    elif node.operator == "aggregate" and figures["keys"] and (joined := _joined_below(node, nodes)) is not None:
+        yield spend(budgets.GROUP_KEYS, joined, groups.keys, _MOST)
+        yield spend(budgets.GROUP_ROWS, joined, groups.rows, _MOST)
+        held = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
+        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes, _NEITHER)
+    elif node.operator in ("sort", "distinct") and (rows := _rows_below(node, nodes)) is not None:
+        held = most_held(int(rows), _limit(plan))
+        yield spend(budgets.SORT_ROWS, held, config.sort_rows, "at most")
+        yield spend(budgets.SORT_BYTES, 2 * _VALUE * held * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER)
+
+
+def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[Spend]:
+    """The bytes of Arrow of all rows of the answer, NULLs and text itself left out; in one message or in pieces."""
+    rows, bound = _rows_of(nodes[0], nodes, counted=counted)
+    if rows is None:
+        return
+    most = _limit(plan)
+    if most is not None and isinstance(plan, Limit):
+        bound = _NEITHER if rows > most and bound == _LEAST else bound
+        rows = max(min(rows, most) - plan.skip, 0)
+    types = [arrow_type(output.expr.type) for output in plan.schema]
+    texts = [pa.types.is_string(each) or pa.types.is_large_string(each) for each in types]
+    width = sum(_OFFSET if text else each.bit_width / 8 for each, text in zip(types, texts, strict=True))
+    if any(texts):
+        bound = _NEITHER if bound == _MOST else _LEAST
+    yield spend(budgets.REPLY_BYTES, ceil(rows * width), NO_LIMIT, bound)
+
+
+def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tuple[float | None, str]:
+    """The rows that come out of a step, None if nothing is known of them, and which bound they are."""
+    figures = node.figures
+    if node.operator == "aggregate":
+        if not figures["keys"]:
+            return 1, _NEITHER
+        return (figures["groups"], _NEITHER) if "groups" in figures else (_joined_below(node, nodes), _MOST)
+    if node.operator == "join":
+        return (figures["rows"], _NEITHER if figures["whole"] else _LEAST) if "rows" in figures else (None, _NEITHER)
+    if not node.inputs:
+        return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
+    rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
+    fewer = node.operator in ("having", "distinct")
+    return (None, bound) if fewer and bound == _LEAST else (rows, _MOST if fewer else bound)
+
+
+def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
+    """The rows of the join that an aggregate is of; None if it is not of one, or these are not all."""
+    below = nodes[node.inputs[0]]
+    while below.operator != "join" and len(below.inputs) == 1:
+        below = nodes[below.inputs[0]]
+    return below.figures["rows"] if below.figures.get("whole") else None
+
+
+def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
+    """The rows that a step takes from the first step below it that counts them; None if none does."""
+    while node.inputs:
+        node = nodes[node.inputs[0]]
+        for figure in ("groups", "rows", "matches_in_window"):
+            if figure in node.figures:
+                return node.figures[figure]
+        if len(node.inputs) > 1 or node.operator == "aggregate":
+            return None
+    return None
+
+
+def _keys(node: PlanNode, plan: Node) -> int:
+    """The columns that a sort or DISTINCT compares."""
+    _, step = list(walk(plan))[node.id]
+    return len(step.keys) if isinstance(step, Sort) else len(step.schema)
+
+
+def _limit(plan: Node) -> int | None:
+    """The rows that a LIMIT lets through, with those that it skips; None without one."""
+    if isinstance(plan, Limit) and plan.rows is not None:
+        return plan.rows + plan.skip
+    return None
+
+
+def _said(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 100 or figure == int(figure) else f"{figure:.3g}"

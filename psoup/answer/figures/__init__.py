@@ -1,0 +1,14 @@
+"""Figures: the cost of each query, and the bytes of each structure.
+
+    counters of queries ──> query_costs ──> top_queries, page by page
+    structures ──> bill: bytes, things, and bytes that could be given back
+
+Files, in reading order:
+
+    query_costs       tuples looked at, matches, share of the work, bytes
+    top_queries       the queries that cost most, page by page
+    arrival_shares    the share of the writer's time that each query takes as tuples arrive
+    bill              bytes of each structure
+
+Never here: timing. Costs are counts that the engine keeps; the service adds processor time.
+"""

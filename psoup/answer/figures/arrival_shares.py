@@ -1,0 +1,145 @@
+"""The share of the writer's time that each query takes as tuples arrive, from one look to the next.
+
+    seconds of a stream's joins ─┬─ of each expression ────── divided among the clauses that read it ──┐
+                                 └─ the rest ──────────────── by counted work (`psoup.clauses.costs`) ─┴─ clause
+    clause ── divided among its queries; sides of a join count for the join ──────────────────────────── query
+
+The writer is one thread, so a share of 1 is all there is. What a query takes is noted beside the counters of its
+streams, where EXPLAIN finds it. Streams whose joins take too little time for any query of theirs to matter cost a look
+nothing. Figures are estimates, as those of `psoup.answer.figures.query_costs`; covering of older tuples is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.expressions.tree import Expr
+from psoup.plan.sides import MOST_SOURCES, query_of
+from psoup.published.members import with_sides
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import Snapshot, StreamView
+
+
+@dataclass(frozen=True, slots=True)
+class DearClause:
+    """A clause that a dear query has. `share`: of the writer's time that this query takes for it; `exprs`: expressions
+    that take most of that, none if the index does.
+    """
+
+    clause: ClauseRecord
+    share: float
+    exprs: frozenset[Expr]
+
+
+@dataclass(slots=True)
+class ArrivalShare:
+    """A query and its share of the writer's time, 0 to 1, with its clauses that count."""
+
+    query_id: int
+    share: float = 0.0
+    clauses: list[DearClause] = field(default_factory=list)
+
+    @property
+    def dearest(self) -> DearClause:
+        """Its clause that takes most."""
+        return max(self.clauses, key=lambda dear: dear.share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Counters of a stream. `units`, `owners`: float64 and int64 by slot, none where nobody needed them."""
+
+    joined: float
+    computed: Mapping[Expr, float]
+    units: Array
+    owners: Array
+
+
+class ArrivalShares:
+    """Looks at a service's streams. `least`: the share from which on a query is told of. One thread at a time."""
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._before: dict[int, _Reading] = {}
+
+    def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
+        """The queries that took the least share or more in the `seconds` since the last look, the dearest first.
+
+        Of a stream that was not looked at closely the last time, nothing is known yet. O(streams), and for each that
+        takes so much O(slots + entries of its index).
+        """
+        found = dict[int, ArrivalShare]()
+        for view in snapshot.by_id.values():
+            for share in self._of_stream(snapshot, view, seconds):
+                total = found.setdefault(share.query_id, ArrivalShare(share.query_id))
+                total.share += share.share
+                total.clauses += share.clauses
+        self._before = {stream_id: known for stream_id, known in self._before.items() if stream_id in snapshot.by_id}
+        return sorted((s for s in found.values() if s.share >= self._least), key=lambda s: (-s.share, s.query_id))
+
+    def _of_stream(self, snapshot: Snapshot, view: StreamView, seconds: float) -> list[ArrivalShare]:
+        """What queries take on one stream, also notes it there; of a join, each of its sides may be too little."""
+        costs, before = view.index.costs, self._before.get(view.stream_id)
+        matters = seconds * self._least / MOST_SOURCES
+        busy = before is not None and costs.joined - before.joined >= matters
+        now = self._before[view.stream_id] = _read(view) if busy else _Reading(costs.joined, {}, _NONE, _NO_SLOTS)
+        shares = _taken(snapshot, view, before, now, seconds, matters) if before and len(before.owners) and busy else {}
+        if shares or costs.noted:
+            costs.noted = {query_id: share.share for query_id, share in shares.items()}
+        return [*shares.values()]
+
+
+_NONE: Array = np.zeros(0)
+_NO_SLOTS: Array = np.zeros(0, np.int64)
+
+
+def _read(view: StreamView) -> _Reading:
+    costs, last = view.index.costs, view.chunks[-1].results.open
+    assert last is not None, "the last chunk is open"
+    joined, computed = costs.joined, costs.computed.copy()
+    units = costs.read(last.sqc_of_slot).units
+    return _Reading(joined, computed, units, last.sqc_of_slot[: len(units)].copy())
+
+
+def _taken(
+    snapshot: Snapshot, view: StreamView, before: _Reading, now: _Reading, seconds: float, matters: float
+) -> dict[int, ArrivalShare]:
+    """By query, what it took between two readings, for clauses that took `matters` seconds or more."""
+    size = len(now.owners)
+    took = {expr: spent - before.computed.get(expr, 0.0) for expr, spent in now.computed.items()}
+    expressions = {expr: spent for expr, spent in took.items() if spent >= matters}
+    own: Array = np.zeros(size)
+    for expr, spent in expressions.items():
+        slots = view.clauses.readers(expr)
+        own[slots[slots < size]] += spent / max(len(slots), 1)
+    by_index = _worked(before, now) * max(now.joined - before.joined - sum(expressions.values()), 0.0)
+    shares = dict[int, ArrivalShare]()
+    for slot in np.flatnonzero(own + by_index >= matters).tolist():
+        clause = snapshot.clauses.get(int(now.owners[slot]))
+        if clause is None or clause.slot != slot:
+            continue
+        each = float(own[slot] + by_index[slot]) / seconds / len(clause.members)
+        if each * seconds < matters:
+            continue
+        dear = own[slot] >= by_index[slot]
+        exprs = frozenset(expressions if dear else ())
+        for member in with_sides(clause.members, 0):
+            share = shares.setdefault(query_of(member), ArrivalShare(query_of(member)))
+            share.share += each
+            share.clauses.append(DearClause(clause, each, exprs))
+    return shares
+
+
+def _worked(before: _Reading, now: _Reading) -> Array:
+    """Each slot's part of the counted work between two readings, 0 to 1: float64."""
+    same = min(len(before.owners), len(now.owners))
+    began: Array = np.zeros(len(now.owners))
+    mine = before.owners[:same] == now.owners[:same]
+    began[:same] = np.where(mine, before.units[:same], 0.0)
+    done = np.maximum(now.units - began, 0.0)
+    total = float(done.sum())
+    return done / total if total else done

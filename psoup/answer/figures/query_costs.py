@@ -1,0 +1,136 @@
+"""Costs of a query: how much is looked at for it, how much of that matched, its share of the work, its bytes.
+
+    tuples        came since its clause joined (or since the service started, if that was later)
+    candidates    of these, looked at for the clause: one by one, as bits, or in a list of the index
+    matched new   of the candidates, matched
+    matched       all that matched: beside them those of older tuples, which it was evaluated over, and not a candidate
+    share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
+    arrival       of the writer's time, of late, if that is much (`psoup.answer.figures.arrival_shares`); 0 if it is not
+    bytes         of its results, and its part of index and catalog; an estimate but for the results
+
+Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. The
+costs of a join are those of its sides together. Many candidates and few matches mean that the most selective factor
+of the query is not selective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from psoup.clauses.costs import SlotCosts
+from psoup.execution.select.clause_matches import chunk_matches
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.results.sizes import column_size
+from psoup.wording import counted, verb
+
+_VAIN_FROM, _VAIN_SHARE = 10_000, 0.001
+"""Candidates from which on, with fewer matches than this share of them, a query is said to be tested in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCost:
+    """Costs of one query; see the module. `share`: 0 to 1, of all queries of the tenant."""
+
+    query_id: int
+    tuples: int
+    candidates: int
+    matched_new: int
+    matched: int
+    share: float
+    bytes: int
+    arrival: float = 0.0
+
+    @property
+    def selectivity(self) -> float:
+        """Matches for each candidate, 0 to 1; 0 if there was no candidate."""
+        return self.matched_new / self.candidates if self.candidates else 0.0
+
+    def lines(self) -> list[str]:
+        """The costs as text for a terminal."""
+        lines = [
+            f"  cost     {self.candidates:,} of {counted(self.tuples, 'new tuple')} looked at,"
+            f" {self.matched_new:,} matched; {self.share:.1%} of the work of all queries, {counted(self.bytes, 'byte')}"
+        ]
+        if self.arrival:
+            lines.append(f"           takes {self.arrival:.0%} of the time in which tuples arrive, of late")
+        if self.matched > self.matched_new:
+            older = self.matched - self.matched_new
+            lines.append(f"           {counted(older, 'older tuple')} {verb(older, 'matches', 'match')} besides")
+        if self.candidates >= _VAIN_FROM and self.selectivity < _VAIN_SHARE:
+            lines.append("           much is looked at and little matches: no condition of the query is selective")
+        return lines
+
+
+class StreamCosts:
+    """The counters of one stream, read once. `spare`: bytes of index and catalog for each query."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
+        self.snapshot, self.view = snapshot, view
+        self.spare = view.index.nbytes // max(len(view.index), 1)
+        self.chunks = view.chunks[view.archived :]
+        last = view.chunks[-1].results.open
+        assert last is not None, "the last chunk is open"
+        self.owners = last.sqc_of_slot
+        self.counts: SlotCosts = view.index.costs.read(self.owners)
+
+    def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
+        """The costs of one query of a clause; `total`: units of all streams of its tenant."""
+        slot, users, counts = clause.slot, len(clause.members), self.counts
+        covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
+        sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
+        matched, size = sum(amount for amount, _ in sizes), sum(amount for _, amount in sizes)
+        new = self._new(clause, covered, [matches for matches, _ in sizes])
+        return QueryCost(
+            query_id,
+            int(counts.tuples[slot]),
+            int(counts.candidates[slot]),
+            min(new, int(counts.candidates[slot])),
+            matched + int(counts.matched[slot]),
+            float(counts.units[slot]) / total / users if total else 0.0,
+            (size + self.spare) // users,
+            self.view.index.costs.noted.get(query_id, 0.0),
+        )
+
+    def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
+        """The number of matches among tuples that came since the clause joined: those are its latest matches.
+
+        Matches in chunks that have left the memory all count as new, unless all older tuples are gone by now.
+        """
+        born = self.view.next_id - int(self.counts.tuples[clause.slot])
+        matches = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
+        for entry, count in zip(covered, matched, strict=True):
+            first, rows = entry.data.first_id, len(entry.data)
+            if born <= first:
+                matches += count
+            elif born < first + rows:
+                matches += len(chunk_matches(entry, clause, born - first, rows).offsets)
+        return matches
+
+
+ClauseCount = tuple[StreamCosts, ClauseRecord]
+"""A clause with the counters of its stream: a query has one, a join one of each side."""
+
+_figures = attrgetter("tuples", "candidates", "matched_new", "matched", "share", "bytes")
+
+
+def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
+    """The costs of one query; NotFound if it does not stand. O(slots of the tenant's streams)."""
+    sides = snapshot.sides_of(snapshot.query(query_id, tenant))
+    streams = {side.stream_id: StreamCosts(snapshot, snapshot.by_id[side.stream_id]) for side in sides}
+    total = sum(float(stream.counts.units.sum()) for stream in streams.values())
+    others = (v for i, v in snapshot.by_id.items() if i not in streams and v.tenant == tenant)
+    total += sum(float(view.index.costs.read().units.sum()) for view in others)
+    return together([(streams[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides], query_id, total)
+
+
+def together(parts: Sequence[ClauseCount], query_id: int, total: float) -> QueryCost:
+    """The costs of a query with these clauses."""
+    costs = [stream.cost(clause, query_id, total) for stream, clause in parts]
+    if len(costs) == 1:
+        return costs[0]
+    noted = {stream.view.stream_id: cost.arrival for (stream, _), cost in zip(parts, costs, strict=True)}
+    summed = QueryCost(query_id, *map(sum, zip(*map(_figures, costs), strict=True)))
+    return replace(summed, arrival=sum(noted.values()))

@@ -1,0 +1,241 @@
+"""The queries that cost most, page by page: each page begins where the one before it ended, and none is kept.
+
+    slots ─ figure of each clause ─ those behind the place ─ the dearest of them ─┐
+    joins ─ figure of each ────────────────────────────────────────────────────── ┴─ merge ─ `limit` queries
+
+Queries stand in the order of their places: by figure, the greatest first, then by the number of the clause, then by the
+query's. Figures are those of the moment: a query whose figure changes between two pages may be on both, or on none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.answer.figures.query_costs import ClauseCount, QueryCost, StreamCosts, together
+from psoup.columns import Array
+from psoup.errors import InvalidInput
+from psoup.events.tags import Labels
+from psoup.plan.sides import FIRST_SIDE, query_of
+from psoup.published.members import since
+from psoup.published.records import NO_CLAUSE, picked
+from psoup.published.snapshot import Snapshot
+from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.results.sizes import sizes_by_slot
+
+ORDERS = ("cpu", "candidates", "matched", "bytes")
+"""The orders of `top_queries`."""
+
+_DIVIDED = ("cpu", "bytes")
+"""Figures that are divided among the queries of a clause."""
+
+_GROWTH = 4
+"""How many times as many clauses are taken as before, when those were too few."""
+
+
+class Place(NamedTuple):
+    """Where a query stands. `less`: its figure, negative; a join has the clause NO_CLAUSE."""
+
+    less: float
+    clause: int
+    query_id: int
+
+
+class Ranked(NamedTuple):
+    """A query at its place, and what it costs."""
+
+    place: Place
+    cost: QueryCost
+
+
+class _Found(NamedTuple):
+    place: Place
+    parts: Sequence[ClauseCount]
+
+
+def top_queries(
+    snapshot: Snapshot,
+    *,
+    tenant: str,
+    by: str = "cpu",
+    stream: str | None = None,
+    limit: int = 20,
+    labels: Labels = (),
+    after: Place | None = None,
+    budget: ReadBudget = UNBOUNDED,
+) -> list[Ranked]:
+    """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
+
+    `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. With `labels`, of the queries that have all
+    of them; with `after`, of those behind that place. O(slots of the tenant's streams + its joins), without a step of
+    Python for each slot; by `matched` or `bytes` O(columns of their results) too.
+    """
+    if by not in ORDERS:
+        raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
+    wanted = None if stream is None else snapshot.stream(stream, tenant).stream_id
+    chosen = _Chosen(snapshot, tenant, labels) if labels else None
+    streams = [StreamCosts(snapshot, view) for view in snapshot.by_id.values() if view.tenant == tenant]
+    total = sum(float(entry.counts.units.sum()) for entry in streams)
+    lists: list[Iterable[_Found]] = [_joins(snapshot, streams, by, tenant, wanted, chosen, after)]
+    for entry in streams:
+        budget.check()
+        if wanted in (None, entry.view.stream_id):
+            lists.append(_Ranking(entry, by, chosen, after).first(limit))
+    dearest = islice(merge(*lists), limit)
+    return [Ranked(place, together(parts, place.query_id, total)) for place, parts in dearest]
+
+
+class _Chosen:
+    """The queries that may have some labels: their IDs, in the order of their clauses."""
+
+    def __init__(self, snapshot: Snapshot, tenant: str, labels: Labels) -> None:
+        self._snapshot, self._labels = snapshot, frozenset(labels)
+        found = snapshot.queries.find(np.unique(snapshot.tags.with_labels(tenant, labels)))
+        parts = [
+            np.array([(record.sqc_id, query_id) for query_id, record in found.records.items()], np.int64).reshape(-1, 2)
+        ]
+        for block, at in found.blocks:
+            parts.append(np.column_stack((picked(block.sqc_ids, at), picked(block.ids, at))))
+        both = np.concatenate(parts)
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        self.clauses, self._ids = both[:, 0], both[:, 1]
+
+    def of(self, sqc_id: int, start: int) -> Iterator[int]:
+        """The queries of a clause from ID `start` on, ascending."""
+        at, end = np.searchsorted(self.clauses, (sqc_id, sqc_id + 1)).tolist()
+        at += int(np.searchsorted(self._ids[at:end], start))
+        return filter(self.holds, map(int, self._ids[at:end]))
+
+    def holds(self, query_id: int) -> bool:
+        """Whether a query, which stands, has the labels."""
+        record = self._snapshot.queries.get(query_id)
+        return record is not None and self._labels <= set(record.tag.labels)
+
+
+class _Ranking:
+    """The clauses of one stream in the order of what each would cost with one query; of `chosen` queries only."""
+
+    def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Place | None) -> None:
+        self._stream, self._chosen, self._after = stream, chosen, after
+        self._divided = by in _DIVIDED
+        self._values = _figures(stream, by)
+        owners = self._owners = stream.owners[: len(self._values)]  # a clause may have its slot before its counters
+        slots = np.flatnonzero(owners >= 0)
+        if chosen is not None:
+            slots = slots[np.isin(owners[slots], chosen.clauses)]
+        if not self._divided:
+            slots = slots[_behind(self._values[slots], owners[slots], after)]
+        self._slots = slots
+
+    def first(self, limit: int) -> list[_Found]:
+        """The first `limit` queries in order."""
+        owners, slots, size = self._owners, self._slots, limit
+        figures, ids = np.zeros(0), np.zeros(0, np.int64)
+        while True:
+            taken, slots = _split(self._values, owners, slots, size)
+            size *= _GROWTH
+            values, clauses = self._values[taken], owners[taken]
+            if self._divided:
+                values = values / self._users(clauses)
+                behind = _behind(values, clauses, self._after)
+                values, clauses = values[behind], clauses[behind]
+            figures, ids = np.concatenate((figures, values)), np.concatenate((ids, clauses))
+            order = np.lexsort((ids, -figures))
+            found = [*islice(self._queries(figures[order], ids[order]), limit)]
+            if not len(slots):
+                return found
+            if len(found) == limit:  # what is left is cheaper, even if nobody shares it
+                most = self._values[slots].max()
+                least = owners[slots[self._values[slots] == most]].min()
+                if found[-1].place[:2] <= (-most, least):
+                    return found
+
+    def _users(self, clauses: Array) -> Array:
+        """The number of queries that share each clause, int64[k]: one where it is of a block."""
+        users: Array = np.ones(len(clauses), np.int64)
+        order = np.argsort(clauses)
+        for sqc_id, record in self._stream.snapshot.clauses.find(clauses[order]).records.items():
+            users[order[np.searchsorted(clauses, sqc_id, sorter=order)]] = len(record.members) or 1
+        return users
+
+    def _queries(self, figures: Array, ids: Array) -> Iterator[_Found]:
+        """The queries of clauses, one clause after the other."""
+        stream, after = self._stream, self._after
+        for figure, sqc_id in zip(figures.tolist(), ids.tolist(), strict=True):
+            clause = stream.snapshot.clauses.get(sqc_id)
+            if clause is None or clause.stream_id != stream.view.stream_id:
+                continue
+            begun = after is not None and (-figure, sqc_id) == after[:2]
+            start = after.query_id + 1 if begun and after is not None else 0
+            members = since(clause.members, start) if self._chosen is None else self._chosen.of(sqc_id, start)
+            for query_id in members:
+                yield _Found(Place(-figure, sqc_id, query_id), [(stream, clause)])
+
+
+def _behind(figures: Array, clauses: Array, after: Place | None) -> Array:
+    """Which clauses have queries behind a place: those of the place's own clause among them. bool[k]."""
+    if after is None:
+        return np.ones(len(figures), np.bool_)
+    return (-figures > after.less) | ((-figures == after.less) & (clauses >= after.clause))
+
+
+def _split(values: Array, owners: Array, slots: Array, size: int) -> tuple[Array, Array]:
+    """The first `size` slots by value, descending, then by clause; and the others. O(slots log size)."""
+    if len(slots) <= size:
+        return slots, slots[:0]
+    by_place = pa.record_batch({"value": values[slots], "clause": owners[slots]})
+    at = pc.select_k_unstable(by_place, size, sort_keys=[("value", "descending"), ("clause", "ascending")]).to_numpy()
+    rest = np.ones(len(slots), np.bool_)
+    rest[at] = False
+    return slots[at], slots[rest]
+
+
+def _figures(stream: StreamCosts, by: str) -> Array:
+    """The figure, by slot, that clauses are ordered by, before it is divided among their queries: float64."""
+    counts = stream.counts
+    if by == "cpu":
+        return counts.units
+    if by == "candidates":
+        return counts.candidates.astype(np.float64)
+    owners = stream.owners[: len(counts.units)]
+    matched, size = sizes_by_slot((entry.results for entry in stream.chunks), owners)
+    return (matched + counts.matched[: len(owners)] if by == "matched" else size + stream.spare) * 1.0
+
+
+def _joins(
+    snapshot: Snapshot,
+    streams: Sequence[StreamCosts],
+    by: str,
+    tenant: str,
+    wanted: int | None,
+    chosen: _Chosen | None,
+    after: Place | None,
+) -> list[_Found]:
+    """The joins of a tenant, of those with a side on the stream `wanted`, in order."""
+    if not snapshot.sides:
+        return []
+    by_id = {entry.view.stream_id: entry for entry in streams}
+    values = {stream_id: _figures(entry, by) for stream_id, entry in by_id.items()}
+    figures, parts = defaultdict[int, float](float), defaultdict[int, list[ClauseCount]](list)
+    for side, record in snapshot.queries.items(FIRST_SIDE):
+        if record.tenant != tenant:
+            continue
+        clause = snapshot.clause(record.sqc_id)
+        known = values[record.stream_id]
+        value = float(known[clause.slot]) if clause.slot < len(known) else 0.0
+        figures[query_of(side)] += value / len(clause.members) if by in _DIVIDED else value
+        parts[query_of(side)].append((by_id[record.stream_id], clause))
+    found = []
+    for query_id, of_query in parts.items():
+        place = Place(-figures[query_id], NO_CLAUSE, query_id)
+        on = wanted is None or any(stream.view.stream_id == wanted for stream, _ in of_query)
+        if on and (after is None or place > after) and (chosen is None or chosen.holds(query_id)):
+            found.append(_Found(place, of_query))
+    return sorted(found, key=lambda each: each.place)

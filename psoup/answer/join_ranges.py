@@ -1,0 +1,85 @@
+"""Where the sides of a join lie whose windows are its own and count rows: known to readers as long as nothing comes.
+
+    the first invocation    windows ─> ranges ─> chunks     looked up, and noted in the snapshot
+    the next ones           NOW                             ranges of rows do not depend on it
+
+Nothing that is found in the chunks is kept. Other windows, streams that may be idle and sides that are not located are
+left to `psoup.answer.invoke`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from psoup.data.windows import last_rows
+from psoup.execution.join.located_side import ChunkRun, Located, run_of
+from psoup.execution.select.clause_matches import Side
+from psoup.execution.select.window import Ranges, Reach, joint_now, reaches, windows_of
+from psoup.plan.standing import StandingQuery
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+
+_REMEMBERED = 1_024
+
+
+class Placed(NamedTuple):
+    """The `ranges` of the sources of a join, `tuples` in all, and the chunks of each side; `latest`: NOW at least."""
+
+    query: StandingQuery
+    views: Sequence[StreamView]
+    streams: Sequence[int]
+    ranges: Ranges
+    tuples: int
+    sides: Sequence[tuple[Side, ChunkRun]]
+    latest: int
+    by_clock: bool
+    """Whether NOW goes on with the clock."""
+
+    def now(self, clock: int) -> int:
+        """NOW, as `psoup.execution.select.window.joint_now` says."""
+        return clock if self.by_clock and clock > self.latest else self.latest
+
+    def located(self) -> list[Located]:
+        """The sides, in which nothing has been looked for."""
+        return [Located(side, run) for side, run in self.sides]
+
+    def seen(self, clock: int) -> list[Reach]:
+        """What is told of the sources: their windows at NOW."""
+        return reaches(self.views, windows_of(self.query, None), clock)
+
+
+def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
+    """Where the sides of a join lie, for its own windows; None if they depend on more. O(1) if it was asked before."""
+    try:
+        known: Placed | None = snapshot.placed[record.query_id]
+    except KeyError:
+        if len(snapshot.placed) >= _REMEMBERED:
+            snapshot.placed.clear()
+        known = snapshot.placed[record.query_id] = _placed(snapshot, record)
+    return known
+
+
+def _placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
+    sources = snapshot.sources_of(record)
+    views = [view for view, _ in sources]
+    by_clock = not views[0].spec.event_time
+    times = [view.last_time if by_clock else view.watermark for view in views]
+    latest = joint_now(not by_clock, times, [False] * len(views))
+    if latest is None or any(view.spec.idle_after is not None for view in views):
+        return None
+    ranges, sides = list[tuple[int, int]](), list[tuple[Side, ChunkRun]]()
+    for (view, clause), window in zip(sources, windows_of(record.query, None), strict=True):
+        ids, retention = (view.first_id, view.next_id), view.spec.retention
+        extent = last_rows(window, ids, view.last_time, retention, latest)
+        if extent is None:
+            return None
+        side = view, clause, *extent[:2]
+        run = run_of(side)
+        if run is None:
+            return None
+        ranges.append(extent[:2])
+        sides.append((side, run))
+    tuples = sum([high - low for low, high in ranges])
+    streams = [view.stream_id for view in views]
+    return Placed(record.query, views, streams, ranges, tuples, sides, latest, by_clock)

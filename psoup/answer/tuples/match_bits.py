@@ -1,0 +1,229 @@
+"""The Results Structure of a window: for each of some queries which of its tuples satisfy WHERE, a bit for each tuple.
+
+    tuple        70 71 72 73 74 75 76 77   78 …
+    query 7       1  0  0  1  0  0  0  0    1       a row of bytes: the first tuple has the lowest bit of the first byte
+    query 9       1  1  0  0  0  0  0  0    0       overlap, union, difference: `&`, `|`, `& ~` of two rows
+
+Found as the matches of an invocation are (`psoup.execution.select.clause_matches`): kept where covered, else
+evaluated, so it is exact
+whatever is covered. The windows of the queries are not applied. How much it would be is known, and refused, before any
+tuple is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from bitarray import frozenbitarray
+
+from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.describe import list_queries
+from psoup.answer.tuples.queries_of_tuple import check_there
+from psoup.budgets import RESULTS_BYTES
+from psoup.columns import Array
+from psoup.data.windows import refuse_truncation
+from psoup.errors import InvalidInput, NotFound, ResourceExhausted
+from psoup.events.tags import Labels
+from psoup.execution.select.clause_matches import matches_in
+from psoup.execution.select.window import reach
+from psoup.model import NOW, START, Anchor, Bound, WindowClause, time_text
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import UNBOUNDED, ReadBudget
+
+MOST_BYTES = 1 << 30
+"""Bytes of bits that one call may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Queries by their IDs and keys; without any, those behind `after` that have all of some labels, or just all.
+
+    Joins are left out, and refused by name: no tuple of one stream is a match of theirs.
+    """
+
+    ids: Sequence[int] = ()
+    keys: Sequence[str] = ()
+    labels: Labels = ()
+    after: int = -1
+
+    @property
+    def named(self) -> int:
+        """The number of queries that have their names here."""
+        return len(self.ids) + len(self.keys)
+
+    def refuse_empty(self) -> None:
+        """Raise InvalidInput for no name, where some were to be given: that would be all queries."""
+        if not self.named:
+            raise InvalidInput("queries is empty; name some, or leave it out for all on the stream", field="queries")
+
+    def count(self, snapshot: Snapshot, view: StreamView, tenant: str) -> int:
+        """The number of queries that these are, at most. O(k)."""
+        if self.named:
+            return self.named
+        if not self.labels:
+            return view.queries
+        return min(sum(1 for _ in snapshot.tags.queries_of(tenant, self.labels, -1)), view.queries)
+
+    def records(
+        self, snapshot: Snapshot, view: StreamView, tenant: str, most: int, budget: ReadBudget = UNBOUNDED
+    ) -> list[QueryRecord]:
+        """The first `most` of them; raises NotFound, and InvalidInput for a query on another stream."""
+        if not self.named:
+            return list_queries(
+                snapshot,
+                tenant=tenant,
+                after=self.after,
+                limit=most,
+                stream=view.spec.name,
+                labels=self.labels,
+                joins=False,
+                budget=budget,
+            )
+        by_id = [snapshot.selection(query_id, tenant) for query_id in self.ids[:most]]
+        by_key = [snapshot.selection_with(key, tenant) for key in self.keys[: most - len(by_id)]]
+        for record, name in zip([*by_id, *by_key], [*self.ids, *self.keys], strict=False):
+            if record.stream_id != view.stream_id:
+                there = snapshot.by_id[record.stream_id].spec.name
+                raise InvalidInput(
+                    f"query {name!r} is on stream {there!r}, not on {view.spec.name!r}; ask for queries on one stream",
+                    reason="OTHER_STREAM",
+                    stream=there,
+                )
+        return [*by_id, *by_key]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The tuples with IDs in [low, high), with what the stream has and does not have of them."""
+
+    low: int
+    high: int
+    told: Completeness
+
+    def first(self, view: StreamView, size: int) -> Stretch:
+        """The first tuples: all if their bits of a query fit `size` bytes, else the first chunks, one at least.
+
+        So each chunk is looked at once for a query, and its errors are counted once.
+        """
+        if self.high - self.low <= 8 * size:
+            return self
+        last = view.chunk_of(self.low + 8 * size).data.first_id
+        return replace(self, high=last if last > self.low else min(view.chunk_of(self.low).data.end_id, self.high))
+
+    def refuse_too_large(self, queries: int, most: int = MOST_BYTES) -> None:
+        """Raise ResourceExhausted if so many queries have too many bits."""
+        size = queries * -(-(self.high - self.low) // 8)
+        if size > most:
+            raise ResourceExhausted(
+                f"the results of {queries:,} queries over {self.high - self.low:,} tuples are {size:,} bytes, and one"
+                f" call may ask for {most:,}; narrow the window, or ask for fewer queries",
+                reason="RESULTS_TOO_LARGE",
+                **RESULTS_BYTES.over(size, most),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """Rows of bits, uint8[queries, bytes], read-only; `told.errors` counts what could not be computed."""
+
+    low: int
+    high: int
+    queries: tuple[QueryRecord, ...]
+    rows: Array
+    told: Completeness
+
+    def of(self, query_id: int) -> frozenbitarray:
+        """The bits of a query; where they are whole bytes they share the memory. Raises NotFound."""
+        for at, record in enumerate(self.queries):
+            if record.query_id == query_id:
+                bits = frozenbitarray(buffer=self.rows[at].data, endian="little")
+                return bits if (self.high - self.low) % 8 == 0 else bits[: self.high - self.low]
+        raise NotFound(f"query {query_id} was not asked for", reason="UNKNOWN_QUERY", query=query_id)
+
+    def to_arrow(self) -> pa.Table:
+        """The column `tuple_id`, and for each query a column of booleans, named by its ID, which shares the memory."""
+        count = self.high - self.low
+        columns = [pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(row)]) for row in self.rows]
+        ids = pa.array(np.arange(self.low, self.high))
+        return pa.table([ids, *columns], ["tuple_id", *(str(record.query_id) for record in self.queries)])
+
+
+def stretch(
+    snapshot: Snapshot,
+    view: StreamView,
+    *,
+    now: int,
+    begin: int | None = None,
+    end: int | None = None,
+    ids: tuple[int | None, int | None] = (None, None),
+    last: int | None = None,
+    accept_truncation: bool = False,
+) -> Stretch:
+    """The tuples with times in [begin, end], microseconds, that also have an ID in `ids`; the `last` so many of them.
+
+    None: what is kept, or has been released, bounds them. Raises OutOfRange for a window that reaches past what is
+    kept, or IDs that are not there; InvalidInput if it ends before it begins.
+    """
+    if begin is not None and end is not None and begin > end:
+        raise InvalidInput(f"the window ends at {time_text(end)}, before it begins at {time_text(begin)}", field="end")
+    first, stop = ids
+    if first is not None and stop is not None and first > stop:
+        raise InvalidInput(f"the tuples end before ID {stop}, and begin at {first}", field="end_id")
+    none = first in (stop, view.next_id) and stop in (None, first)
+    asked = (
+        [] if none else [tuple_id for tuple_id in (first, None if stop is None else stop - 1) if tuple_id is not None]
+    )
+    check_there(view, view.spec.name, asked, now)
+    window = WindowClause(
+        START if begin is None else Bound(Anchor.ABSOLUTE, at=begin),
+        NOW if end is None else Bound(Anchor.ABSOLUTE, at=end),
+    )
+    current = view.now(now)
+    seen = reach(view, window, current, current)
+    if not accept_truncation:
+        refuse_truncation(view.spec.name, seen.range)
+    low, high = seen.range.low, seen.range.high
+    low = low if first is None else max(low, first)
+    high = max(high if stop is None else min(high, stop), low)
+    low = low if last is None else max(low, high - last)
+    return Stretch(low, high, Completeness(snapshot.sequence, current, 0, (part_of(seen),)))
+
+
+def bits_of(
+    snapshot: Snapshot, view: StreamView, queries: Sequence[QueryRecord], where: Stretch, budget: ReadBudget = UNBOUNDED
+) -> Bits:
+    """The bits of some queries. Errors are those of invocations. O(chunks) a query, and the matches."""
+    config, count = snapshot.config, where.high - where.low
+    rows: Array = np.zeros((len(queries), -(-count // 8)), np.uint8)
+    known: dict[int, tuple[int, int]] = {}
+    """By clause: the place of its bits, and its errors."""
+    for at, record in enumerate(queries):
+        budget.check()
+        if record.sqc_id not in known:
+            clause = snapshot.clause(record.sqc_id)
+            matches = matches_in(
+                view, clause, where.low, where.high, snapshot.run, config.archive_rows, budget, config.texts
+            )
+            for match in matches:
+                _mark(rows[at], match.offsets + (match.data.first_id - where.low))
+            known[record.sqc_id] = at, sum(match.errors for match in matches)
+        else:
+            rows[at] = rows[known[record.sqc_id][0]]
+    rows.flags.writeable = False
+    errors = sum(known[record.sqc_id][1] for record in queries)
+    return Bits(where.low, where.high, tuple(queries), rows, where.told._replace(errors=errors))
+
+
+def _mark(row: Array, places: Array) -> None:
+    """Set the bits at `places`, ascending; those around them stay."""
+    if not len(places):
+        return
+    begin = int(places[0]) & ~7
+    marks: Array = np.zeros(int(places[-1]) + 1 - begin, np.bool_)
+    marks[places - begin] = True
+    packed = np.packbits(marks, bitorder="little")
+    row[begin >> 3 : (begin >> 3) + len(packed)] |= packed

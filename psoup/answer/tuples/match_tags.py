@@ -1,0 +1,104 @@
+"""Matches with the keys and the labels of their queries, cut to what a reply has room for.
+
+    Matched ── tags of its queries ──> those that have the labels asked for ──> the first rows that fit ──> Tagged
+
+A query that is found without keys and labels takes as many bytes as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.answer.tuples.match_rows import Matched
+from psoup.columns import Array
+from psoup.published.snapshot import Snapshot
+from psoup.published.tag_columns import KEY, tag_columns
+
+PAIR_BYTES, _TEXT_BYTES = 16, 5
+"""Bytes of a pair of row and query, and of a text beside its letters: an offset, and a bit of eight for NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller wants of the queries beside their IDs: their `keys`, the labels with some `names`.
+
+    `labels`: only queries that have all of these.
+    """
+
+    labels: Mapping[str, str]
+    keys: bool = False
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Matches, and for each of them the key (None if no query of the service has a key), and the labels by name."""
+
+    matched: Matched
+    keys: pa.StringArray | None
+    labels: tuple[tuple[str, pa.StringArray], ...]
+
+    def take(self, places: Array) -> tuple[pa.StringArray | None, tuple[tuple[str, pa.StringArray], ...]]:
+        """The keys and the labels of some of the matches (int64[k])."""
+        rows = pa.array(places)
+        keys = None if self.keys is None else self.keys.take(rows)
+        return keys, tuple((name, texts.take(rows)) for name, texts in self.labels)
+
+
+def tagged(snapshot: Snapshot, matched: Matched, wanted: Wanted, most_bytes: int) -> Tagged:
+    """The matches that are wanted, with what is wanted of their queries, in at most so many bytes, or one of them."""
+    matched = having(snapshot, matched, wanted.labels)
+    keyed = wanted.keys and bool(snapshot.tags.keys)
+    names = [*([KEY] if keyed else ()), *wanted.names]
+    if not names:
+        return Tagged(matched, None, ())
+    columns = tag_columns(snapshot.queries, matched.queries, names)
+    keys = columns[0] if keyed else None
+    return _fitting(Tagged(matched, keys, tuple(zip(wanted.names, columns[keyed:], strict=True))), most_bytes)
+
+
+def keys_of(snapshot: Snapshot, query_ids: Sequence[int]) -> list[str]:
+    """The keys of some queries, "" for those without a key."""
+    if not snapshot.tags.keys:
+        return [""] * len(query_ids)
+    (keys,) = tag_columns(snapshot.queries, np.array(query_ids, np.int64), [KEY])
+    return keys.fill_null("").to_pylist()
+
+
+def having(snapshot: Snapshot, matched: Matched, labels: Mapping[str, str]) -> Matched:
+    """Only the matches of queries that have all of some labels."""
+    if not labels:
+        return matched
+    columns = tag_columns(snapshot.queries, matched.queries, list(labels))
+    have = np.ones(len(matched.queries), np.bool_)
+    for column, value in zip(columns, labels.values(), strict=True):
+        have &= pc.fill_null(pc.equal(column, value), False).to_numpy(zero_copy_only=False)
+    counts = np.concatenate([[0], np.cumsum(have)])
+    return replace(matched, ends=counts[matched.ends], queries=matched.queries[have])
+
+
+def _fitting(whole: Tagged, most_bytes: int) -> Tagged:
+    """The first rows, as many as fit; of a row that is alone too large its first queries."""
+    matched, texts = whole.matched, [*([] if whole.keys is None else [whole.keys]), *(c for _, c in whole.labels)]
+    sizes = np.full(len(matched.queries), PAIR_BYTES, np.int64)
+    for column in texts:
+        sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False) + _TEXT_BYTES
+    fit = max(int(np.searchsorted(np.cumsum(sizes), most_bytes, "right")), 1)
+    if fit >= len(matched.queries):
+        return whole
+    rows = int(np.searchsorted(matched.ends[: matched.done + 1], fit, "right")) - 1
+    if rows > 0:
+        end = int(matched.ends[rows])
+        cut, places = Matched(matched.ends[: rows + 1], matched.queries[:end], rows), np.arange(end)
+    else:
+        end = int(matched.ends[1])
+        order = np.argsort(matched.queries[:end], kind="stable")
+        ascending = np.cumsum(sizes[:end][order])
+        places = order[: max(int(np.searchsorted(ascending, most_bytes, "right")), 1)]
+        cut = Matched(np.array([0, len(places)]), matched.queries[places], 0, int(matched.queries[places[-1]]))
+    return Tagged(cut, *whole.take(places))

@@ -1,0 +1,274 @@
+"""The queries that matched a tuple, for one tuple or for many: percolation, with the answers kept.
+
+    tuple IDs ── by chunk ──> covered clauses: one pass over the Results Structure      (psoup.results.by_tuple)
+                         └──> the others: an index of them, joined with just these tuples
+
+The windows of the queries are not applied. No tuple before the retention edge is shown, even if it is still there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from psoup.answer.tuples.match_rows import Matched, PieceMatches, paged
+from psoup.clauses.query_stem import QuerySteM
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.data_stem import Piece
+from psoup.data.windows import retention_edge
+from psoup.errors import OutOfRange
+from psoup.execution.select.clause_matches import chunk_matches, search_of
+from psoup.expressions.guarded import every_row
+from psoup.expressions.tree import TIME_INDEX, AttributeRef
+from psoup.matching.new_tuples import probe
+from psoup.published.match_room import Named
+from psoup.published.members import Members, since
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.results.by_tuple import open_pairs_at, pairs_at
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenResults
+
+_TOGETHER, _LEAST = 4_194_304, 64
+"""Words of bits that are looked at together, and the least number of tuples: some hundredths of a second."""
+
+_BITS = 1 << 29
+"""Tuples times clauses that are looked at together: each pair of them may be a bit, if none was evaluated before."""
+
+_CHECKED = 512
+"""Clauses between two checks of the budget: some tenths of a millisecond of Python."""
+
+_INDEXED_FROM = 8
+"""Clauses from which on an index over them beats a scan for each."""
+
+
+def matches(
+    snapshot: Snapshot,
+    stream: str,
+    tuple_id: int,
+    *,
+    tenant: str,
+    now: int,
+    after: int = -1,
+    limit: int = 1_000,
+    budget: ReadBudget = UNBOUNDED,
+) -> list[int]:
+    """IDs of the queries whose WHERE a tuple satisfies, ascending, greater than `after`, at most `limit`.
+
+    `now` is the clock, by which retention counts. Raises as `matches_many`, and costs as much.
+    """
+    view = snapshot.stream(stream, tenant)
+    check_there(view, stream, [tuple_id], now)
+    reader = _Reader(snapshot, view, budget)
+    queries = reader.queries(reader.clauses([tuple_id])[0], after, limit)
+    snapshot.lifetimes.note_all(queries)
+    return queries
+
+
+def matches_many(
+    snapshot: Snapshot, stream: str, tuple_ids: Sequence[int], *, tenant: str, now: int, limit: int = 1_000
+) -> list[list[int]]:
+    """For each of some tuples the IDs of the queries whose WHERE it satisfies, ascending, at most `limit` of each.
+
+    Raises NotFound for the stream, OutOfRange for a tuple that is not (or no longer) there. O(columns of the chunks +
+    uncovered clauses + result).
+    """
+    return list(matches_each(snapshot, stream, tuple_ids, tenant=tenant, now=now, limit=limit))
+
+
+def matches_each(
+    snapshot: Snapshot,
+    stream: str,
+    tuple_ids: Sequence[int],
+    *,
+    tenant: str,
+    now: int,
+    limit: int = 1_000,
+    budget: ReadBudget = UNBOUNDED,
+) -> Iterator[list[int]]:
+    """Yield what `matches_many` returns, tuple by tuple, for callers that may stop before the last tuple."""
+    view = snapshot.stream(stream, tenant)
+    check_there(view, stream, tuple_ids, now)
+    reader, start = _Reader(snapshot, view, budget), 0
+    while start < len(tuple_ids):
+        together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
+        part = tuple_ids[start : start + together]
+        for clauses in reader.clauses(part):
+            queries = reader.queries(clauses, -1, limit)
+            snapshot.lifetimes.note_all(queries)
+            yield queries
+        start += len(part)
+
+
+def matches_between(
+    snapshot: Snapshot,
+    stream: str,
+    first: int,
+    count: int,
+    *,
+    tenant: str,
+    now: int,
+    after: int = -1,
+    most: int = 2**62,
+    budget: ReadBudget = UNBOUNDED,
+) -> Matched:
+    """The queries that each of `count` tuples from the ID `first` on matched, as
+    `psoup.answer.tuples.match_rows.match`.
+
+    At most `most` of them: of the first tuples. Raises as `matches_many`. O(columns of the chunks + uncovered clauses +
+    result).
+    """
+    view = snapshot.stream(stream, tenant)
+    check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
+
+    def matched(start: int, upto: int) -> PieceMatches:
+        entry = view.chunk_of(first + start)
+        at = first + start - entry.data.first_id
+        together = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
+        together = max(together, _LEAST)
+        offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
+        budget.examine(len(offsets))
+        pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        for pair in _satisfied(snapshot, view, entry, offsets):
+            budget.check()
+            pairs.append(pair)
+        ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+        order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+        named = Named(snapshot.clauses, ids[order])
+        names = named.names.astype(np.int64)
+        queries = np.where(names < 0, names, names + named.first)
+        ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
+        return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
+
+    found = paged(matched, count, after, most)
+    snapshot.lifetimes.note_all(found.queries)
+    return found
+
+
+class _Reader:
+    """The clauses and queries of some tuples of one stream."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView, budget: ReadBudget) -> None:
+        self._snapshot = snapshot
+        self._view = view
+        self._budget = budget
+        self._members: dict[int, Members] = {}
+        """By SQC ID; none if the clause is gone. A tuple has queries only, no sides."""
+
+    def clauses(self, tuple_ids: Sequence[int]) -> list[list[Array]]:
+        """The SQC IDs that each tuple satisfies, each once, in some arrays; of clauses that are gone too."""
+        by_tuple: list[list[Array]] = [[] for _ in tuple_ids]
+        by_chunk: dict[int, tuple[ChunkEntry, dict[int, list[int]]]] = {}
+        for position, tuple_id in enumerate(tuple_ids):
+            entry = self._view.chunk_of(tuple_id)
+            _, wanted = by_chunk.setdefault(entry.data.first_id, (entry, {}))
+            wanted.setdefault(tuple_id - entry.data.first_id, []).append(position)
+        for entry, wanted in by_chunk.values():
+            self._budget.check()
+            offsets = np.array(sorted(wanted), np.int64)
+            for ids, which in _satisfied(self._snapshot, self._view, entry, offsets):
+                self._budget.check()
+                order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+                ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
+                for offset, part in zip(offsets.tolist(), np.split(ids[order], ends[:-1]), strict=True):
+                    for position in wanted[offset] if len(part) else ():
+                        by_tuple[position].append(part)
+        return by_tuple
+
+    def queries(self, clauses: Sequence[Array], after: int, limit: int) -> list[int]:
+        """The queries of some clauses, ascending, greater than `after`, at most `limit`."""
+        self._budget.check()
+        query_ids: list[int] = []
+        for ids in clauses:
+            for start in range(0, len(ids), _CHECKED):
+                self._budget.check()
+                for sqc_id in ids[start : start + _CHECKED].tolist():
+                    members = self._members.get(sqc_id)
+                    if members is None:
+                        members = self._members[sqc_id] = self._shown(sqc_id)
+                    if isinstance(members, tuple):
+                        query_ids.extend(members)
+                    else:
+                        self._budget.check()
+                        query_ids.extend(islice(since(members, after + 1), limit))
+        query_ids.sort()
+        return query_ids[bisect_right(query_ids, after) :][:limit]
+
+    def _shown(self, sqc_id: int) -> Members:
+        """The members of a clause; a tuple has queries only."""
+        clause = self._snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
+        members = () if clause is None else clause.members
+        return tuple(since(members, 0)) if isinstance(members, tuple) else members
+
+
+def _bitmaps(results: ChunkResults) -> int:
+    """The number of columns of a chunk kept as bits: for each tuple a word of each is looked at."""
+    return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
+
+
+def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: int) -> None:
+    """Raise OutOfRange for a tuple that is not there, or lies before the retention edge."""
+    first = retention_edge(view.timeline(), view.spec.retention, view.now(now))
+    for tuple_id in tuple_ids:
+        if not first <= tuple_id < view.next_id:
+            ids = f"{first} to {view.next_id - 1}" if view.next_id > first else "none"
+            raise OutOfRange(
+                f"tuple {tuple_id} is not in stream {stream!r}; tuple IDs kept: {ids}",
+                reason="UNKNOWN_TUPLE",
+                stream=stream,
+            )
+
+
+def _satisfied(
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
+) -> Iterator[tuple[Array, Array]]:
+    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then the others."""
+    results = entry.results
+    for ids, which in pairs_at(results, offsets):
+        shown = ~np.isin(ids, results.gaps.ids)
+        yield ids[shown], which[shown]
+    uncovered = [
+        clause
+        for sqc_id, clause in snapshot.clauses.items(results.covered_before)
+        if clause.stream_id == view.stream_id and not results.covers(sqc_id)
+    ]
+    excepted = map(snapshot.clauses.get, results.gaps.ids[results.gaps.ids < results.covered_before].tolist())
+    uncovered += [clause for clause in excepted if clause is not None]
+    if uncovered:
+        numbers, which = _evaluated(view, entry, uncovered, offsets, snapshot.config)
+        yield np.array([clause.sqc_id for clause in uncovered], np.int64)[numbers], which
+
+
+def _evaluated(
+    view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
+) -> tuple[Array, Array]:
+    """Find pairs (number among `clauses`, position) of clauses that have not met the chunk, for these tuples only.
+
+    Clauses are evaluated in sets where they are many.
+    """
+    if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
+        at = int(offsets[0])
+        matched = [
+            len(chunk_matches(entry, clause, at, at + 1, search=search_of(view, clause, config.texts)).offsets)
+            for clause in clauses
+        ]
+        numbers = np.flatnonzero(matched)
+        return numbers, np.zeros(len(numbers), np.int64)
+    schema = view.spec.schema
+    size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
+    index, results = QuerySteM(schema, size), OpenResults(size, len(clauses))
+    index.add_many([(slot, clause.factors) for slot, clause in enumerate(clauses)])
+    data = entry.data
+    columns = tuple(data.take(column, offsets) for column in range(len(schema.attributes)))
+    times = data.take(TIME_INDEX, offsets).values
+    wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
+    compute = every_row(wary=wary if len(view.outside.ids) else ())
+    probe(index, Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
+    seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
+    return open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))

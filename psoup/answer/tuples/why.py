@@ -1,0 +1,169 @@
+"""Why a tuple is in the answer of a query, or why not: every condition on its way there, with its verdict.
+
+    tuple 7, or a row that is not pushed
+      factor      price > 100         price = 99.50          no      <── the first "no" is the one that keeps it out
+      factor      symbol = 'ACME'     symbol = 'ACME'        yes
+      window      _time >= … AND _time <= …                  yes
+      retention   _id >= 0                                   yes
+      arrival     it was not too late or too far ahead       yes
+
+Each factor is evaluated, also behind a "no". GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT look at other tuples, and
+are not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.data.windows import retention_edge
+from psoup.errors import OutOfRange
+from psoup.execution.select.window import Reach, instant, reach
+from psoup.expressions.guarded import every_row
+from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
+from psoup.matching.scan import scan
+from psoup.model import TIMESTAMP, Kind
+from psoup.plan.canonical import describe_window, expr_text, factor_text, literal_text
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import UNBOUNDED, ReadBudget
+
+_SHOWN = 200
+"""Characters of a text that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A condition. `text`: as SQL, but for `arrival`. `values`: what it reads, (text of the expression, its value)."""
+
+    kind: OneOf["factor", "window", "retention", "arrival"]
+    text: str
+    passed: bool
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """All conditions in the order in which they are asked."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def kept_out(self) -> Step | None:
+        """The first condition that the tuple does not meet; None if it meets all."""
+        return next((step for step in self.steps if not step.passed), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tuple: its columns, of one value each, its time, and its ID if it has one.
+
+    `refused`: the reason why a push would refuse it; empty if it would take it, or has.
+    """
+
+    columns: Sequence[Column]
+    time: int
+    tuple_id: int | None = None
+    refused: str = ""
+
+
+def why(
+    snapshot: Snapshot,
+    query_id: int,
+    of: int | Row,
+    *,
+    tenant: str,
+    now: int,
+    as_of: int | None = None,
+    budget: ReadBudget = UNBOUNDED,
+) -> Why:
+    """Say why a tuple (its ID, or a row that is not pushed) is in the answer of a query at NOW, or at `as_of`.
+
+    Raises NotFound for the query, OutOfRange for a tuple that never was or still waits, or an `as_of` after NOW. O(its
+    factors), and a read of its columns if they are on disk.
+    """
+    record = snapshot.selection(query_id, tenant)
+    view = snapshot.by_id[record.stream_id]
+    budget.examine(1)
+    current = view.now(now)
+    seen = reach(view, record.query.window, current, instant(current, as_of), as_of)
+    edge = retention_edge(view.timeline(), view.spec.retention, current)
+    row = of if isinstance(of, Row) else _stored(view, of, edge)
+    if row is None:
+        return Why((Step("retention", f"_id >= {edge}", passed=False, values=(("_id", str(of)),)),))
+    wary = frozenset[Expr]()
+    clause = snapshot.clause(record.sqc_id)
+    if view.outside.reasons(clause.sqc_id, clause.attributes):
+        wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
+    ids, times = np.array([row.tuple_id or 0], np.int64), np.array([row.time], np.int64)
+    compute, texts, steps = every_row(budget, wary), snapshot.config.texts, list[Step]()
+    for factor in clause.factors:
+        read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
+        result = scan((factor,), row.columns, ids, times, texts, compute)
+        for column in (column for expr in tuple(read) for column in columns_of(expr)):
+            read.setdefault(column, compute(column, row.columns, ids, times, texts))
+        values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
+        steps.append(Step("factor", factor_text(factor), bool(result.mask[0]), values))
+    return Why((*steps, *_of_time(seen, row, edge)))
+
+
+def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
+    """The tuple of an ID; None if it is past its retention."""
+    if tuple_id >= view.next_id:
+        waits = f"; {view.pending} wait for the watermark" if view.pending else ""
+        raise OutOfRange(
+            f"tuple {tuple_id} is not in stream {view.spec.name!r}: the next one to come is {view.next_id}{waits}",
+            reason="UNKNOWN_TUPLE",
+            stream=view.spec.name,
+        )
+    if tuple_id < 0:
+        raise OutOfRange(
+            f"tuple {tuple_id} is not in stream {view.spec.name!r}: IDs count from 0",
+            reason="UNKNOWN_TUPLE",
+            stream=view.spec.name,
+        )
+    if tuple_id < edge:
+        return None
+    data = view.chunk_of(tuple_id).data
+    at: Array = np.array([tuple_id - data.first_id], np.int64)
+    columns = [data.take(index, at) for index in range(len(view.spec.schema.attributes))]
+    return Row(columns, int(data.take(TIME_INDEX, at).values[0]), tuple_id)
+
+
+def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[Step]:
+    """The conditions other than factors: window, retention and arrival."""
+    extent, at = seen.range, (("_time", time_value(row.time)),)
+    bounds = [(">=", extent.begin), ("<=", extent.end)]
+    text = " AND ".join(f"_time {sign} {time_value(bound)}" for sign, bound in bounds if bound is not None)
+    inside = (extent.begin is None or row.time >= extent.begin) and (extent.end is None or row.time <= extent.end)
+    if seen.now is None:
+        text, inside = "FALSE", False  # no tuple has come yet, and so no NOW
+    elif seen.window.by_rows:
+        text = f"_id >= {extent.low} AND _id < {extent.high}"
+        at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)
+        inside = row.tuple_id is not None and extent.low <= row.tuple_id < extent.high
+    yield Step("window", text or "TRUE", inside, (*at, ("window", describe_window(seen.window))))
+    if row.tuple_id is not None:
+        yield Step("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
+    yield Step("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused, at[:0])
+
+
+def time_value(time: int) -> str:
+    """A time as SQL."""
+    return literal_text(Literal(TIMESTAMP, time))
+
+
+def value_text(column: Column) -> str:
+    """The only value of a column as SQL; "error" if it could not be computed."""
+    if column.error is not None and column.error[0]:
+        return "error"
+    if column.valid is not None and not column.valid[0]:
+        return "NULL"
+    if column.type.kind is Kind.TEXT:
+        assert column.data is not None
+        text = bytes(column.data[column.values[0] : column.values[1]]).decode(errors="replace")
+        return literal_text(Literal(column.type, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"))
+    return literal_text(Literal(column.type, column.values[0].item()))

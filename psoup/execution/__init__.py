@@ -1,0 +1,19 @@
+"""Execution: the rows of a plan over one snapshot, as references to tuples until their columns are gathered.
+
+    plan ──> select: matches in the window ──> join | aggregate ──> rows: columns, order, Arrow
+                                          └──> many: the same for thousands of queries in one pass
+
+Files and rooms, in reading order:
+
+    plan         each node makes rows of the rows of its input
+    select       windows, and the tuples in them that match a clause
+    rows         columns of SELECT, ORDER BY, record batches
+    join         ways of joining sides, and parts that several ways share
+    aggregate    folds: of rows, of whole chunks, of windows
+    many         sets of queries of one plan, answered together
+    ahead        folds and packs that are made before a query asks
+
+Imports go down this list's reverse: ahead > many > aggregate > join > rows > select. `plan` knows all of them.
+Never here: a client, a clock, a thread of its own. The engine and admission never import this room.
+Not for: the meaning of a statement (`psoup.sql`), structures of joins and states of aggregates (rooms of their own).
+"""

@@ -1,0 +1,66 @@
+"""What is known of a plan that folds, once for all its invocations; and its row, if SELECT shows measures as they are.
+
+    SELECT count(*), sum(v)    Project ─> Aggregate ─> Source     one row: the measures at some places, in some order
+    SELECT sum(v) / 2, GROUP BY, HAVING, LIMIT …                  the common way, `psoup.execution.plan`
+
+Plans live as long as their queries and are shared by those of a form: they are told apart by identity, as to hash an
+expression takes as long as to fold a chunk's bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psoup.aggregates.recipes import Recipe, recipe_of
+from psoup.columns import Column
+from psoup.execution.aggregate.window_ends import row_of
+from psoup.execution.rows.source_rows import Reading
+from psoup.expressions.tree import AttributeRef
+from psoup.plan.nodes import Aggregate, Node, Project, Source
+from psoup.plan.plan_facts import plan_fact
+
+
+class Folding(NamedTuple):
+    """The Aggregate of a plan over one stream, and its recipe; `shown`: the places of the measures of a row, in the
+    order of SELECT, None if there is more to do."""
+
+    node: Aggregate
+    recipe: Recipe
+    shown: tuple[int, ...] | None
+
+
+def aggregate_of(plan: Node) -> Aggregate | None:
+    """The Aggregate of a plan over one stream."""
+    while not isinstance(plan, Aggregate):
+        if isinstance(plan, Source) or len(plan.inputs) != 1:
+            return None
+        (plan,) = plan.inputs
+    return plan if isinstance(plan.input, Source) else None
+
+
+@plan_fact
+def folding_of(plan: Node) -> Folding | None:
+    """The aggregates of a plan and the recipe of their folds; None if it has no aggregates that could be folded."""
+    node = aggregate_of(plan)
+    recipe = None if node is None else recipe_of(node.measures, node.keys)
+    return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))
+
+
+def only_row(plan: Node, reading: Reading) -> list[Column] | None:
+    """The only row of an answer; None: not this way, or it is not folded. O(matches at the ends). Raises as `check`."""
+    between = reading.between
+    folding = None if between is None else folding_of(plan)
+    if between is None or folding is None or folding.shown is None:
+        return None
+    reading.budget.check()
+    row = row_of(between, reading.matches[0])
+    return None if row is None else [row[place] for place in folding.shown]
+
+
+def _shown(plan: Node, node: Aggregate) -> tuple[int, ...] | None:
+    """The places of the measures that a row shows, if the plan does nothing else."""
+    if node.keys or not isinstance(plan, Project) or plan.input is not node:
+        return None
+    exprs = [output.expr for output in plan.schema]
+    places = [expr.index for expr in exprs if isinstance(expr, AttributeRef)]
+    return tuple(places) if len(places) == len(exprs) else None

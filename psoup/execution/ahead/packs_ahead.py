@@ -1,0 +1,203 @@
+"""Packs made ahead: what was asked for as a table is folded over chunks that are about to leave the memory.
+
+    asked    count, sum of 100,000 users over stream 3            nobody who has not asked pays
+    chunks   on disk ─┬─ sealed, in memory ──┬─ open              each is folded once, for all clauses of such queries
+    16, 256 of them are combined once they are there; what is of chunks on disk goes to the disk
+
+After a start it is known from the disk what was asked for: the newest chunks there have packs of it. Each pack has a
+budget of bytes and time; a refused one is remembered (`psoup.execution.ahead.attempts`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.aggregates.folds import Span
+from psoup.aggregates.measures import Name, states_for
+from psoup.aggregates.packs import Packs
+from psoup.columns import Array
+from psoup.execution.ahead.attempts import Attempts, Turn, Work
+from psoup.execution.many.many_folds import folds_of
+from psoup.execution.many.packs_store import PackShelf, pack_shelf
+from psoup.execution.many.query_sets import plan_of
+from psoup.execution.many.window_packs import Spans
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.many_matches import Together
+from psoup.plan.nodes import Measure, Node
+from psoup.plan.sides import FIRST_SIDE
+from psoup.published.records import NO_CLAUSE, QueryBlock, picked
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.results.chunk_results import ALL
+from psoup.results.sets import all_evaluated
+
+_STEP = 16
+"""Chunks, and spans put on the disk, of one step: some tens of milliseconds."""
+_LEVELS = 4
+"""Levels of spans, of a newest one of each of which it is looked whether it has a pack on the disk."""
+
+Key = tuple[int, tuple[Name, ...]]
+"""A stream, and what states are made of."""
+
+
+class Asking(NamedTuple):
+    """Clauses (SQC IDs, int64[k], ascending) of standing queries with some states, and a measure for each state.
+
+    `query_id`: the first of the queries.
+    """
+
+    ids: Array
+    measures: Sequence[Measure]
+    query_id: int
+
+
+class PacksAhead:
+    """What has been packed ahead. One thread at a time."""
+
+    def __init__(self, attempts: Attempts, shelves: bool) -> None:
+        """`shelves`: packs of chunks on disk go to the disk; False: nothing is written."""
+        self._attempts, self._shelves = attempts, shelves
+        self._queries: object = None
+        self._asking: dict[Key, Asking] = {}
+        self._found: set[int] = set()
+        """Streams of which it was looked what is on the disk."""
+
+    def step(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
+        """Pack some of a stream, and put some on the disk; returns how many packs, 0 if there is nothing to do.
+
+        Nothing is begun once the turn is over.
+        """
+        if view.stream_id not in self._found and view.archived:
+            self._found.add(view.stream_id)
+            self._find(snapshot, view, self._wanted(snapshot))
+        made = 0
+        for stream_id, packs in view.packs.kept():
+            if stream_id == view.stream_id and made < _STEP and not turn.is_over:
+                key = stream_id, tuple(states_for(packs.measures))
+                wanted = self._wanted(snapshot).get(key)
+                made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted, key)
+        return made
+
+    def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking, key: Key) -> int:
+        base = view.chunks[0].data.number
+        packs.forget(base, view.packs.fan)
+        ids = np.setdiff1d(wanted.ids, view.outside.ids, assume_unique=True)
+        numbers, made = _ready(view, packs, ids), 0
+        work = Work(view, key, wanted.query_id, numbers[0] if numbers else base)
+        if numbers:
+            made = self._attempt(work, partial(_made, snapshot, view, packs, ids, numbers)) or 0
+        return made + self._shelve(snapshot, view, packs, work._replace(key=("shelve", *key)))
+
+    def _shelve(self, snapshot: Snapshot, view: StreamView, packs: Packs, work: Work) -> int:
+        """Put packs of chunks on disk on the disk, also while others are refused; returns of how many spans."""
+        if not self._shelves or not packs.fresh or not view.archived:
+            return 0
+
+        def put(budget: ReadBudget) -> int:
+            shelf = pack_shelf(snapshot, view, packs, budget)
+            return 0 if shelf is None else shelf.shelve(_STEP)
+
+        return self._attempt(work, put) or 0
+
+    def _attempt(self, work: Work, make: Callable[[ReadBudget], int]) -> int | None:
+        room = work.view.packs
+        return self._attempts.make(work, room.refusals, room.work_bytes(work.view.tenant), make)
+
+    def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, Asking]) -> None:
+        """Note what was asked for before the start, as the disk has it."""
+        for (stream_id, _), wanted in asking.items():
+            if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
+                shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # it only looks
+                if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
+                    view.packs.known(stream_id, wanted.measures, view.tenant)
+
+    def _wanted(self, snapshot: Snapshot) -> dict[Key, Asking]:
+        """The aggregates that stand, by stream and states. O(queries), once these have changed."""
+        if snapshot.queries is not self._queries:
+            clauses, measures = defaultdict[Key, list[Array]](list), dict[Key, Sequence[Measure]]()
+            first = dict[Key, int]()
+            for stream_id, query_id, sqc_ids, plan in _plans(snapshot):
+                folds = folds_of(plan)
+                names = {} if folds is None else states_for(folds.node.measures)
+                if folds is not None:
+                    clauses[stream_id, tuple(names)].append(sqc_ids)
+                    measures[stream_id, tuple(names)] = tuple(names.values())
+                    first.setdefault((stream_id, tuple(names)), query_id)
+            every = ((key, np.unique(np.concatenate(parts))) for key, parts in clauses.items())
+            self._asking = {key: Asking(ids[ids < ALL], measures[key], first[key]) for key, ids in every}
+            self._queries = snapshot.queries
+            for view in snapshot.by_id.values():
+                view.packs.refusals.keep(self._asking)
+        return self._asking
+
+
+def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
+    """The numbers of some chunks to be folded next: in memory, sealed, and evaluated for all clauses."""
+    numbers, base = list[int](), view.chunks[0].data.number
+    packs.ahead = number = max(packs.ahead, base + view.archived)
+    for entry in view.chunks[number - base : -1]:
+        if entry.data.in_memory and not entry.results.evicted:
+            if len(numbers) == _STEP or entry.results.open is not None or not all_evaluated(entry.results, ids):
+                break
+            numbers.append(entry.data.number)
+        elif not numbers:
+            packs.ahead = entry.data.number + 1
+    return numbers
+
+
+def _made(
+    snapshot: Snapshot, view: StreamView, packs: Packs, ids: Array, numbers: list[int], budget: ReadBudget
+) -> int:
+    """Fold chunks, and the spans that end with them and whose other chunks need not be read; returns how many."""
+    made = 0
+    reading = Reading([], None, snapshot.config.texts, budget, 0)
+    spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT)
+    shelf = pack_shelf(snapshot, view, packs, budget)
+    for number in numbers:
+        made += _made_of(spans, shelf, number, view.chunks[0].data.number)
+        packs.ahead = number + 1
+    return made
+
+
+def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> int:
+    """Fold a chunk, and the spans that end with it; returns how many."""
+    made, fan = 0, spans.together.view.packs.fan
+    level, size = 0, 1
+    while (number + 1) % size == 0 and number + 1 - size >= base:
+        span = level, number // size
+        if level and shelf is not None:
+            spans.fetch(shelf, (number + 1 - size, number + 1))
+        if spans.lacks(span) and (not level or not spans.lacks_chunks(span)):
+            spans.complete(span)
+            made += 1
+        level, size = level + 1, size * fan
+    return made
+
+
+def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
+    """The newest span of each level, all of whose chunks are on the disk."""
+    for level in range(_LEVELS):
+        size = fan**level
+        if (shelf.disk.stop // size - 1) * size >= shelf.disk.first:
+            yield level, shelf.disk.stop // size - 1
+
+
+def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
+    """The stream, the first ID, the clauses and the plan of queries. The queries of a block come together."""
+    alike = defaultdict[int, list[int]](list)
+    plans = dict[int, tuple[int, int, Node]]()
+    for record in snapshot.queries.single():
+        if record.query_id < FIRST_SIDE and record.sqc_id != NO_CLAUSE and record.query.factors:
+            plan = record.query.plan
+            alike[id(plan)].append(record.sqc_id)
+            plans.setdefault(id(plan), (record.stream_id, record.query_id, plan))
+    for key, (stream_id, query_id, plan) in plans.items():
+        yield stream_id, query_id, np.array(alike[key], np.int64), plan
+    for block in snapshot.queries.blocks:
+        if isinstance(block, QueryBlock) and block.first < FIRST_SIDE:
+            yield block.stream_id, block.first, picked(block.sqc_ids, block.standing()), plan_of(block)

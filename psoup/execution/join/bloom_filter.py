@@ -1,0 +1,93 @@
+"""A large part of a side cut down, straight from its chunks, to the rows whose key may be one of a small part.
+
+    small part   keys 7 9      marks  . . 1 . . 1 .      a bit for each key, by its hash, some times as many as keys
+    large part   chunk 4  k: 1 7 3 9 7 …   bits of the side   ──> rows 1 3 4       no key is copied, no row is listed
+                 chunk 5  …                                       but those that are left: the join decides
+
+`psoup.joins.thinned` does so with keys that are gathered. This is for parts of sides by one equality of whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.data.chunk import ChunkView
+from psoup.execution.join.direct_join import Columns, direct_join
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
+from psoup.kernels.buckets import mark_keys
+from psoup.kernels.columns import offsets_to_bits
+from psoup.kernels.gather import WIDE
+from psoup.kernels.kept import marked_rows
+from psoup.kernels.paired import SPREADING
+from psoup.plan.nodes import Join
+from psoup.runner import threads_of
+
+_RATIO = 4
+_LARGE = 32_768
+"""Rows of a part from which on it is cut."""
+_FEWEST, _MOST, _CACHED = 16, 64, 1 << 22
+"""Bits for each key: the most while all stay in the cache. One in so many rows is left that has no partner."""
+_NO_BITS: Array = np.zeros(0, np.uint64)
+
+Side = Sequence[Matches]
+
+
+def cut_by_marks(node: Join, parts: Sequence[Side], reading: Reading) -> Sequence[Side]:
+    """The parts of both sides, a much larger one without rows that have no partner. O(rows), 1 ns each."""
+    key = _key(node)
+    counts = [sum([match.count for match in part]) for part in parts]
+    small, large = (0, 1) if counts[0] < counts[1] else (1, 0)
+    here = all(isinstance(match.data, ChunkView) for part in parts for match in part)
+    if key is None or not here or counts[large] < max(_LARGE, _RATIO * counts[small]):
+        return parts
+    side = MatchedSide(parts[small], reading.texts, reading.budget)
+    small_keys = side.keys(key.columns[small], WIDE)
+    bits = max(_FEWEST * side.rows, min(_MOST * side.rows, _CACHED)).bit_length()
+    shift, marks = np.uint64(64 - bits), np.zeros(1 << (bits - 6), np.uint64)
+    mark_keys(small_keys.keys, small_keys.taking_part, SPREADING, shift, marks)
+    cut: list[Matches | None] = [None] * len(parts[large])
+    places = iter(range(len(cut)))
+
+    def cut_some() -> None:
+        for place in places:  # an iterator of a range gives each number to one thread
+            cut[place] = _cut(parts[large][place], key.columns[large], shift, marks)
+
+    reading.run([partial(cut_some) for _ in range(threads_of(reading.run))])
+    left = [match for match in cut if match is not None]
+    return [left, parts[small]] if small else [parts[small], left]
+
+
+def _key(node: Join) -> Columns | None:
+    """An equality of two columns of whole numbers; None without one, or if there are sums, which may be errors."""
+    direct = direct_join(node)
+    keys = () if direct is None or direct.sums else direct.keys
+    return next((key for key in keys if key.kinds == (WIDE, WIDE) and min(key.columns) >= 0), None)
+
+
+def _cut(match: Matches, column: int, shift: np.uint64, marks: Array) -> Packed | None:
+    """The rows of a match whose key is marked; None if there is none."""
+    start, stop, own = bits_of(match)
+    rows: Array = np.empty(stop - start + 1, np.uint16)
+    rows = rows[: marked_rows(match.data.columns[column].values, start, stop, own, SPREADING, shift, marks, rows)]
+    return Packed(match.data, int(rows[0]), len(rows), rows.copy()) if len(rows) else None
+
+
+def bits_of(match: Matches) -> tuple[int, int, Array]:
+    """The rows of a match: from where to where, and their bits, or none if these are all. O(rows), or less."""
+    if isinstance(match, KeptBits):
+        return 0, len(match.data), match.bits
+    if isinstance(match, Packed) and match.held is None:
+        return match.start, match.start + match.count, _NO_BITS
+    offsets = match.offsets
+    start, stop = int(offsets[0]), int(offsets[-1]) + 1
+    if stop - start == len(offsets):
+        return start, stop, _NO_BITS
+    bits: Array = np.zeros(-(-len(match.data) // 64), np.uint64)
+    offsets_to_bits(offsets, bits)
+    return start, stop, bits

@@ -1,0 +1,224 @@
+"""Joined rows as Arrow IPC record batches, gathered from the chunks of all sides straight into the bytes.
+
+    positions   r 0 0 3 …   s 7 9 7 …        of the matches of each side
+    side        from its chunks              a look for the chunk of each position
+                whole, if many are wanted: its columns side by side, by position
+
+    texts       from its chunks              their bytes are counted first, as a message is as large as they are
+
+The rest is as for one stream: see `psoup.execution.rows.record_batch`. Expressions are not for this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from psoup.columns import Array, new_array, scratch_array
+from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
+from psoup.execution.rows.record_batch import Form, Message, form_of, tabled
+from psoup.execution.rows.select_list import Group
+from psoup.expressions.tree import AttributeRef
+from psoup.kernels.gather import NUMBER, PARTS, TEXT, WIDE, has_nulls
+from psoup.kernels.joined import gather_at, gather_whole
+from psoup.kernels.joined_texts import gather_texts_at, text_bytes_at
+from psoup.plan.nodes import Output
+from psoup.plan.plan_facts import plan_fact
+from psoup.reading import ReadBudget
+from psoup.runner import Task
+
+_WHOLE = 2
+"""Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
+_PUT_FROM = 16_384
+"""Rows of a side from which on that is worth while."""
+MESSAGES = 8
+"""Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
+_LINE = 64
+"""The multiple of bytes at which each begins."""
+_NO_ROWS = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedForm:
+    """The form of a SELECT list over several sources; for each of these its columns.
+
+    `which`: their places in the list; `kinds` and `columns`: as in `Form`, for these alone. int64. `texts`: the places
+    of those that are texts, and their columns, which are in none of these.
+    """
+
+    form: Form
+    which: tuple[Array, ...]
+    kinds: tuple[Array, ...]
+    columns: tuple[Array, ...]
+    texts: tuple[tuple[tuple[int, int], ...], ...]
+
+
+@plan_fact
+def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
+    """The form of a SELECT list, or None if it has expressions."""
+    form = form_of(select)
+    if form is None:
+        return None
+    places = np.array([output.expr.source for output in select if isinstance(output.expr, AttributeRef)])
+    which = tuple([np.flatnonzero((places == source) & (form.kinds != TEXT)) for source in range(sources)])
+    texts = tuple(
+        [tuple([(w, int(form.columns[w])) for w in form.texts if places[w] == source]) for source in range(sources)]
+    )
+    return JoinedForm(
+        form, which, tuple([form.kinds[w] for w in which]), tuple([form.columns[w] for w in which]), texts
+    )
+
+
+class SideMemory:
+    """The matches of one side by address: `rows`, offsets in chunks; `sources`, `stride` and `stops` as in `gather`."""
+
+    __slots__ = ("_chunks", "known", "rows", "sources", "stops", "stride")
+
+    def __init__(self, chunks: Sequence[ChunkView], rows: Array, stops: Array) -> None:
+        """`chunks`: at least one; `rows`: int32, chunk after chunk, up to the `stops` (int64) of each."""
+        self._chunks, self.rows, self.stops = chunks, rows, stops
+        self.sources, self.stride = tabled(chunks)
+        self.known: dict[int, Array] = {}
+        """Columns without NULL that were gathered before, of 8 bytes a value: int64 by position."""
+
+
+def side_memory(group: Group) -> SideMemory:
+    """The matches of one side, in at least one chunk, all of them in memory. O(rows)."""
+    chunks = [data for data, _ in group if isinstance(data, ChunkView)]
+    rows = np.concatenate([offsets for _, offsets in group], dtype=np.int32, casting="same_kind")
+    return SideMemory(chunks, rows, np.cumsum([len(offsets) for _, offsets in group]))
+
+
+class SideColumns:
+    """The columns of a SELECT list that come from one side."""
+
+    def __init__(self, memory: SideMemory, form: JoinedForm, place: int, budget: ReadBudget, expected: float) -> None:
+        """`expected`: how many rows will be wanted, about."""
+        self.which, self._kinds, self._columns = form.which[place], form.kinds[place], form.columns[place]
+        self._memory, self._budget, self._held = memory, budget, 0
+        self._arrays: list[Array] = []
+        self.task: Task | None = None
+        """What is to be done before anything is gathered, on any thread."""
+        self.texts = form.texts[place]
+        self.nullable: Array = np.empty(len(self.which), np.uint8)
+        self.nullable_texts: Array = np.empty(len(self.texts), np.uint8)
+        ask = self._of_texts = (memory.sources, memory.stride, memory.rows, memory.stops)
+        self._ask = (self._kinds, self._columns, *ask)
+        if self.texts:
+            columns: Array = np.array([column for _, column in self.texts], np.int64)
+            has_nulls(columns, memory.sources, memory.stride, len(memory.stops), self.nullable_texts)
+        if len(self.which):
+            has_nulls(self._columns, memory.sources, memory.stride, len(memory.stops), self.nullable)
+            if _WHOLE * expected >= len(memory.rows) >= _PUT_FROM:
+                self._put_together()
+
+    def gather(self, positions: Array, places: Array, out: Array, nulls: Array) -> None:
+        """Write the columns of the rows at some positions (int32 or int64[n]): see the kernels."""
+        if len(self.which):
+            gather_at(self.which, *self._ask, positions, places, out, nulls)
+        for which, column in self.texts:
+            gather_texts_at(which, column, *self._of_texts, positions, places, out, nulls)
+
+    def measure(self, positions: Array, nullable: Array, texts: Array) -> None:
+        """Note by place which columns may be NULL (uint8), and how many bytes the texts of each have (int64)."""
+        nullable[self.which] = self.nullable
+        for (which, column), may_be_null in zip(self.texts, self.nullable_texts.tolist(), strict=True):
+            nullable[which], texts[which] = may_be_null, text_bytes_at(column, *self._of_texts, positions)
+
+    def close(self) -> None:
+        """Give back what it holds; what was put together stays while a message may read it."""
+        self._budget.give_back_joined(self._held)
+        self._held = 0
+
+    def _put_together(self) -> None:
+        """Make a copy of the columns, if there is room for it."""
+        memory, rows, nullable = self._memory, len(self._memory.rows), bool(self.nullable.any())
+        known = {w: memory.known[c] for w, c in enumerate(self._columns.tolist()) if c in memory.known}
+        new = np.array([w for w in range(len(self._columns)) if w not in known], np.int64)
+        try:
+            self._budget.hold_joined(len(new) * rows * (9 if nullable else 8))
+        except ResourceExhausted:
+            return
+        self._held += len(new) * rows * (9 if nullable else 8)
+        values = scratch_array(len(new) * rows, np.int64).reshape(len(new), rows)
+        valid = scratch_array(len(new) * rows * nullable, np.uint8).reshape(len(new), rows * nullable)
+        self.task = partial(gather_whole, self._kinds[new], self._columns[new], *self._ask[2:], values, valid)
+        self._arrays = [values, valid, *known.values()]
+        sources: Array = np.zeros((len(self._columns), PARTS), np.int64)
+        sources[new, 0] = values.ctypes.data + 8 * rows * np.arange(len(new))
+        sources[list(known), 0] = [array.ctypes.data for array in known.values()]
+        if nullable:
+            sources[new, 1] = valid.ctypes.data + rows * np.arange(len(new))
+        kinds = np.where(self._kinds == NUMBER, WIDE, self._kinds)
+        stops = np.array([rows], np.int64)
+        self._ask = kinds, np.arange(len(kinds)), sources.reshape(-1), sources.size, _NO_ROWS, stops
+
+
+class Blocks:
+    """Memory for large messages, several in one block, of which readers may hold some.
+
+    The allocator gives single ones back to the system, as soon as they are freed: to fetch 12 MB again took 3 ms, to
+    write them 2.
+    """
+
+    def __init__(self, budget: ReadBudget) -> None:
+        self._budget, self._held = budget, 0
+        self._free: Array = np.zeros(0, np.uint8)
+
+    def take(self, size: int) -> Array:
+        """Some arbitrary bytes: uint8[size]."""
+        if len(self._free) < size:
+            self.close()
+            try:
+                self._budget.hold_joined(MESSAGES * size)
+            except ResourceExhausted:
+                return scratch_array(size, np.uint8)
+            self._held = MESSAGES * size
+            self._free = new_array(self._held, np.uint8)
+        out, self._free = self._free[:size], self._free[-(-size // _LINE) * _LINE :]
+        return out
+
+    def close(self) -> None:
+        """Leave the block to the messages in it."""
+        self._budget.give_back_joined(self._held)
+        self._held, self._free = 0, self._free[:0]
+
+
+class JoinedMessage(Message):
+    """Some rows of a join, measured but not yet gathered."""
+
+    def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
+        """`positions`: int32 or int64 of one length, for each side."""
+        self._joined, self._sides, self._positions = form, sides, positions
+        self._early: Array | None = None
+        nullable: Array = np.zeros(len(form.form.kinds), np.uint8)
+        texts: Array = np.zeros(len(nullable), np.int64)
+        for side, own in zip(sides, positions, strict=True):
+            side.measure(own, nullable, texts)
+        self._measure(form.form, len(positions[0]), nullable, texts)
+
+    def gather_into(self, out: Array) -> None:
+        """Gather it beforehand, on any thread, into `out`: uint8[size]."""
+        if not self._exact:
+            out[:] = 0
+        self._write(out)
+        self._early = out
+
+    def gathered(self) -> Array:
+        """The message, uint8[size], which is the caller's."""
+        early, self._early = self._early, None
+        return super().gathered() if early is None else early
+
+    def _gather(self, out: Array, nulls: Array) -> None:
+        for side, positions in zip(self._sides, self._positions, strict=True):
+            side.gather(positions, self._places, out, nulls)
+
+    def halves(self) -> tuple[Message, Message]:
+        """The first and the second half of the rows, of which there are two at least."""
+        middle = self.rows // 2
+        first, second = ([own[part] for own in self._positions] for part in (slice(middle), slice(middle, None)))
+        return JoinedMessage(self._joined, self._sides, first), JoinedMessage(self._joined, self._sides, second)

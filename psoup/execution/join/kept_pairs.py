@@ -1,0 +1,219 @@
+"""The rows of a join from pairs that are kept: those that both sides have, and what is not kept the ordinary way.
+
+                      chunks of the right side   4   5   6   open
+    chunks of the left side   7                  k   k   k   ○        k   kept: its pairs, a look at both sides for each
+                              8                  k   k   k   ○        ○   found by a join of these parts of the sides
+                              open               ○   ○   ○   ○
+
+All pairs are sorted into the order of FROM, and the sides become the rows that are in one of them. It is done where the
+pairs are fewer than the matches of both sides, of which most are in chunks with pairs: exact numbers, known before
+anything is done. Otherwise, and if an operand cannot be computed somewhere, the join is evaluated as if none were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.execution.join.bloom_filter import bits_of, cut_by_marks
+from psoup.execution.join.lookup_filter import cut_down
+from psoup.execution.join.routed_join import found_in
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import Matches, Packed
+from psoup.joins.kept import PairRow, PairTable
+from psoup.joins.ordered import in_from_order
+from psoup.joins.room import Room
+from psoup.kernels.kept import meet_kept, number_rows
+from psoup.plan.nodes import Join
+
+_FEW = 16_384
+"""Pairs up to which they are used although only the first rows are wanted: some 50 us."""
+_HOLES = 4
+"""Joins of parts at most."""
+_SHIFT = 16
+_BYTES = 64
+"""Bytes for each pair, meanwhile."""
+
+Side = Sequence[Matches]
+
+
+class _Hole(NamedTuple):
+    """Matches of both sides, by their places, whose pairs are not kept."""
+
+    lefts: list[int]
+    rights: list[int]
+
+
+class _Use(NamedTuple):
+    """The row of each match on the left and the matches on the right whose blocks are used; the holes."""
+
+    rows: list[tuple[int, PairRow, Array]]
+    holes: list[_Hole]
+    pairs: int
+
+
+class KeptRows:
+    """The rows of a join; `sides` have those that are in a row, `positions` int32, in the order of FROM."""
+
+    errors = 0
+
+    def __init__(self, sides: list[MatchedSide], positions: Sequence[Array], room: Room) -> None:
+        self.sides, self._positions, self._room = sides, positions, room
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        most = self._room.limits.rows
+        for start in range(0, len(self._positions[0]), most):
+            yield [own[start : start + most] for own in self._positions]
+
+    def close(self) -> None:
+        """Give back what it holds. Idempotent."""
+        self._room.close()
+
+
+def kept_rows(node: Join, table: PairTable, reading: Reading, *, few: bool) -> KeptRows | None:
+    """The rows of a join by its kept pairs; None if these are not worth while. `few`: not all are wanted.
+
+    Raises ResourceExhausted, and what ends the read.
+    """
+    sides = [[match for match in matches if match.count] for matches in reading.matches]
+    use = _use(table, *sides, few=few)
+    if use is None:
+        return None
+    room = Room(reading.joins, reading.budget)
+    room.hold(_BYTES * use.pairs, "its kept pairs")
+    parts = [_met(use, *sides)]
+    for hole in use.holes:
+        found = _found(node, hole, sides, reading)
+        if found is None:
+            room.close()
+            return None
+        room.hold(_BYTES * len(found[0]), "tuples to be sorted")
+        parts.append(found)
+    codes = [np.concatenate(own) for own in zip(*parts, strict=True)] if len(parts) > 1 else list(parts[0])
+    codes = in_from_order(codes, [len(side) << _SHIFT for side in sides])
+    room.look(use.pairs, "its kept pairs")
+    limits = reading.texts, reading.budget, reading.joins.bytes
+    numbered = [_numbered(side, own) for side, own in zip(sides, codes, strict=True)]
+    return KeptRows([MatchedSide(matches, *limits) for matches, _ in numbered], [own for _, own in numbered], room)
+
+
+def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use | None:
+    """The blocks that are used; None if it is better to use none. O(chunks of both sides)."""
+    numbers = np.array([match.data.number for match in rights], np.int64)
+    counts = np.array([match.count for match in lefts], np.int64), np.array([match.count for match in rights], np.int64)
+    rows, holes, pairs = list[tuple[int, PairRow, Array]](), dict[bytes, _Hole](), 0
+    nowhere: Array = np.ones(len(numbers), np.bool_)
+    left_out = 0
+    for place, match in enumerate(lefts):
+        row = table.row(match.data.number)
+        blocks = None if row is None else _blocks(row, numbers, table.least)
+        if row is None or blocks is None:
+            missing: Array = np.ones(len(numbers), np.bool_)
+        else:
+            missing, has = blocks < 0, np.flatnonzero(blocks >= 0)
+            pairs += int((row.starts[blocks[has] + 1] - row.starts[blocks[has]]).sum())
+            nowhere &= missing
+            rows.append((place, row, blocks))
+        if missing.any():
+            hole = holes.setdefault(missing.tobytes(), _Hole([], np.flatnonzero(missing).tolist()))
+            hole.lefts.append(place)
+            left_out += int(counts[0][place]) if missing.all() else 0
+    met = int(counts[0].sum() + counts[1].sum())
+    left_out += int(counts[1][nowhere].sum())
+    if not rows or len(holes) > _HOLES or 2 * left_out > met or pairs > (min(met, _FEW) if few else met):
+        return None
+    return _Use(rows, list(holes.values()), pairs)
+
+
+def _blocks(row: PairRow, numbers: Array, least: int) -> Array:
+    """The block of each chunk on the right in a row, by its number; -1 where it is not kept."""
+    blocks = numbers - row.first
+    inside = (numbers >= least) & (blocks >= 0) & (blocks < len(row.kept))
+    inside[inside] = row.kept[blocks[inside]]
+    return np.where(inside, blocks, -1)
+
+
+def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
+    """The kept pairs that both sides have, as codes: the place of the match, and the row in its chunk."""
+    spans: Array = np.full((len(rights), 3), -1, np.int64)
+    bits = list[Array]()
+    for place, match in enumerate(rights):
+        start, stop, own = bits_of(match)
+        spans[place, :2] = start, stop
+        if len(own):
+            spans[place, 2] = len(bits)
+            bits.append(own)
+    words = max(map(len, bits), default=0)
+    together: Array = np.zeros((len(bits), words), np.uint64)
+    for place, own in enumerate(bits):
+        together[place, : len(own)] = own
+    out, at = np.empty((2, use.pairs + 1), np.int64), 0
+    for place, row, blocks in use.rows:
+        start, stop, own = bits_of(lefts[place])
+        has = np.flatnonzero(blocks >= 0)
+        span: Array = np.array([start, stop], np.int64)
+        at = meet_kept(
+            row.left, row.right, row.starts, blocks[has], place, span, own, has, spans, together, out[0], out[1], at
+        )
+    return [out[0, :at], out[1, :at]]
+
+
+def _found(node: Join, hole: _Hole, sides: Sequence[Side], reading: Reading) -> list[Array] | None:
+    """The pairs of parts of both sides as codes; None if they are too many to be sorted, or on disk, or errors."""
+    parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
+    part = replace(reading, matches=parts)
+    limits = reading.texts, reading.budget, reading.joins.bytes
+    cut = cut_by_marks(node, cut_down(node, part), part)
+    if not all(cut):
+        return [np.zeros(0, np.int64)] * 2
+    of = [_places(side, parts[k], hole[k]) for k, side in enumerate(cut)]
+    matched = [MatchedSide(side, *limits) for side in cut]
+    if not all(side.in_memory for side in matched):
+        return None
+    pieces, total = list[list[Array]](), 0
+    found = found_in(node, matched, part, few=False)
+    try:
+        for piece in found:
+            pieces.append([_codes(side, places, own) for side, places, own in zip(matched, of, piece, strict=True)])
+            total += len(piece[0])
+            if total > reading.joins.kept:
+                return None
+        if found.errors:
+            return None
+    finally:
+        found.close()
+        for side in matched:
+            side.close()
+    return [np.concatenate(own) for own in zip(*pieces, strict=True)] if pieces else [np.zeros(0, np.int64)] * 2
+
+
+def _places(cut: Side, part: Side, places: Sequence[int]) -> list[int]:
+    """The place of each match that is left of a part, among those of the whole side."""
+    known = {match.data.number: place for match, place in zip(part, places, strict=True)}
+    return [known[match.data.number] for match in cut if match.count]
+
+
+def _codes(side: MatchedSide, places: Sequence[int], positions: Array) -> Array:
+    """Rows of a part of a side as codes."""
+    memory = side.memory
+    parts = np.searchsorted(memory.stops, positions, "right")
+    return (np.array(places, np.int64)[parts] << _SHIFT) + memory.rows[positions]
+
+
+def _numbered(side: Side, codes: Array) -> tuple[list[Packed], Array]:
+    """The matches that are left of a side, those with some codes, and the position of each code among their rows."""
+    rows, positions = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
+    marks: Array = np.zeros(len(side) << (_SHIFT - 6), np.uint64)
+    rows = rows[: number_rows(codes, marks, rows, positions)]
+    edges = np.searchsorted(rows, np.arange(len(side) + 1) << _SHIFT).tolist()
+    offsets = rows.astype(np.uint16)
+    return [
+        Packed(match.data, int(offsets[start]), stop - start, offsets[start:stop])
+        for match, start, stop in zip(side, edges[:-1], edges[1:], strict=True)
+        if start < stop
+    ], positions

@@ -1,0 +1,253 @@
+"""The matches of one side of a join whose chunks are all in memory and evaluated: found by two calls for all chunks.
+
+    locate      when asked: how many they are, and in which form each chunk keeps them
+    rows        when they are wanted: offsets, chunk after chunk, side by side
+    as others   chunk by chunk, for code that reads no other form: `psoup.execution.select.clause_matches`
+
+Nearly all sides are so. To look a chunk up and to make an object of what it has takes 15 us, and a window has many.
+Where the chunks of a window lie is known as long as nothing comes, to all queries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from psoup.columns import Array, scratch_array
+from psoup.config import TextLimits
+from psoup.data.archived import Chunk
+from psoup.data.chunk import ChunkView
+from psoup.data.coded import ASKED
+from psoup.data.key_room import KeyRoom
+from psoup.execution.rows.record_batch import tabled
+from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of_join
+from psoup.invariants import ensure
+from psoup.kernels.gather import PARTS
+from psoup.kernels.located import locate, write_rows
+from psoup.published.snapshot import ChunkEntry
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL
+from psoup.results.failures import NO_FAILURES
+from psoup.runner import Runner
+
+_MOST = 4_096
+"""Chunks of a side that are located: a longer call would not see that its caller has gone."""
+_REMEMBERED = 64
+"""Runs of chunks that are remembered of a stream while nothing comes."""
+_DENSE = 16
+"""Tuples of a window for each match, up to which half of the bytes is half of the memory to read: of fewer matches
+each has a line of the cache for itself."""
+_AT_ONCE = 16
+"""Chunks whose columns are made shorter by one invocation: in a millisecond or two."""
+_FIRST_ID = attrgetter("data.first_id")
+
+
+class ChunkRun:
+    """Chunks that lie side by side, all of them in memory, as kernels ask for them; `asked`: as `locate` does."""
+
+    __slots__ = ("_shortened", "_table", "asked", "chunks", "covered_before")
+
+    def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
+        """`covered_before`: clauses with a smaller SQC ID were evaluated over all of them."""
+        self.chunks, self.asked, self.covered_before = chunks, asked, covered_before
+        self._table: ChunkTable | None = None
+        self._shortened = set[int]()
+
+    def shorten(self, column: int, room: KeyRoom) -> None:
+        """See `KeyRoom.shorten`; of all chunks but the last, which may get tuples, and of some in one call."""
+        if column in self._shortened:
+            return
+        left = [chunk for chunk in self.chunks[:-1] if chunk.short.get(column) in (None, ASKED)]
+        done = [room.shorten(chunk, column) for chunk in left[:_AT_ONCE]]
+        if all(done):
+            self._table = self._tabled()
+            if len(left) <= _AT_ONCE:
+                self._shortened.add(column)
+
+    @property
+    def table(self) -> ChunkTable:
+        """Where the columns are. O(chunks * columns), once."""
+        if self._table is None:
+            self._table = self._tabled()
+        return self._table
+
+    def _tabled(self) -> ChunkTable:
+        sources, stride = tabled(self.chunks)
+        return ChunkTable(sources, stride, bool(sources.reshape(-1, PARTS)[:, 1].any()))
+
+
+class ChunkTable(NamedTuple):
+    """Sources and stride of `psoup.kernels.gather`, and whether some column has validity in some chunk."""
+
+    sources: Array
+    stride: int
+    nullable: bool
+
+
+class Located(Sequence[Known]):
+    """The matches of a side, in `chunks`; as a sequence, as `psoup.execution.select.clause_matches` has them."""
+
+    __slots__ = ("_known", "_places", "_rows", "_run", "_side", "_size")
+
+    def __init__(self, side: Side, run: ChunkRun) -> None:
+        self._side, self._run, self._size = side, run, -1
+        self._places: Array = np.empty((len(run.asked), 5), np.int64)
+        self._rows: Array | None = None
+        self._known: list[Known] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many they are. O(words of open chunks), once."""
+        if self._size < 0:
+            _, clause, low, high = self._side
+            self.note(locate(self._run.asked, low, high, clause.sqc_id, clause.slot, self._places))
+        return self._size
+
+    def note(self, size: int) -> None:
+        """Take what a kernel has located: so many rows."""
+        ensure(size >= 0, "located", "a clause is covered, and some chunk says it is not", clause=self._side[1].sqc_id)
+        self._size = size
+
+    @property
+    def found(self) -> tuple[Array, Array, int, int]:
+        """What kernels ask of a side: what was located, of which chunks, for which slot, and how many rows."""
+        size = self.size
+        return self._places, self._run.asked, self._side[1].slot, size
+
+    @property
+    def asked(self) -> tuple[Array, int, int, int, int, int, Array, Array, int]:
+        """What `answer_located` asks of a side."""
+        (_, clause, low, high), run = self._side, self._run
+        sources, stride, _ = run.table
+        return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
+
+    def shorten(self, column: int, room: KeyRoom) -> None:
+        """Note that the values of a column were read, if the matches are so dense that fewer bytes save time."""
+        _, _, low, high = self._side
+        if column >= 0 and high - low <= _DENSE * self.size:
+            self._run.shorten(column, room)
+
+    @property
+    def chunks(self) -> list[ChunkView]:
+        """The chunks of the window."""
+        return self._run.chunks
+
+    @property
+    def table(self) -> ChunkTable:
+        """The chunks as kernels want them: see `ChunkRun`."""
+        return self._run.table
+
+    @property
+    def stops(self) -> Array:
+        """Where the rows of each chunk end, int64."""
+        ends: Array = self.found[0][:, 4].cumsum()
+        return ends
+
+    @property
+    def rows(self) -> Array:
+        """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
+        if self._rows is None:
+            places, asked, slot, size = self.found
+            rows = scratch_array(size, np.int32)
+            written = write_rows(places, asked, slot, rows)
+            ensure(written == self.size, "located", "results of chunks changed while a reader held them", rows=written)
+            self._rows = rows
+        return self._rows
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tuple of the window matches, as there is no condition."""
+        return not self._side[1].factors
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Known: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Known]: ...
+    def __getitem__(self, at: int | slice) -> Known | Sequence[Known]:
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(self._all())
+
+    def _all(self) -> list[Known]:
+        if self._known is None:
+            (self._known,) = sides_of_join([self._side])
+        return self._known
+
+
+def located(side: Side) -> Located | None:
+    """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
+    run = run_of(side)
+    return None if run is None else Located(side, run)
+
+
+def run_of(side: Side) -> ChunkRun | None:
+    """The chunks of a side; None as of `located`."""
+    view, clause, low, high = side
+    chunks = view.chunks
+    first, stop = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0), len(chunks)
+    if high <= chunks[-1].data.first_id:  # hardly ever: windows end at NOW
+        stop = bisect_right(chunks, high - 1, first, key=_FIRST_ID)
+    of = first, stop, bool(clause.factors)
+    try:
+        run = view.runs[of]
+    except KeyError:
+        if len(view.runs) >= _REMEMBERED:
+            view.runs.clear()
+        run = view.runs[of] = _run(chunks[first : of[1]], searched=of[2])
+    return None if run is None or clause.sqc_id >= run.covered_before else run
+
+
+def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
+    """The chunks, as they are asked for a clause with conditions (`searched`), or without; None as of `located`."""
+    if not 0 < len(entries) <= _MOST:
+        return None
+    numbers, chunks, covered_before = list[int](), list[ChunkView](), ALL + 1
+    for entry in entries:
+        data, results = entry.data, entry.results
+        if not isinstance(data, ChunkView):
+            return None
+        address = size = 0
+        if searched:
+            if results.errors or results.failures is not NO_FAILURES or results.gaps.ids.size:
+                return None
+            _, address, size = results.places
+            covered_before = min(covered_before, results.covered_before)
+        numbers += (address, size, data.first_id, len(data.times))
+        chunks.append(data)
+    return ChunkRun(chunks, np.array(numbers, np.int64).reshape(-1, 4), covered_before)
+
+
+def found_sides(
+    sides: Sequence[Side], run: Runner, archive_rows: int, budget: ReadBudget, texts: TextLimits
+) -> list[Sequence[Known]]:
+    """The matches of the sides of a join. Raises as `matches_together`."""
+    found: list[Sequence[Known] | None] = [located(side) for side in sides]
+    known = [own for own in found if own is not None]
+    if len(known) == len(found):  # nearly always
+        return known
+    left = [side for side, own in zip(sides, found, strict=True) if own is None]
+    others = iter(sides_of_join(left, run, archive_rows, budget, texts))
+    return [next(others) if own is None else own for own in found]
+
+
+def count_of(matches: Sequence[Matches]) -> int:
+    """The number of rows that match."""
+    return matches.size if isinstance(matches, Located) else sum([match.count for match in matches])
+
+
+def errors_of(matches: Sequence[Known]) -> int:
+    """The number of tuples that a value that could not be computed kept out; of a side that is located none."""
+    return 0 if isinstance(matches, Located) else sum([match.errors for match in matches])
+
+
+def chunks_of(matches: Sequence[Matches]) -> list[Chunk]:
+    """The chunks that have matches; of a side that is located, those of its window."""
+    return list(matches.chunks) if isinstance(matches, Located) else [match.data for match in matches]

@@ -1,0 +1,64 @@
+"""What is known of a join's plan whose pairs one kernel can find: the form of its answer, and what kernels ask.
+
+Of two sources, with one equality of columns or one band, and a SELECT list of columns other than texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.execution.join.direct_join import DirectJoin, direct_join
+from psoup.execution.join.join_batch import JoinedForm, joined_form
+from psoup.plan.nodes import Join, Node, Project
+from psoup.plan.plan_facts import plan_fact
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+@dataclass(slots=True)
+class PairForm:
+    """The form of an answer, and what `psoup.kernels.answered` and `coded` ask; `text`: the factor."""
+
+    form: JoinedForm
+    is_equality: bool
+    asked: Array
+    columns: Array
+    numbers: Array
+    text: str
+    shown: tuple[tuple[Array, Array, Array], ...]
+    crowded: int = 0
+    """How many invocations more are not found by halves, as the pairs were too many, or the keys too far apart."""
+
+
+@plan_fact
+def pair_form(plan: Node) -> PairForm | None:
+    """Facts about a join plan that the one-kernel join needs; None if its joins are found in another way."""
+    if not (isinstance(plan, Project) and isinstance(plan.input, Join)):
+        return None
+    direct, form = direct_join(plan.input), joined_form(plan.schema, len(plan.input.inputs))
+    if direct is None or form is None or any(form.texts) or not (direct.is_single or not direct.keys):
+        return None
+    both = direct.keys[0] if direct.is_single else direct.bands[0][0]
+    bounds = (False, 0, False, 0) if direct.is_single else direct.bands[0][1].bounds
+    asked = np.array([*both.kinds, *both.columns, direct.is_single, *bounds, *_fitting(direct)], np.int64)
+    shown, batch = tuple(zip(form.which, form.kinds, form.columns, strict=True)), form.form
+    columns: Array = np.empty((len(batch.kinds), 3), np.int64)
+    for side, (which, *of) in enumerate(shown):
+        columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
+    places = [batch.rows_at, batch.body_at, batch.nodes_at, batch.buffers_at, batch.buffers, batch.exact]
+    return PairForm(form, direct.is_single, asked, columns, np.array(places, np.int64), direct.text, shown)
+
+
+def _fitting(direct: DirectJoin) -> tuple[int, int, int, int]:
+    """The least key and the greatest of the left side, and of the right one, with which `DirectJoin.fits`."""
+    ends = [[_LEAST, _MOST], [_LEAST, _MOST]]
+    for own in direct.sums:
+        ends[own.side][0] = max(ends[own.side][0], own.least - own.shift)
+        ends[own.side][1] = min(ends[own.side][1], own.greatest - own.shift)
+    for _, band in direct.bands:
+        for bound in (band.low or 0, band.high or 0):
+            ends[0][0], ends[0][1] = max(ends[0][0], _LEAST - bound), min(ends[0][1], _MOST - bound)
+    return ends[0][0], ends[0][1], ends[1][0], ends[1][1]

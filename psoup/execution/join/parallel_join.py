@@ -1,0 +1,189 @@
+"""The answer of the common join of two larger sides by an equality: on two threads, where there are such.
+
+    left ── read_side ──┐     ┌── meet_chained ── first half of the pairs ── gather_pairs ──> the bytes of Arrow
+    right ── read_side ─┴─────┴── meet_chained ── second half ────────────── gather_pairs ──> …
+
+It gives what `psoup.execution.join.join_rows` gives, which takes joins of more rows, of keys far apart, and others:
+pieces
+that grow, found by one thread and gathered by two, took half as long again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array, new_array, scratch_array
+from psoup.errors import ResourceExhausted
+from psoup.execution.join.located_side import ChunkTable, Located
+from psoup.execution.join.pair_form import PairForm
+from psoup.execution.rows.record_batch import Message
+from psoup.execution.rows.source_rows import Reading
+from psoup.joins.room import Room
+from psoup.kernels.coded import may_be_null
+from psoup.kernels.gather import WIDE
+from psoup.kernels.halved import gather_pairs, read_side
+from psoup.kernels.paired import meet_chained
+
+_MOST = 262_144
+"""Rows of a side at most: what is done in one call takes some milliseconds, after which the budget is asked."""
+_UNLIKE = 16
+"""Rows of a side for each one of the other at most: of sides that differ more the larger one is cut down first."""
+_PAIRS = 524_288
+"""Pairs at most that are found before the first is given out."""
+_ROW_BYTES = 16
+"""Bytes of a row of a side, its code, its key, the next row of its chain."""
+_PLACES = 131_072
+"""Places of keys that there are at least, for few rows too: they fit in a core's own cache."""
+_SPREAD = 8
+"""Places of keys for each row: of two million tuples a side, 2 % of them selected, with six keys for each row, pieces
+by hashes take 1.7 times as long, of four million 1.25 times."""
+_SPARE = 1_024
+_CROWDED = 64
+"""Invocations after which it is tried again."""
+_NOTHING = np.zeros(0, np.int32)
+
+
+class _Side(NamedTuple):
+    """The rows of a side as codes of tuples, and their keys, by position; `located` keeps the chunks."""
+
+    located: Located
+    table: ChunkTable
+    rows: Array
+    keys: Array
+
+
+class _Chains(NamedTuple):
+    """The rows of each key, from `least` on: see `psoup.kernels.halved`."""
+
+    least: int
+    heads: Array
+    following: Array
+
+
+def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: int) -> Iterator[Message] | None:
+    """The rows of a join in order, at most so many in a message; None if they are found in another way.
+
+    Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
+    """
+    sizes = sides[0].size, sides[1].size
+    if not known.is_equality or max(sizes) > min(_MOST, _UNLIKE * min(sizes)) or reading.joins.pairs < _PAIRS:
+        return None
+    if known.crowded:
+        known.crowded -= 1
+        return None
+    room = Room(reading.joins, reading.budget)
+    try:
+        room.hold(_ROW_BYTES * sum(sizes) + 4 * _places(sides), "the keys of its sides")
+        messages = _found(known, sides, reading, room, most)
+        if messages is not None:
+            room.look(sum([message.rows for message in messages]), known.text)
+            return _given(messages, room)
+    except ResourceExhausted:  # others give out what they have found before they hold more
+        pass
+    except BaseException:
+        room.close()
+        raise
+    room.close()
+    known.crowded = _CROWDED
+    return None
+
+
+def _places(sides: Sequence[Located]) -> int:
+    """The number of keys that there may be from the least to the greatest."""
+    return max(_SPREAD * sides[1].size, _PLACES)
+
+
+def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:
+    try:
+        yield from messages
+    finally:
+        room.close()
+
+
+def _found(
+    known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int
+) -> list[HalvedMessage] | None:
+    """All messages, gathered; None if keys are far apart, or may be NULL, or if there are many pairs."""
+    for own, kind, column in zip(sides, *known.asked[:4].reshape(2, 2).tolist(), strict=True):
+        if kind == WIDE and reading.keys is not None:
+            own.shorten(column, reading.keys)
+    read = [
+        _Side(own, own.table, scratch_array(own.size, np.int32), scratch_array(own.size, np.int64)) for own in sides
+    ]
+    heads, following = scratch_array(_places(sides), np.int32), scratch_array(sides[1].size + 1, np.int32)
+    ends: list[tuple[bool, int, int]] = [(False, 0, 0)] * 2
+
+    def keys(place: int, *chains: Array) -> None:
+        own = read[place]
+        kind, column = known.asked[place], known.asked[2 + place]
+        ends[place] = read_side(*own.located.found[:3], *own.table[:2], kind, column, own.rows, own.keys, *chains)
+
+    reading.run([partial(keys, 1, heads, following), partial(keys, 0, _NOTHING, _NOTHING)])
+    (ready, _, _), (other_ready, least, greatest) = ends
+    keys_there = min(greatest - least + 1, sides[1].size)  # those far apart are gaps, and not rows without a partner
+    expected = sides[0].size * sides[1].size // keys_there
+    if not (ready and other_ready) or expected > _PAIRS // 2:
+        return None
+    pairs = 2 * expected + _SPARE
+    room.hold(2 * pairs * (8 + known.form.form.row_bytes), "its pairs")
+    chains, middle = _Chains(least, heads[: greatest - least + 1], following), sides[0].size // 2
+    halves: list[list[HalvedMessage] | None] = [None, None]
+
+    def half(place: int, start: int, stop: int) -> None:
+        left, right = scratch_array(pairs, np.int32), scratch_array(pairs, np.int32)
+        found = meet_chained(read[0].keys, start, stop, *chains, left, right)
+        if found < 0:
+            return
+        parts = [slice(at, min(at + most, found)) for at in range(0, found, most)]
+        halves[place] = [HalvedMessage(known, read, (left[part], right[part])) for part in parts]
+        for message in halves[place] or ():
+            message.gather_early()
+
+    reading.budget.check()
+    reading.run([partial(half, 0, 0, middle), partial(half, 1, middle, sides[0].size)])
+    first, second = halves
+    return None if first is None or second is None else first + second
+
+
+class HalvedMessage(Message):
+    """Some rows of a join, by their positions in both sides."""
+
+    def __init__(self, known: PairForm, sides: Sequence[_Side], positions: tuple[Array, Array]) -> None:
+        """`positions`: int32, at least one each."""
+        self._known, self._sides, self._positions = known, sides, positions
+        self._early: Array | None = None
+        tables, form = [side.table for side in sides], known.form.form
+        nullable: Array = np.zeros(len(form.kinds), np.uint8)
+        if any(table.nullable for table in tables):
+            ask = tuple([table.sources for table in tables]), tuple([table.stride for table in tables])
+            may_be_null(known.shown, *ask, nullable)
+        self._measure(form, len(positions[0]), nullable, np.zeros(len(nullable), np.int64))
+
+    def gather_early(self) -> None:
+        """Gather it beforehand, on any thread."""
+        out = new_array(self.size, np.uint8)
+        if not self._exact:
+            out[:] = 0
+        self._write(out)
+        self._early = out
+
+    def gathered(self) -> Array:
+        """The message, uint8[size], which is the caller's."""
+        early, self._early = self._early, None
+        return super().gathered() if early is None else early
+
+    def _gather(self, out: Array, nulls: Array) -> None:
+        one, other = ((*side.table[:2], side.rows, side.keys) for side in self._sides)
+        gather_pairs(self._known.asked, self._known.columns, *one, *other, *self._positions, self._places, out, nulls)
+
+    def halves(self) -> tuple[Message, Message]:
+        """The first and the second half of the rows, of which there are two at least."""
+        middle = self.rows // 2
+        first, second = (
+            (self._positions[0][part], self._positions[1][part]) for part in (slice(middle), slice(middle, None))
+        )
+        return HalvedMessage(self._known, self._sides, first), HalvedMessage(self._known, self._sides, second)

@@ -1,0 +1,175 @@
+"""Groups of many queries at once: rankings of all users are one pass over their matches, and one sort.
+
+    clause   0  0  0  0  1  1      matches, and the keys of their groups: numbered for all clauses
+    key      7  3  7  3  3  3
+    sorted   (0 3) (0 3) (0 7) (0 7) (1 3) (1 3)
+    groups    2           2           2              in the order of keys; other measures are folded as anywhere
+
+What comes is a table with a row for each clause and group, by clause, where `psoup.execution.aggregate.groups` makes
+one for a
+query; without keys all matches of a clause are one group: of measures that `psoup.execution.many.many_folds` does not
+fold, as
+their states have no fixed size (quantiles, DISTINCT, estimates) or depend on the parts of the rows (variance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from psoup.aggregates.growth import group_bytes, room_to_add
+from psoup.aggregates.keys import Keys
+from psoup.aggregates.listed import Distinct
+from psoup.aggregates.listed import Gathered as Values
+from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
+from psoup.aggregates.state import State
+from psoup.columns import Array, Column, empty_column, plain, value_bytes
+from psoup.errors import ResourceExhausted
+from psoup.execution.many.many_folds import computed
+from psoup.execution.many.many_joins import PairsOfQueries
+from psoup.execution.many.many_shapes import (
+    Gathered,
+    Shape,
+    Shown,
+    arranging_bytes,
+    count_within,
+    refuse_many,
+    starts_of_kept,
+)
+from psoup.execution.rows.source_rows import Reading
+from psoup.expressions.tree import Expr
+from psoup.kernels.segments import group_within
+from psoup.model import BIGINT, Kind
+from psoup.plan.nodes import Aggregate
+from psoup.reading import NO_LIMIT, HeldBytes
+from psoup.results.sets import TooManyPairs
+
+_NUMBER_BYTES = 64
+"""Bytes of the number of a match's group while groups are told apart."""
+
+Table = dict[int, Column]
+"""The columns of groups, by their places."""
+
+
+def read_of(node: Aggregate) -> list[Expr]:
+    """The expressions over matches that groups are made of: keys, arguments, conditions."""
+    return list(dict.fromkeys([*node.keys, *(expr for measure in node.measures for expr in read_by(measure))]))
+
+
+def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, reading: Reading) -> Shown:
+    """The rows of groups that are shown.
+
+    Raises TooManyPairs if there are more groups, or rows to be sorted or shown, than one answer may have.
+    """
+    errors, hidden, room = gathered.errors, np.zeros_like(gathered.errors), reading.charged()
+    if not gathered.count and node.keys:
+        return Shown(hidden, None, (), errors, hidden)
+    refuse_many(gathered.starts, _most(node, reading))
+    read = read_of(node)
+    columns = gathered.columns(read) if gathered.count else {expr: empty_column(expr.type) for expr in read}
+    count_within(list(columns.values()), gathered.starts, errors)
+    starts, table = _groups(node, gathered.starts, columns, reading)
+    if shape.having is not None:
+        (condition,) = computed([shape.having], table, reading)
+        count_within([condition], starts, hidden)
+        passed = condition.values if condition.valid is None else condition.values & condition.valid
+        kept = np.flatnonzero(passed)
+        room.hold(_bytes_at(table, kept))
+        starts, table = starts_of_kept(starts, kept), _taken(table, kept)
+    if not shape.plain:
+        if shape.distinct or shape.order:
+            refuse_many(starts, reading.sort_rows)
+        wanted = shape.arranged_by
+        keys = dict(zip(wanted, computed(wanted, table, reading), strict=True))
+        count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
+        room.hold(arranging_bytes(keys.values()))
+        starts, rows = shape.arranged(starts, keys, reading.budget)
+        room.hold(_bytes_at(table, rows))
+        table = _taken(table, rows)
+    refuse_many(starts, reading.groups.rows)
+    shown = computed(shape.outputs, table, reading) if starts[-1] else ()
+    return Shown(np.diff(starts), None, shown, errors, hidden)
+
+
+def _most(node: Aggregate, reading: Reading) -> int:
+    """The most matches of a clause: states that list values have bounds, which an invocation by itself looks at."""
+    foldings = list(map(folding_of, node.measures))
+    most = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
+    return min(most, reading.groups.keys) if any(isinstance(folding, Distinct) for folding in foldings) else most
+
+
+def _bytes_at(table: Table, rows: Array) -> int:
+    return sum([column.bytes_at(rows) for column in table.values()])
+
+
+def _taken(table: Table, rows: Array) -> Table:
+    return {place: column.take(rows) for place, column in table.items()}
+
+
+def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
+    """The table of groups, by clause and in the order of the keys, and where those of each clause start."""
+    room = reading.charged()
+    if not node.keys:
+        clauses, counts = np.arange(len(starts)), np.diff(starts)
+        room.hold(_NUMBER_BYTES * int(counts.sum()))
+        groups = np.repeat(clauses[:-1].astype(np.int32), counts)
+        return clauses, dict(enumerate(_measures(node, columns, groups, counts, room)))
+    room.hold(_NUMBER_BYTES * int(starts[-1]))
+    codes, known = _codes([columns[key] for key in node.keys], reading.groups.keys, room)
+    only_counts = all(map(counts_rows, node.measures))
+    groups = np.empty(0 if only_counts else len(codes), np.int32)
+    own, counts, after = np.empty_like(codes), np.empty_like(codes), np.empty_like(starts)
+    made = group_within(codes, starts, groups, own, counts, after)
+    refuse_many(after, reading.groups.keys)
+    keys = known(own[:made])
+    return after, dict(enumerate([*keys, *_measures(node, columns, groups, counts[:made], room)]))
+
+
+def _codes(columns: Sequence[Column], most: int, room: HeldBytes) -> tuple[Array, Callable[[Array], list[Column]]]:
+    """A number for the keys of each row, ordered as the keys are, and what tells the keys of some numbers."""
+    first = columns[0]
+    whole = first.values.dtype == np.int64 and first.type.kind is not Kind.TEXT
+    if len(columns) == 1 and first.valid is None and whole:
+        return plain(first.values), lambda codes: [Column(first.type, codes)]
+    keys = Keys([column.type for column in columns], most, room.hold)
+    try:
+        numbers = keys.number(columns)
+    except ResourceExhausted as problem:
+        raise TooManyPairs from problem
+    order = keys.order()
+    rank: Array = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+
+    def known(codes: Array) -> list[Column]:
+        room.hold(_shown_bytes(keys, columns, order[codes]))
+        return keys.columns(order[codes])
+
+    return rank[numbers], known
+
+
+def _shown_bytes(keys: Keys, columns: Sequence[Column], groups: Array) -> int:
+    """Bytes of the keys of some groups, which many clauses may have, before they are made."""
+    size = len(groups) * sum([value_bytes(column.type) for column in columns])
+    return size + keys.text_bytes(groups)
+
+
+def _measures(
+    node: Aggregate, columns: dict[Expr, Column], groups: Array, counts: Array, room: HeldBytes
+) -> Iterator[Column]:
+    """The measures of all groups; groups: int32[m], the group of each match; counts: how many each group has."""
+    states = dict[object, State]()
+    for measure in node.measures:
+        if counts_rows(measure):
+            yield Column(BIGINT, counts)
+            continue
+        folding, state = folding_of(measure), state_of(measure)
+        if state not in states:
+            condition = None if measure.condition is None else columns[measure.condition]
+            own = rows_for(measure, [columns[arg] for arg in measure.args], condition, groups, len(groups))
+            room.hold(group_bytes(folding) * len(counts))
+            empty = folding.empty(len(counts))
+            room.hold(room_to_add(folding, empty, own))
+            states[state] = folding.add(empty, own)
+        room.hold(value_bytes(measure.type) * len(counts))
+        yield folding.finish(states[state], measure, len(counts))

@@ -1,0 +1,278 @@
+"""Joins of one plan answered together: keys of both windows once, matches of all sides at once, one pass for pairs.
+
+    query 0   r 1 4 7        s 2 3      rows by position in their window: sides of many queries, as sets of rows
+    query 1   r 4            s 2 3 9    keys of the windows by position: gathered once, whatever is selected
+              └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
+
+For joins of two streams by one equality, whose windows are in memory and together smaller than what their queries would
+gather one by one. All other joins are answered one by one, with the same rows. Aggregates over such joins are made of
+the same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array, Column, concat_columns, value_bytes, vast_array
+from psoup.errors import ResourceExhausted
+from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.many.many_shapes import Shape
+from psoup.execution.many.query_sets import distinct_ids
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import Packed
+from psoup.execution.select.many_matches import Together, parts_of
+from psoup.execution.select.window import Reach
+from psoup.expressions.frame import text_bytes
+from psoup.expressions.tree import Expr
+from psoup.joins.keys import Keyed, keyed
+from psoup.joins.room import Room
+from psoup.kernels.paired_sets import pairs_of_sets
+from psoup.kernels.sets import place_rows
+from psoup.model import Kind
+from psoup.plan.nodes import Join, Node, Project, walk
+from psoup.plan.sides import side_id
+from psoup.published.records import picked
+from psoup.published.snapshot import Snapshot
+from psoup.reading import HeldBytes, ReadBudget
+from psoup.results.sets import TooManyPairs
+
+EVERY = -1
+"""In place of a clause: a side without a condition."""
+
+JOINED_BYTES = 96
+"""Bytes that a match, or a row, of a join takes while its piece is made, about."""
+_MATCH_BYTES = 44
+"""Bytes of a match of a side: the pair, and its rows by query."""
+
+_WORTH = 32_768
+"""Rows of the windows for each query up to which it is worth while to look at all of them: what a query costs alone."""
+
+_EACH = 16_384
+"""Matches of a join's sides up to which it gains by company: alone it takes some 150 us and less for each row."""
+
+
+def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
+    """Whether joins of a plan over these parts of their streams may be answered together."""
+    return isinstance(plan, Project) and isinstance(plan.input, Join) and _can_be_found(plan.input, seen)
+
+
+def can_be_grouped(shape: Shape, seen: Sequence[Reach]) -> bool:
+    """Whether aggregates over joins, of plans of a shape, may be answered together."""
+    return shape.node is not None and isinstance(shape.node.input, Join) and _can_be_found(shape.node.input, seen)
+
+
+def _can_be_found(join: Join, seen: Sequence[Reach]) -> bool:
+    simple = len(join.inputs) == 2 and len(join.keys) == 1 and not join.bands and not join.rest
+    return simple and all(
+        entry.data.in_memory for part in seen for entry, _, _ in parts_of(part.view, part.range.low, part.range.high)
+    )
+
+
+def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
+    """The clauses (SQC IDs; EVERY: none) of the sides at a place in FROM of the joins with some IDs: int64[n].
+
+    O(n log n), and a step for each join that is in no block.
+    """
+    sides, back = distinct_ids(ids + side_id(0, place))
+    found = snapshot.queries.find(sides)
+    sqc_ids: Array = np.full(len(sides), EVERY, np.int64)
+    for block, at in found.blocks:
+        if block.make(int(at[0])).query.factors:
+            sqc_ids[np.searchsorted(sides, picked(block.ids, at))] = picked(block.sqc_ids, at)
+    for key, record in found.records.items():
+        if record.query.factors:
+            sqc_ids[np.searchsorted(sides, key)] = record.sqc_id
+    return sqc_ids if back is None else sqc_ids[back]
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Rows of joins: `queries` int32[m], ascending, numbers of those asked for; `rows` int32[2, m], by position."""
+
+    queries: Array
+    rows: Array
+    windows: Sequence[Sequence[Packed]]
+    """The tuples of each window, whose rows are counted through."""
+    errors: int
+    matches: Array
+    """The matches of both sides of each query whose key is not NULL, int64[2, n]."""
+
+    def columns(self, plan: Node, low: int, high: int, most: int, reading: Reading) -> Iterator[list[Column]]:
+        """Compute the columns of the plan for some rows, at most so many at a time."""
+        assert isinstance(plan, Project)
+        yield from self.computed([output.expr for output in plan.schema], join_of(plan), low, high, most, reading)
+
+    def computed(
+        self, exprs: list[Expr], join: Join, low: int, high: int, most: int, reading: Reading
+    ) -> Iterator[list[Column]]:
+        """Compute expressions over some rows, at most so many at a time."""
+        limits = (reading.texts, reading.budget, reading.joins.bytes)
+        rows = JoinRows(reading, join, _sides=[MatchedSide(window, *limits) for window in self.windows])
+        try:
+            yield from rows.arranged(exprs, self.rows[:, low:high].T, most)
+        finally:
+            rows.close()
+
+
+@dataclass(slots=True)
+class PairsOfQueries:
+    """The rows of joins, query after query, to be grouped. `starts`: where those of each start, int64[k + 1]."""
+
+    pairs: Pairs
+    join: Join
+    reading: Reading
+    starts: Array
+    errors: Array
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.pairs.queries)
+
+    def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
+        """Expressions over all rows, of which there is one at least."""
+        wanted, count, room = list(dict.fromkeys(exprs)), self.count, self.reading.charged()
+        parts = list[list[Column]]()
+        room.hold(count * sum([value_bytes(expr.type) for expr in wanted]))
+        for part in self.pairs.computed(wanted, self.join, 0, count, count, self.reading) if wanted else ():
+            room.hold(sum([text_bytes(column) for column in part if column.type.kind is Kind.TEXT]))
+            parts.append(part)
+        if len(parts) == 1:
+            return dict(zip(wanted, parts[0], strict=True))
+        room.hold(sum([column.nbytes for part in parts for column in part]))
+        return {expr: concat_columns([part[at] for part in parts]) for at, expr in enumerate(wanted)}
+
+
+def by_query(pairs: Pairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
+    """The rows of so many joins of a plan, to be grouped."""
+    starts = np.searchsorted(pairs.queries, np.arange(queries + 1))
+    return PairsOfQueries(pairs, join_of(plan), reading, starts, np.zeros(queries, np.int64))
+
+
+def join_of(plan: Node) -> Join:
+    """The join of a plan over several streams."""
+    return next(node for _, node in walk(plan) if isinstance(node, Join))
+
+
+class JoinedSets:
+    """Joins of one plan over the same parts of their streams, to be answered together."""
+
+    def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
+        self._snapshot, self._join, self._seen, self._budget = snapshot, join_of(plan), seen, budget
+        self._windows = [
+            [
+                Packed(entry.data, start, stop - start, None)
+                for entry, start, stop in parts_of(part.view, *part.range[:2])
+            ]
+            for part in seen
+        ]
+        self._large = False
+        """Whether the joins were found to have too many matches each."""
+        self._rows = [sum(part.count for part in window) for window in self._windows]
+
+    @property
+    def windows(self) -> Sequence[Sequence[Packed]]:
+        """The tuples of each window."""
+        return self._windows
+
+    def are_worth(self, count: int) -> bool:
+        """Whether a look at all rows of the windows is worth while for so many queries."""
+        return not self._large and sum(self._rows) <= _WORTH * count
+
+    def found(self, clauses: Sequence[Array], most: int, held: HeldBytes | None = None) -> Pairs:
+        """The rows of queries whose sides have these clauses (int64[n] of each source).
+
+        `held`: is charged with what the rows take, before they are made.
+
+        Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself.
+        """
+        count, errors = len(clauses[0]), 0
+        if not self.are_worth(count):
+            raise TooManyPairs
+        left, whole = min(most, _EACH * count), _EACH * count <= most
+        keys = self._keys() if all(self._rows) else None
+        sides = list[tuple[Array, Array, Array]]()
+        for place, wanted in enumerate(clauses):
+            distinct, back = distinct_ids(wanted)
+            try:
+                starts, rows, failed = self._matches(place, distinct, keys.alive[place] if keys else None, left)
+            except TooManyPairs:
+                self._large = whole
+                raise
+            left -= len(rows) if whole else 0
+            of: Array = np.arange(count) if back is None else back
+            errors += int(failed[of].sum())
+            sides.append((of, starts, rows))
+        if held is not None:
+            held.hold(12 * most + sum([_MATCH_BYTES * len(rows) for _, _, rows in sides]))
+        pairs, out = 0, vast_array(3 * most if keys else 0, np.int32).reshape(3, -1)
+        if keys:
+            first, second, edge = sides[0], sides[1], keys.edges[0].towards(1)
+            pairs = pairs_of_sets(first[0], second[0], *first[1:], *second[1:], edge.left_keys, edge.right_keys, out)
+        if pairs < 0:
+            raise TooManyPairs
+        matches = np.stack([np.diff(starts)[of] for of, starts, _ in sides])
+        return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
+
+    def _keys(self) -> Keyed:
+        """The keys of both windows. Raises TooManyPairs if some cannot be computed: errors are counted one by one."""
+        config = self._snapshot.config
+        room = Room(config.joins, self._budget)
+        limits = (config.texts, self._budget, config.joins.bytes)
+        try:
+            keys = keyed(self._join, [MatchedSide(window, *limits) for window in self._windows], room)
+        except ResourceExhausted as problem:  # the sides of one query may be smaller than the windows
+            self._large = True
+            raise TooManyPairs from problem
+        finally:
+            room.close()
+        if keys.errors:
+            raise TooManyPairs
+        return keys
+
+    def _matches(self, place: int, clauses: Array, alive: Array | None, most: int) -> tuple[Array, Array, Array]:
+        """The rows of clauses (ascending, each once) that take part: where those of each start, all, and errors."""
+        part, parts = self._seen[place], list[_Part]()
+        failed: Array = np.zeros(len(clauses), np.int64)
+        every = int(len(clauses) > 0 and clauses[0] == EVERY)
+        if every:
+            parts.append((np.zeros(self._rows[place], np.int64), 0, np.arange(self._rows[place]), 0))
+        if len(clauses) > every:
+            first = np.cumsum([0, *(own.count for own in self._windows[place])])
+            base = {id(own.data): int(at) - own.start for own, at in zip(self._windows[place], first, strict=False)}
+            together = Together(self._snapshot, part.view, clauses[every:], self._budget)
+            for found in together.found(part.range.low, part.range.high, most):
+                most -= len(found.pairs.which)
+                parts.append((found.pairs.which, every, found.pairs.offsets, base[id(found.entry.data)]))
+                failed[every:] += 0 if found.errors is None else found.errors
+        if alive is not None:
+            marks = [alive[rows + base] for *_, rows, base in parts]
+            parts = [
+                (own[here], first, rows[here], base)
+                for here, (own, first, rows, base) in zip(marks, parts, strict=True)
+            ]
+        return *_merged(parts, len(clauses)), failed
+
+
+_Part = tuple[Array, int, Array, int]
+"""Sets (ascending) and rows, and what is added to each number of either."""
+
+
+def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:
+    """The rows of parts by set and part: where each set starts, and all rows, int32.
+
+    O(rows + parts * sets): nothing is compared, as each part knows where its sets start.
+    """
+    begin = [np.searchsorted(which, np.arange(-first, sets + 1 - first)) for which, first, _, _ in parts]
+    starts: Array = np.zeros(sets + 1, np.int64)
+    for own in begin:
+        starts += own
+    merged = vast_array(int(starts[-1]), np.int32)
+    free = starts[:-1].copy()
+    for own, (_, _, rows, base) in zip(begin, parts, strict=True):
+        place_rows(own, rows, base, free, merged)
+    return starts, merged

@@ -1,0 +1,274 @@
+"""What a plan over one stream makes of the rows of a query; and DISTINCT, ORDER BY and LIMIT of many queries at once.
+
+    of      0  0  0  1  1         the clause of each row, ascending
+    price   7  9  9  3  8         ORDER BY price DESC LIMIT 2
+    kept    1  2  4  3            rows, by clause, then in the order of its answer
+
+Rows are told apart, sorted and cut within each clause by passes over all rows. Groups:
+`psoup.execution.many.many_groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array, Column, plain, value_bytes
+from psoup.data.archived import Chunk
+from psoup.execution.rows.select_list import computed_at_once
+from psoup.execution.rows.sort_keys import distinct_rows, ranks
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.many_matches import Found
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.frame import text_bytes
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.kernels.segments import count_rows, cut_within, order_within, place_rows, put_values
+from psoup.model import BIGINT, Kind
+from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
+from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.results.runs import order_of
+from psoup.results.sets import TooManyPairs
+
+_RANK_BYTES = 32
+"""Bytes of a key's rank, of its row, and of both while they are moved."""
+_TEXT_COPIES = 2
+"""Copies of different texts while they are ranked: told apart, and as bytes to be sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The nodes of a plan above its stream, or above a join. `node`: what its rows are grouped by, or None."""
+
+    node: Aggregate | None
+    having: Expr | None
+    outputs: tuple[Expr, ...]
+    distinct: bool
+    order: tuple[OrderKey, ...]
+    limit: int | None
+    skip: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows are shown as they come: neither told apart, nor sorted, nor cut."""
+        return not (self.distinct or self.order or self.skip) and self.limit is None
+
+    @property
+    def arranged_by(self) -> list[Expr]:
+        """The expressions that rows are told apart and sorted by, each once."""
+        return list(dict.fromkeys([*(self.outputs if self.distinct else ()), *(key.expr for key in self.order)]))
+
+    def arranged(self, starts: Array, keys: Mapping[Expr, Column], budget: ReadBudget) -> tuple[Array, Array]:
+        """Where the rows that are shown of each clause start (int64[k + 1]), and which these are, in their order.
+
+        starts: int64[k + 1], where the rows of each clause start; keys: the values of `arranged_by`.
+        """
+        rows: Array = np.arange(starts[-1])
+        if self.distinct and len(rows):
+            clause = Column(BIGINT, np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+            rows = distinct_rows([clause, *[keys[expr] for expr in dict.fromkeys(self.outputs)]], budget)
+            starts = starts_of_kept(starts, rows)
+        for key in reversed(self.order):
+            budget.check()
+            column = keys[key.expr]
+            rank = ranks(column)
+            order_within(~rank if key.descending else plain(rank), starts, rows)
+            if column.valid is not None:
+                last = column.valid if key.nulls_first else ~column.valid
+                order_within(last.astype(np.int64), starts, rows)
+        counts = np.diff(starts)
+        limit = NO_LIMIT if self.limit is None else self.limit
+        if self.skip or int(counts.max(initial=0)) > limit:
+            after = np.empty_like(starts)
+            return after, rows[: cut_within(starts, self.skip, limit, rows, after)]
+        return starts, rows
+
+
+def shape_of(plan: Node) -> Shape | None:
+    """The shape of a plan; None if it is over a join without groups."""
+    limit, skip, distinct, having = None, 0, False, None
+    order: Sequence[OrderKey] = ()
+    node = plan
+    if isinstance(node, Limit):
+        limit, skip, node = node.rows, node.skip, node.input
+    if isinstance(node, Sort):
+        order, node = node.keys, node.input
+    if isinstance(node, Distinct):
+        distinct, node = True, node.input
+    if not isinstance(node, Project):
+        return None
+    outputs, below = tuple(output.expr for output in node.schema), node.input
+    if isinstance(below, Having):
+        having, below = below.condition, below.input
+    grouped = below if isinstance(below, Aggregate) else None
+    below = grouped.input if grouped is not None else below
+    if not isinstance(below, Source) and (grouped is None or not isinstance(below, Join)):
+        return None
+    return Shape(grouped, having, outputs, distinct, tuple(order), limit, skip)
+
+
+class Gathered:
+    """The matches of some clauses, as they come chunk by chunk, and then side by side, clause after clause.
+
+    `errors`: of WHERE, of each clause, int64[k]; `group`: the tuples, as they came; `count`: how many.
+    """
+
+    def __init__(self, reading: Reading, clauses: int) -> None:
+        self._reading = reading
+        self._which = list[Array]()
+        self._places = list[Array]()
+        self.group: list[tuple[Chunk, Array]] = []
+        self.errors: Array = np.zeros(clauses, np.int64)
+        self.count = 0
+        self.starts: Array = np.zeros(clauses + 1, np.int64)
+        """Where the matches of each clause start, once all are `placed`: int64[k + 1]."""
+
+    def add(self, found: Found) -> None:
+        """Add the matches of a chunk."""
+        which, offsets = found.pairs
+        if found.errors is not None:
+            self.errors += found.errors
+        if not len(which):
+            return
+        if not found.entry.data.in_memory:  # files are read in that order
+            order = order_of(offsets)
+            which, offsets = which[order], offsets[order]
+        self._which.append(which)
+        self.group.append((found.entry.data, offsets))
+        self.count += len(which)
+
+    def placed(self) -> None:
+        """Give each match its place, once all have come."""
+        counts: Array = np.zeros(len(self.errors), np.int64)
+        for which in self._which:
+            count_rows(which, counts)
+        self.starts = starts_of(counts)
+        free, places, at = self.starts[:-1].copy(), np.empty(self.count, np.int64), 0
+        for which in self._which:
+            own = places[at : at + len(which)]
+            place_rows(which, free, own)
+            self._places.append(own)
+            at += len(which)
+
+    def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
+        """Expressions over all matches, of which there is one at least, by clause. Raises TooMuchText."""
+        room = self._reading.charged()
+        room.hold(self.count * sum([value_bytes(expr.type) for expr in dict.fromkeys(exprs)]))
+        columns = {expr: column for expr in exprs if (column := self._put(expr)) is not None}
+        rest = [expr for expr in dict.fromkeys(exprs) if expr not in columns]
+        if rest:
+            reading, rows = self._reading, self.rows()
+            values = computed_at_once(rest, self.group, reading.now, reading.texts, reading.budget)
+            room.hold(sum([column.nbytes for column in values]))  # those in the order in which they came, and the texts
+            columns |= {expr: column.take(rows) for expr, column in zip(rest, values, strict=True)}
+        return columns
+
+    def _put(self, expr: Expr) -> Column | None:
+        """A column of numbers that the chunks have as it is: put to its places without a copy between."""
+        if not isinstance(expr, AttributeRef) or expr.index < 0:
+            return None
+        columns = [chunk.columns[expr.index] for chunk, _ in self.group if chunk.in_memory]
+        if len(columns) < len(self.group) or any(c.valid is not None or c.values.dtype.itemsize != 8 for c in columns):
+            return None
+        if expr.type.kind is Kind.TEXT:
+            return None
+        out = np.empty(self.count, np.int64)
+        for column, (_, offsets), places in zip(columns, self.group, self._places, strict=True):
+            put_values(column.values.view(np.int64), offsets, places, out)
+        return Column(expr.type, out.view(columns[0].values.dtype))
+
+    def rows(self) -> Array:
+        """Which of the matches, as they came, are at each place: int64."""
+        rows: Array = np.empty(self.count, np.int64)
+        at = 0
+        for places in self._places:
+            rows[places] = np.arange(at, at + len(places))
+            at += len(places)
+        return rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was added, and of its places."""
+        return 24 * self.count + self.errors.nbytes + self.starts.nbytes
+
+
+class Shown(NamedTuple):
+    """Rows that are shown, by clause, in the order of its answer. `counts`: how many each clause has, int64[k].
+
+    `rows`: which matches they are, or None if `columns` are what they show. `errors`, `hidden`: values that could not
+    be computed, of each clause, int64[k]: of WHERE, and of groups; and of what rows are chosen by, but do not show.
+    """
+
+    counts: Array
+    rows: Array | None
+    columns: Sequence[Column]
+    errors: Array
+    hidden: Array
+
+
+def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) -> Shown:
+    """The matches that are shown; `whole`: as columns, if they are shown as they come.
+
+    Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if these are sorted by large texts.
+    """
+    starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
+    if not gathered.count:
+        return Shown(hidden, None, (), errors, hidden)
+    if shape.plain:
+        with suppress(TooMuchText):
+            if whole:
+                columns = gathered.columns(shape.outputs)
+                return Shown(np.diff(starts), None, [columns[expr] for expr in shape.outputs], errors, hidden)
+        return Shown(np.diff(starts), gathered.rows(), (), errors, hidden)
+    if shape.distinct or shape.order:
+        refuse_many(starts, reading.sort_rows)
+    keys = gathered.columns(shape.arranged_by)
+    count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
+    reading.charged().hold(arranging_bytes(keys.values()))
+    starts, rows = shape.arranged(starts, keys, reading.budget)
+    return Shown(np.diff(starts), gathered.rows()[rows], (), errors, hidden)
+
+
+def arranging_bytes(keys: Iterable[Column]) -> int:
+    """Bytes, at most, that sorting rows by some keys, or telling them apart, makes beside the keys. O(keys)."""
+    return sum([_RANK_BYTES * len(key) + _TEXT_COPIES * _text_bytes(key) for key in keys])
+
+
+def _text_bytes(column: Column) -> int:
+    return text_bytes(column) if column.type.kind is Kind.TEXT else 0
+
+
+def starts_of(counts: Array) -> Array:
+    """Where the rows of each clause start, if it has so many: int64[k + 1]."""
+    starts: Array = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def starts_of_kept(starts: Array, kept: Array) -> Array:
+    """Where the rows of each clause start among those that are kept (int64, ascending)."""
+    flags: Array = np.zeros(starts[-1], np.bool_)
+    flags[kept] = True
+    return starts_of(flags)[starts]
+
+
+def refuse_many(starts: Array, most: int) -> None:
+    """Raise TooManyPairs if a clause has more than so many rows: it is answered, or refused, by itself."""
+    if starts[-1] > most and int(np.diff(starts).max()) > most:
+        raise TooManyPairs
+
+
+def count_within(columns: Sequence[Column], starts: Array, errors: Array) -> None:
+    """Add the values that could not be computed to the errors of their clauses; starts: int64[k + 1]."""
+    if any(column.error is not None for column in columns):
+        count_errors(columns, np.repeat(np.arange(len(errors)), np.diff(starts)), errors)
+
+
+def count_errors(columns: Iterable[Column], of: Array, errors: Array) -> None:
+    """Add the values that could not be computed to the errors of their clauses; of: int64[m], those of the rows."""
+    for column in columns:
+        if column.error is not None:
+            errors += np.bincount(of[column.error], minlength=len(errors))

@@ -1,0 +1,241 @@
+"""Rows as Arrow IPC record batches, gathered from the chunks straight into the bytes of the message.
+
+    [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
+
+The header of two batches of one SELECT list differs in some numbers only, so pyarrow writes it once, and the numbers
+are put in its copies. That is a quarter of the cost of making a batch column by column, and on the wire all of it.
+SELECT lists with expressions are not for this module.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, scratch_array
+from psoup.data.chunk import ChunkView
+from psoup.execution.rows.arrow_header import Flat
+from psoup.expressions.tree import ID_INDEX, AttributeRef
+from psoup.invariants import corrupt, ensure
+from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
+from psoup.kinds import TYPES, arrow_type
+from psoup.model import DataType
+from psoup.plan.nodes import Output
+from psoup.plan.plan_facts import plan_fact
+
+_VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
+"""Bytes of a value, about: for a text they are a guess."""
+
+
+Part = tuple[ChunkView, Array]
+"""A chunk and the wanted offsets in it, ascending int64, at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The part that all batches of one SELECT list share."""
+
+    schema: pa.Schema
+    schema_message: bytes
+    kinds: Array
+    columns: Array
+    texts: tuple[int, ...]
+    """The columns that are texts."""
+    row_bytes: int
+    """Bytes of a row, about."""
+    exact: bool
+    """Whether no value leaves padding behind it, which would have to be cleared: it leaves the process."""
+    header: Array
+    """int64[n]: the header of a batch of one row; the numbers below are places in it."""
+    rows_at: int
+    body_at: int
+    nodes_at: int
+    buffers_at: int
+    buffers: int
+
+
+def tabled(chunks: Sequence[ChunkView]) -> tuple[Array, int]:
+    """Some chunks, at least one, as kernels want them: sources and stride of `kernels.gather`. O(chunks * columns).
+
+    The caller keeps the chunks alive.
+    """
+    sources = [data.addresses() for data in chunks]
+    if len(chunks) == 1:  # nearly always: nothing is put together
+        return sources[0], len(sources[0])
+    table, stride = np.concatenate(sources), len(sources[0])
+    if len(table) != stride * len(chunks):
+        raise corrupt(
+            "message", "chunks of one stream have other columns than its schema", widths=set(map(len, sources))
+        )
+    return table, stride
+
+
+def addressed(parts: Sequence[Part]) -> tuple[Array, int, Array, Array]:
+    """Some rows of chunks, at least one, as kernels want them: sources, stride, rows and stops of `kernels.gather`.
+
+    The caller keeps the chunks alive. O(rows) for several chunks.
+    """
+    sources, stride = tabled([data for data, _ in parts])
+    if len(parts) == 1:
+        return sources, stride, parts[0][1], np.array([len(parts[0][1])], np.int64)
+    stops = np.array(list(accumulate([len(offsets) for _, offsets in parts])), np.int64)
+    return sources, stride, np.concatenate([offsets for _, offsets in parts]), stops
+
+
+class Message:
+    """Some rows, measured but not yet gathered: `size` bytes."""
+
+    def __init__(self, form: Form, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._sources, self._stride, self._offsets, self._stops = addressed(parts)
+        columns = len(form.kinds)
+        nullable: Array = np.empty(columns, np.uint8)
+        has_nulls(form.columns, self._sources, self._stride, len(parts), nullable)
+        texts: Array = np.zeros(columns, np.int64)
+        for i in form.texts:
+            texts[i] = text_bytes(form.columns[i], self._sources, self._stride, self._offsets, self._stops)
+        self._measure(form, len(self._offsets), nullable, texts)
+
+    def _measure(self, form: Form, rows: int, nullable: Array, texts: Array) -> None:
+        """Lay out so many rows; `nullable`: uint8, `texts`: int64, bytes of text; for each column."""
+        self._form, self.rows = form, rows
+        self._places: Array = np.empty((len(nullable), 3), np.int64)
+        self._header = form.header.copy()
+        buffers = self._header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)
+        body = lay_out(form.kinds, nullable, texts, self.rows, self._places, buffers)
+        self._header[form.rows_at], self._header[form.body_at] = self.rows, body
+        self._exact = form.exact and not nullable.any()
+        self.size = self._header.nbytes + body
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether it has no NULL and no padding: see `Cuts`."""
+        return self._exact
+
+    def gathered(self) -> Array:
+        """The message, uint8[size]. O(rows * columns), and the bytes of text."""
+        out = scratch_array(self.size, np.uint8)
+        if not self._exact:
+            out[:] = 0
+        self._write(out)
+        return out
+
+    def _write(self, out: Array) -> None:
+        """Write the message to `out`, uint8[size], which is clear, unless no value leaves padding."""
+        form, start = self._form, self._header.nbytes
+        nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
+        nulls: Array = np.zeros(len(form.kinds), np.int64)  # `nodes[1::2]` of one column is of another type to kernels
+        self._gather(out[start:], nulls)
+        nodes[::2], nodes[1::2] = self.rows, nulls
+        out[:start] = self._header.view(np.uint8)
+
+    def _gather(self, out: Array, nulls: Array) -> None:
+        """Write the columns, and the number of NULLs of each."""
+        form = self._form
+        ask = (form.kinds, form.columns, self._sources, self._stride, self._offsets, self._stops, self._places)
+        gather(*ask, out, nulls)
+
+    def halves(self) -> tuple[Message, Message]:
+        """The first and the second half of the rows, of which there are two at least."""
+        middle, first, second = self.rows // 2, list[Part](), list[Part]()
+        for data, offsets in self._parts:
+            if middle > 0:
+                first.append((data, offsets[:middle]))
+            if middle < len(offsets):
+                second.append((data, offsets[max(middle, 0) :]))
+            middle -= len(offsets)
+        return Message(self._form, first), Message(self._form, second)
+
+
+class Cuts:
+    """The messages of some rows each of a large one, at little cost for each: values that leave no padding, no NULL."""
+
+    def __init__(self, message: Message) -> None:
+        """Gather the message, which `can_be_cut`."""
+        self._form, places = message._form, message._places
+        body = message.gathered().data[message._header.nbytes :]
+        ends = [*places[1:, 1].tolist(), len(body)]
+        self._columns = [
+            (body[start:end], (end - start) // message.rows)
+            for start, end in zip(places[:, 1].tolist(), ends, strict=True)
+        ]
+        self._headers = dict[int, bytes]()
+
+    def rows(self, start: int, stop: int) -> list[bytes | memoryview]:
+        """The message of rows `start` to `stop`, at least one, in parts. O(columns)."""
+        header = self._headers.get(stop - start)
+        if header is None:
+            header = self._headers[stop - start] = self._header(stop - start)
+        return [header, *[values[start * width : stop * width] for values, width in self._columns]]
+
+    def _header(self, rows: int) -> bytes:
+        form, columns = self._form, len(self._form.kinds)
+        header, places = form.header.copy(), np.empty((columns, 3), np.int64)
+        buffers = header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)
+        body = lay_out(form.kinds, np.zeros(columns, np.uint8), np.zeros(columns, np.int64), rows, places, buffers)
+        header[form.rows_at], header[form.body_at] = rows, body
+        nodes = header[form.nodes_at : form.nodes_at + 2 * columns]
+        nodes[::2], nodes[1::2] = rows, 0
+        return header.tobytes()
+
+
+def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in a message, sharing its memory."""
+    return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+
+def row_bytes(select: Sequence[Output]) -> int:
+    """Bytes that a row of an answer takes, about."""
+    form = form_of(select)
+    return form.row_bytes if form else sum(_VALUE_BYTES[TYPES[output.type.kind].layout] for output in select)
+
+
+@plan_fact
+def form_of(select: Sequence[Output]) -> Form | None:
+    """The form of a SELECT list, or None if it has expressions."""
+    if not all(isinstance(output.expr, AttributeRef) for output in select):
+        return None
+    return _form(tuple([(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]))
+
+
+@lru_cache(4_096)
+def _form(columns: tuple[tuple[str, int, DataType], ...]) -> Form:
+    """The form of columns by name, place and type: queries that were registered one by one have lists of their own."""
+    schema = pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
+    sample = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+    raw = sample.serialize().to_pybytes()
+    start = 8  # a mark, and the length of the header
+    size = start + int(struct.unpack_from("<i", raw, 4)[0])
+    message = Flat.root(memoryview(raw)[start:size])
+    batch = message.table(2)
+    assert batch is not None
+    rows, body, nodes, buffers = batch.place(0), message.place(3), batch.vector(1), batch.vector(2)
+    assert rows is not None and body is not None and nodes is not None and buffers is not None
+    kinds = [NUMBER if index == ID_INDEX else TYPES[kind.kind].layout for _, index, kind in columns]
+    return Form(
+        schema,
+        schema.serialize().to_pybytes(),
+        np.array(kinds, np.int64),
+        np.array([index for _, index, _ in columns], np.int64),
+        tuple(i for i, kind in enumerate(kinds) if kind == TEXT),
+        sum(_VALUE_BYTES[kind] for kind in kinds),
+        not {BITS, NARROW, TEXT}.intersection(kinds),
+        np.frombuffer(raw[:size], np.int64),
+        _word(start + rows),
+        _word(start + body),
+        _word(start + nodes[0]),
+        _word(start + buffers[0]),
+        buffers[1],
+    )
+
+
+def _word(place: int) -> int:
+    """The word at a place: Arrow puts headers and the numbers in them at multiples of 8 bytes."""
+    ensure(place % 8 == 0, "message", "a number in a header of Arrow is not at a multiple of 8", place=place)
+    return place // 8

@@ -1,0 +1,244 @@
+"""A sort in the making: the keys of rows as they come, and in the end the tuple IDs in the order of the answer.
+
+    group of matches ──> (IDs, keys) held ──too many?──> only those that can be in the answer (DISTINCT, LIMIT)
+    all of them      ──> IDs, sorted                     keys are dropped; 4 or 8 bytes a row are left
+
+Rows themselves are not held: the reader of the answer gathers them by their IDs, piece by piece. The bytes held are
+charged to the budget of the read, and so are the rows (`sort_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+import numpy as np
+
+from psoup.budgets import SORT_ROWS
+from psoup.columns import Array, Column, concat_columns, concatenated, value_bytes
+from psoup.config import TextLimits
+from psoup.errors import ResourceExhausted
+from psoup.execution.rows.sort_keys import distinct_rows, flagged, pieces, sorted_rows
+from psoup.expressions.tree import Expr
+from psoup.model import Kind
+from psoup.plan.nodes import OrderKey
+from psoup.reading import ReadBudget
+
+_REDUCED_FROM = 262_144
+"""Rows from which on it is worth while to drop those that cannot be in the answer."""
+_GROWN = 4
+"""Useless rows are dropped again when this many times the rows, or bytes, of the answer are held."""
+_REDUCED_BYTES = 1 << 25
+"""Bytes that came from which on it is worth while to drop rows: of few rows with long keys."""
+_ROOM_SHARE, _PIECE_SHARE = 8, 16
+"""The shares of the room that rows take which may be of no use, and the keys of rows that come together."""
+_MOST_BYTES = 1 << 28
+"""Bytes of the room, of a read that has no limit, by which the size of a piece is chosen."""
+_LEAST_ROWS = 64
+_ID_BYTES = 8
+
+
+def most_held(rows: int, limit: int | None) -> int:
+    """The most of so many rows that a sort holds of which an answer shows the first `limit`."""
+    return rows if limit is None else min(rows, max(_REDUCED_FROM, _GROWN * limit))
+
+
+class Sorting:
+    """The sort of one answer: its rows told apart by `distinct` (() keeps all), sorted by `order`, the first `limit`.
+
+    `wanted`: the expressions to evaluate for each group; `close` gives everything back.
+    """
+
+    def __init__(
+        self,
+        distinct: Sequence[Expr],
+        order: Sequence[OrderKey],
+        limit: int | None,
+        budget: ReadBudget,
+        most_rows: int,
+    ) -> None:
+        self._order, self._limit = order, limit
+        self._budget = budget
+        self._most_rows = most_rows
+        self.wanted: list[Expr] = list(dict.fromkeys(chain(distinct, (key.expr for key in order))))
+        self._told_apart = len(dict.fromkeys(distinct))
+        self._piece = max(min(budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
+        """Bytes of the keys of several rows that come together, about."""
+        self._groups: list[tuple[Array, list[Column]]] = []
+        self.reduced = 0
+        """The number of times that rows were dropped which cannot be in the answer."""
+        self._fresh = 0
+        """Bytes that came since rows were dropped."""
+        self._rows = 0
+        self._of_use = 0
+        self._held = 0
+
+    def rows_at_once(self, most: int) -> int:
+        """The number of rows that may come together, at most `most`: their keys take little of the room."""
+        each = _ID_BYTES + sum([value_bytes(expr.type) for expr in self.wanted])
+        return min(most, max(self._piece // each, _LEAST_ROWS))
+
+    def texts(self, limits: TextLimits) -> TextLimits:
+        """Limits under which the keys of several rows that come together take little of the room."""
+        return limits.in_pieces(self._piece)
+
+    def add_all(self, ids: Array, parts: Iterable[list[Column]]) -> None:
+        """Add a group of matches in parts: their tuple IDs (int64[n]) and, part by part, the values of `wanted`.
+
+        A part is charged before the next one is made: of several rows it takes a sixteenth of the room at most.
+        """
+        start = 0
+        for keys in parts:
+            stop = start + len(keys[0])
+            self.add(ids[start:stop], keys)
+            start = stop
+
+    def add(self, ids: Array, keys: list[Column]) -> None:
+        """Add one part."""
+        needed = _bytes(ids, keys)
+        self._hold(needed)
+        self._groups.append((ids, keys))
+        self._rows += len(ids)
+        self._fresh += needed
+        if self.reducible and (
+            self._rows > max(_REDUCED_FROM, _GROWN * self._of_use)
+            or self._rows > self._most_rows
+            or self._fresh > self._enough()
+        ):
+            self._reduce()
+        if self._rows > self._most_rows:
+            raise over_rows(self._rows, self._most_rows)
+
+    def order(self) -> Array:
+        """Return tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
+        if not self._groups:
+            return np.zeros(0, np.int64)
+        ranks = 8 * self._rows * (len(self.wanted) + 1)
+        with self._while_held(self._work() if self.reduced else ranks):
+            ids, keys = self._joined()
+            rows = self._arranged(keys, self._limit)
+        sorted_ids = _taken(ids, rows, self._budget)
+        self._groups = []
+        self._give_back(self._held)
+        self._hold(sorted_ids.nbytes)
+        return sorted_ids
+
+    def close(self) -> None:
+        """Give back all memory that is still held."""
+        self._groups = []
+        self._give_back(self._held)
+
+    @property
+    def reducible(self) -> bool:
+        """Whether a row may turn out not to be in the answer."""
+        return self._told_apart > 0 or self._limit is not None
+
+    def _arranged(self, keys: list[Column], limit: int | None) -> Array:
+        """The rows of the answer in its order, among those that are held."""
+        distinct = self._distinct(keys)
+        if distinct is not None:
+            keys = _taken_columns(keys, distinct, self._budget)
+        if self._order:
+            places = [self.wanted.index(key.expr) for key in self._order]
+            rows: Array = sorted_rows([keys[k] for k in places], self._order, self._budget)[:limit]
+        else:
+            rows = np.arange(len(keys[0]))[:limit]
+        return rows if distinct is None else _taken(distinct, rows, self._budget)
+
+    def _distinct(self, keys: list[Column]) -> Array | None:
+        """The first rows of their kind, ascending; None if all rows are."""
+        if not self._told_apart:
+            return None
+        rows = distinct_rows(keys[: self._told_apart], self._budget)
+        return None if len(rows) == len(keys[0]) else rows
+
+    def _enough(self) -> int:
+        """Bytes that are held beside rows of use before those of no use are dropped: there has to be room for that."""
+        used = self._held - self._fresh
+        return min(max(_REDUCED_BYTES, _GROWN * used), max(self._budget.sort_bytes - used, 0) // _ROOM_SHARE)
+
+    def _work(self) -> int:
+        """Bytes that sorting what is held makes beside it: columns are put together, and then ranked, one by one."""
+        columns = [*zip(*(keys for _, keys in self._groups), strict=True)]
+        sizes = [sum([part.nbytes for part in parts]) for parts in columns]
+        texts = [size for size, expr in zip(sizes, self.wanted, strict=True) if expr.type.kind is Kind.TEXT]
+        return max(max(sizes, default=0), 8 * self._rows * (len(columns) + 1) + max(texts, default=0))
+
+    def _reduce(self) -> None:
+        """Hold only rows that can be in the answer, in the order in which they came."""
+        with self._while_held(self._work()):
+            ids, keys = self._joined()
+            rows = self._distinct(keys) if self._limit is None else self._useful(keys)
+        if rows is not None:
+            size = ids.itemsize * len(rows) + sum([column.bytes_at(rows) for column in keys])
+            with self._while_held(size):
+                ids, keys = _taken(ids, rows, self._budget), _taken_columns(keys, rows, self._budget)
+        self._groups, self._rows, self._of_use = [(ids, keys)], len(ids), len(ids)
+        self._give_back(self._held)
+        self._hold(_bytes(ids, keys))
+        self._fresh = 0
+        self.reduced += 1
+
+    def _useful(self, keys: list[Column]) -> Array:
+        """The rows that are in the answer if no more come, ascending."""
+        useful: Array = np.zeros(len(keys[0]), np.bool_)
+        useful[self._arranged(keys, self._limit)] = True
+        return flagged(useful, self._budget)
+
+    def _joined(self) -> tuple[Array, list[Column]]:
+        """All rows that are held, as one group; of each column the parts go when it is put together."""
+        groups, self._groups = self._groups, []
+        check = self._budget.check
+        ids = concatenated([ids for ids, _ in groups], check)
+        parts = [keys[::-1] for _, keys in groups]
+        groups.clear()
+        return ids, [concat_columns([left.pop() for left in parts], check) for _ in self.wanted]
+
+    @contextmanager
+    def _while_held(self, size: int) -> Iterator[None]:
+        """A context in which bytes are charged. Raises ResourceExhausted."""
+        self._hold(size)
+        try:
+            yield
+        finally:
+            self._give_back(size)
+
+    def _hold(self, size: int) -> None:
+        self._budget.hold(size)
+        self._held += size
+
+    def _give_back(self, size: int) -> None:
+        self._budget.give_back(size)
+        self._held -= size
+
+
+def _taken(values: Array, rows: Array, budget: ReadBudget) -> Array:
+    """`values[rows]`, by pieces. O(rows)."""
+    made: Array = np.empty((len(rows), *values.shape[1:]), values.dtype)
+    for piece in pieces(len(rows), budget):
+        made[piece] = values[rows[piece]]
+    return made
+
+
+def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> list[Column]:
+    """The columns at some rows, one at least, by pieces."""
+    return [
+        concat_columns([column.take(rows[piece]) for piece in pieces(len(rows), budget)], budget.check)
+        for column in columns
+    ]
+
+
+def over_rows(rows: int, most: int) -> ResourceExhausted:
+    """The error of more rows than a sort may hold."""
+    return ResourceExhausted(
+        f"ORDER BY or DISTINCT over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
+        " narrow the window or the WHERE clause, or add a LIMIT",
+        reason="SORT_BUDGET",
+        rows=rows,
+        **SORT_ROWS.over(rows, most),
+    )
+
+
+def _bytes(ids: Array, keys: Sequence[Column]) -> int:
+    return int(ids.nbytes) + sum(column.nbytes for column in keys)

@@ -1,0 +1,17 @@
+"""Selection: the tuples of a window that match a clause, from the Results Structure where it knows, else evaluated.
+
+    window ──> [low, high) of tuple IDs ──> chunk by chunk: covered? ──yes──> kept matches
+                                                             └──no──> evaluated, and offered to the writer
+
+Files, in reading order:
+
+    window                  NOW, as_of and the bounds of a window become one range of tuple IDs
+    clause_matches          matches of one clause in a range
+    many_matches            matches of many clauses in a range, without a step for each
+    match_bits_at_ends      matches at the ends of a window as bits, without a list
+    offering                offers of evaluated results to the writer
+    archive_work            the cost of chunks on disk, and its refusal
+
+Invariant: "not covered" is never read as "no match".
+Not for: columns and rows. A match is a chunk and offsets.
+"""

@@ -1,0 +1,398 @@
+"""The matches of one clause within one range of tuples: from the Results Structure where covered, else evaluated.
+
+    ChunkMatches   as they were found: 8 bytes a row, and the results of the whole chunk behind them
+    KeptBits       of a side of a join that may be cut down: the bits of a whole chunk, as they are kept
+    Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
+
+The same rule serves late registration, eviction, recovery and clauses that are not in the index: an answer is
+exact whatever is covered. Rows whose evaluation raises are halved, down to rows that have an error. Which clauses
+one tuple matched is in `psoup.answer.tuples.queries_of_tuple`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import CHUNK_ROWS, TextLimits
+from psoup.data.archived import ArchivedChunk, Chunk
+from psoup.execution.select.archive_work import ArchiveWork, refuse_together
+from psoup.execution.select.match_bits_at_ends import EndBits
+from psoup.execution.select.offering import offer
+from psoup.expressions.tree import Expr
+from psoup.kernels.columns import bits_to_offsets
+from psoup.matching.search import Search
+from psoup.published.members import with_sides
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.failures import NO_FAILURES, is_lone
+from psoup.results.gaps import WHOLE
+from psoup.runner import Runner, Task, serial, threads_of
+
+_FEW = 4_096
+"""Rows up to which 2 bytes for each are fewer than a bit for each row of a full chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Offsets in a chunk in little memory: `held` is uint16 offsets, or bits from `start` on; None: all of a range."""
+
+    data: Chunk
+    start: int
+    count: int
+    held: Array | None
+
+    @property
+    def offsets(self) -> Array:
+        """The offsets, as those of ChunkMatches: int64, ascending. O(rows of the chunk / 8)."""
+        if self.held is None:
+            return np.arange(self.start, self.start + self.count, dtype=np.int64)
+        if self.held.dtype == np.uint16:
+            return self.held.astype(np.int64)
+        return np.flatnonzero(np.unpackbits(self.held)) + self.start
+
+
+def packed(match: Matches) -> Packed:
+    """The same rows, at least one, in little memory. O(rows)."""
+    if isinstance(match, Packed):
+        return match
+    offsets, count = match.offsets, len(match.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if last - first + 1 == count:
+        return Packed(match.data, first, count, None)
+    if count <= _FEW:
+        return Packed(match.data, first, count, offsets.astype(np.uint16))
+    marks: Array = np.zeros(last - first + 1, np.bool_)
+    marks[offsets - first] = True
+    return Packed(match.data, first, count, np.packbits(marks))
+
+
+_SHARED_FROM = 8
+"""Chunks to be searched from which on several threads are worth their start."""
+
+
+_CHECKED = 16
+"""Chunks whose matches are looked up between two checks of the budget: some microseconds each."""
+
+_EVERY: Array = np.arange(CHUNK_ROWS)
+"""The offsets of all rows of a chunk, int64, read: making them anew took 0.2 ms a chunk, as the memory was new."""
+
+_AHEAD = 32
+"""Chunks that are announced to the disk before they are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMatches:
+    """Rows of one chunk that a clause matched: ascending int64 offsets.
+
+    `errors`: tuples that a value which could not be computed kept out; of the whole chunk where covered, else of the
+    part tested.
+    """
+
+    entry: ChunkEntry
+    offsets: Array
+    errors: int
+    covered: bool
+
+    @property
+    def data(self) -> Chunk:
+        """The chunk's tuples."""
+        return self.entry.data
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBits:
+    """All rows of a chunk that a clause matched, `count` of them, as bits that are kept: uint64[words]."""
+
+    entry: ChunkEntry
+    bits: Array
+    count: int
+
+    errors = 0
+
+    @property
+    def data(self) -> Chunk:
+        """The chunk's tuples."""
+        return self.entry.data
+
+    @property
+    def offsets(self) -> Array:
+        """The offsets, as those of ChunkMatches, anew each time. O(rows of the chunk / 8)."""
+        offsets: Array = np.empty(self.count, np.int64)
+        bits_to_offsets(self.bits, 0, len(self.data), offsets)
+        return offsets
+
+    def among(self, rows: Array) -> Array:
+        """Those of some rows (int64) that match. O(rows)."""
+        return rows[(self.bits[rows >> 6] >> (rows & 63).view(np.uint64)) & np.uint64(1) != 0]
+
+
+Known = ChunkMatches | KeptBits
+
+Matches = ChunkMatches | KeptBits | EndBits | Packed
+
+Side = tuple[StreamView, ClauseRecord, int, int]
+"""A clause to be looked for in a stream, and the range of tuple IDs [low, high)."""
+
+_Part = tuple[ChunkEntry, int, int]
+"""A chunk, and the rows of it from where to where."""
+
+_Looked = tuple[list[_Part], list[Known | None], list[int]]
+
+
+def matches_in(
+    view: StreamView,
+    clause: ClauseRecord,
+    low: int,
+    high: int,
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
+) -> list[ChunkMatches]:
+    """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first; empty chunks are left out.
+
+    Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
+    reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk, or that would take
+    longer than the budget allows.
+    """
+    if low >= high:
+        return []
+    parts, matches, unknown = _looked_up(view, clause, low, high, budget)
+    if unknown:
+        search = search_of(view, clause, texts)
+        unknown = _by_key(search, parts, unknown, matches, budget)
+    if unknown:
+        work = _work(search, parts, unknown)
+        work.refuse(archive_rows, budget)
+        _search(search, parts, unknown, matches, run, budget, work)
+        offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
+    return [match for match in matches if isinstance(match, ChunkMatches) and (len(match.offsets) or match.errors)]
+
+
+def matches_together(
+    sides: Sequence[Side],
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
+) -> list[list[ChunkMatches]]:
+    """Find the matches of several clauses in a range of their stream each, as `matches_in` does for one.
+
+    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if what would have to be looked at on disk is too much together.
+    """
+    found = sides_of_join(sides, run, archive_rows, budget, texts, whole=True)
+    return [[match for match in own if isinstance(match, ChunkMatches)] for own in found]
+
+
+def sides_of_join(
+    sides: Sequence[Side],
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
+    *,
+    whole: bool = False,
+) -> list[list[Known]]:
+    """Find what `matches_together` does; matches that are kept as bits stay so unless `whole`."""
+    looked = [_looked_up(*side, budget, whole=whole) for side in sides]
+    searches = list[tuple[StreamView, ClauseRecord, Search, _Looked]]()
+    for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
+        if unknown:
+            search = search_of(view, clause, texts)
+            left = _by_key(search, parts, unknown, matches, budget)
+            searches.append((view, clause, search, (parts, matches, left)))
+    works = [(view.spec.name, _work(search, parts, unknown)) for view, _, search, (parts, _, unknown) in searches]
+    refuse_together(works, archive_rows, budget)
+    for (_, work), (view, clause, search, (parts, matches, unknown)) in zip(works, searches, strict=True):
+        if unknown:
+            _search(search, parts, unknown, matches, run, budget, work)
+            offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
+    return [[m for m in matches if m is not None and (m.count or m.errors)] for _, matches, _ in looked]
+
+
+def _looked_up(
+    view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget, *, whole: bool = True
+) -> _Looked:
+    """The parts of chunks with IDs in [low, high), matches that need no evaluation, and the places of the others.
+
+    `whole`: matches as ChunkMatches, though some are kept as bits.
+    """
+    parts, matches = list[_Part](), list[Known | None]()
+    unknown = list[int]()
+    if low >= high:
+        return parts, matches, unknown
+    first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
+    sqc_id, searched = clause.sqc_id, len(clause.factors) > 0
+    for number, entry in enumerate(islice(view.chunks, first, None), 1):
+        if not number % _CHECKED:
+            budget.check()
+        data, results = entry.data, entry.results
+        first_id, rows = data.first_id, len(data)
+        start, stop = low - first_id if low > first_id else 0, high - first_id if high - first_id < rows else rows
+        if start >= stop:
+            break
+        upto = results.covered_to(sqc_id) if searched else 0
+        if searched and data.in_memory and not upto:
+            unknown.append(len(parts))
+            parts.append((entry, start, stop))
+            matches.append(None)
+            continue
+        if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
+            kept = None if whole or stop - start < rows else results.bitmap(sqc_id)
+            parts.append((entry, start, stop))
+            if kept is None:
+                matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
+            else:
+                matches.append(KeptBits(entry, *kept))
+            continue
+        chunk_match = known_matches(entry, clause, start, stop)
+        pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
+        for piece in pieces:
+            if len(pieces) > 1:
+                chunk_match = known_matches(piece[0], clause, *piece[1:])
+            if chunk_match is None:
+                unknown.append(len(parts))
+            parts.append(piece)
+            matches.append(chunk_match)
+    return parts, matches, unknown
+
+
+def _by_key(
+    search: Search, parts: list[_Part], unknown: list[int], matches: list[Known | None], budget: ReadBudget
+) -> list[int]:
+    """Fill in unknown parts that key indexes know; returns those that are left."""
+    if not search.may_look_up([parts[k][0].data for k in unknown]):
+        return unknown
+    found, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
+    for number, result in found:
+        k = unknown[number]
+        matches[k] = ChunkMatches(parts[k][0], result.offsets, result.errors, False)
+    return unknown if len(left) == len(unknown) else [unknown[number] for number in left]
+
+
+def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork:
+    """The work on disk of searching some parts."""
+    on_disk = [parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)]
+    return ArchiveWork(search.kind, sum(on_disk), len(on_disk))
+
+
+def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
+    """The clause made ready for search: expressions that have raised before are evaluated some rows at a time."""
+    wary = frozenset[Expr]()
+    if view.outside.reasons(clause.sqc_id, clause.attributes):
+        wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
+    return Search(clause.factors, texts, wary, view.keys)
+
+
+def chunk_matches(
+    entry: ChunkEntry,
+    clause: ClauseRecord,
+    start: int,
+    stop: int,
+    budget: ReadBudget = UNBOUNDED,
+    search: Search | None = None,
+) -> ChunkMatches:
+    """Find the clause's matches in rows [start, stop) of one chunk; `search`: the clause, if it is ready."""
+    parts = []
+    for part in _split(entry, clause, start, stop):
+        match = known_matches(*part[:1], clause, *part[1:])
+        parts.append(match if match is not None else _evaluated(search or Search(clause.factors), *part, budget))
+    if len(parts) == 1:
+        return parts[0]
+    return ChunkMatches(
+        entry, np.concatenate([part.offsets for part in parts]), sum(part.errors for part in parts), False
+    )
+
+
+def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[_Part]:
+    """The rows over which the clause has been evaluated and those behind them, if there are both."""
+    upto = entry.results.covered_to(clause.sqc_id)
+    if start < upto < stop and not _errors(entry.results, clause):
+        return [(entry, start, upto), (entry, upto, stop)]
+    return [(entry, start, stop)]
+
+
+def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
+    """Errors in a whole chunk: they are not kept by row, so a part that has some must be evaluated again."""
+    if not results.errors and results.failures is NO_FAILURES:
+        return 0
+    if not is_lone(clause.factors):
+        return results.failures.of(clause.sqc_id)
+    return sum(results.errors.get(attribute, 0) for attribute in clause.attributes)
+
+
+def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
+    """Matches that need no evaluation; None if the clause and the chunk have not met."""
+    results = entry.results
+    if not clause.factors:
+        return ChunkMatches(entry, _EVERY[start:stop], 0, True)
+    upto = results.covered_to(clause.sqc_id)
+    errors = _errors(results, clause)
+    if stop > upto or (errors and upto < WHOLE):
+        return _kept(entry, clause, start, stop)
+    offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)
+    return ChunkMatches(entry, offsets, errors, True)
+
+
+def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
+    """Matches that the job which wrote this chunk stored for one of the clause's queries; None if it stored none."""
+    data = entry.data
+    if not isinstance(data, ArchivedChunk):
+        return None
+    for first, end in data.source.evaluated().tolist():
+        query_id = next(with_sides(clause.members, first), end)
+        if query_id < end and (offsets_and_errors := data.source.matches(query_id)) is not None:
+            offsets, errors = offsets_and_errors
+            low, high = np.searchsorted(offsets, (start, stop))
+            return ChunkMatches(entry, offsets[low:high], errors, True)
+    return None
+
+
+def is_kept(entry: ChunkEntry, clause: ClauseRecord) -> bool:
+    """Whether the job that wrote a chunk on disk stored the clause's matches in it. May wait for the disk."""
+    return _kept(entry, clause, 0, 0) is not None
+
+
+def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int, budget: ReadBudget) -> ChunkMatches:
+    result = search.find(entry.data, start, stop, budget)
+    return ChunkMatches(entry, result.offsets, result.errors, False)
+
+
+def _search(
+    search: Search,
+    parts: list[_Part],
+    unknown: list[int],
+    matches: list[Known | None],
+    run: Runner,
+    budget: ReadBudget,
+    work: ArchiveWork,
+) -> None:
+    """Fill in the unknown parts; every thread takes the next part that no other thread has taken."""
+    told = work.begin(budget)
+    waiting, later = iter(unknown), iter(unknown[_AHEAD:])
+    for k in unknown[:_AHEAD]:
+        search.expect(parts[k][0].data)
+
+    def task() -> None:
+        for k in waiting:  # a list's iterator gives each element to one thread
+            for soon in islice(later, 1):
+                search.expect(parts[soon][0].data)
+            matches[k] = _evaluated(search, *parts[k], budget)
+            if told is not None and search.reads(parts[k][0].data):
+                told(parts[k][2] - parts[k][1])
+
+    tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)
+    run(tasks)

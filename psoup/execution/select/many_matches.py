@@ -1,0 +1,325 @@
+"""The matches of many clauses of one stream within one range of tuples, chunk by chunk, without a step for a clause.
+
+    chunk   evaluated            kept pairs, all clauses at once          `psoup.results.sets`
+            not evaluated        the clauses that lack it, as an index of their own: the join of arrival
+            on disk, by a job;   one by one, as an invocation does        `psoup.execution.select.clause_matches`
+            exceptions, few
+
+What comes is what `matches_in` finds for each clause, whatever is covered.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Subset
+from psoup.columns import Array, Column
+from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.data_stem import Piece
+from psoup.execution.select.archive_work import ArchiveWork
+from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
+from psoup.execution.select.offering import is_wanted, offer_pairs
+from psoup.expressions.guarded import every_row
+from psoup.matching.new_tuples import probe
+from psoup.matching.old_tuples import COVER_TOGETHER
+from psoup.plan.standing import ClauseColumns
+from psoup.published.members import Members, with_sides
+from psoup.published.records import ClauseBlock, ClauseRecord, picked
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.failures import NO_FAILURES, is_lone
+from psoup.results.gaps import WHOLE
+from psoup.results.open import OpenResults
+from psoup.results.sets import Pairs, TooManyPairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
+
+_NOTHING: Array = np.zeros(0, np.int64)
+_FIRST_ID = attrgetter("data.first_id")
+_PAIR_BYTES, _RESULT_BYTES = 16, 1 << 24
+"""Bytes of a pair; and bytes of the results of clauses that are evaluated up to which their pairs are counted."""
+_NO_RANGES: Array = np.zeros((0, 2), np.int64)
+
+Part = tuple[ChunkEntry, int, int]
+"""A chunk, and the rows of it from where to where."""
+
+Told = Callable[[int], None] | None
+"""Is told of tuples on disk that are done."""
+
+
+@dataclass(slots=True)
+class Found:
+    """The matches of clauses in one chunk. `errors`: of each clause, int64[k], or None if there is none."""
+
+    entry: ChunkEntry
+    pairs: Pairs
+    errors: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Clauses that read the same attributes in the same way: places among those asked for, and how errors count."""
+
+    places: Array
+    attributes: tuple[int, ...]
+    lone: bool
+
+
+@dataclass(slots=True)
+class Together:
+    """Some clauses of one stream: `ids`, SQC IDs, int64[k], ascending, each once and with a condition in it."""
+
+    snapshot: Snapshot
+    view: StreamView
+    ids: Array
+    budget: ReadBudget
+    _clauses: list[tuple[Any, Array, Array]] | None = None
+    """Records and blocks of the clauses, as they are first asked for."""
+    _index: tuple[bytes, _Index] | None = field(default=None)
+    """The clauses that the last chunk lacked, as an index."""
+    wanted: Wanted = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wanted = Wanted(self.ids)
+
+    def found(self, low: int, high: int, most: int) -> Iterator[Found]:
+        """The matches with IDs in [low, high), oldest chunk first; chunks without any are left out.
+
+        Raises TooManyPairs if a chunk has more than `most`, ResourceExhausted if too much is to be read from the disk.
+        """
+        parts = list(parts_of(self.view, low, high))
+        told = self.begin(parts)
+        for part in parts:
+            self.budget.check()
+            found = self.in_chunk(*part, most, told)
+            if len(found.pairs.which) or found.errors is not None:
+                yield found
+
+    def counted(self, part: Part, most: int, told: Told) -> tuple[Array, Array | None]:
+        """The number of matches that each clause has in a part of a chunk, int64[k], and its errors, as `in_chunk`."""
+        entry, start, stop = part
+        if all_evaluated(entry.results, self.ids):
+            counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
+            return counts, self._errors_kept(entry.results)
+        found = self.in_chunk(entry, start, stop, most, told)
+        return np.bincount(found.pairs.which, minlength=len(self.ids)), found.errors
+
+    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, most: int, told: Told) -> Found:
+        """The matches in a part of a chunk. `told`: what `begin` returned. Raises TooManyPairs."""
+        results = entry.results
+        errors = self._errors_kept(results)
+        if all_evaluated(results, self.ids):
+            return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), most), errors)
+        met = evaluated(results, self.ids)
+        if errors is not None:
+            errors[~met] = 0
+        known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
+        pairs = kept_pairs(results, Wanted(self.ids[known]), start, stop, most)
+        kept = Pairs(known[pairs.which], pairs.offsets)
+        alone = self._alone(entry, lacking)
+        errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
+        parts, room = [kept], most - len(kept.which)
+        for single in self._one_by_one(entry, lacking[alone], start, stop, errors):
+            room -= len(single.which)
+            if room < 0:
+                raise TooManyPairs
+            parts.append(single)
+        if not alone.all():
+            parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors, room))
+            if told is not None and not entry.data.in_memory:
+                told(stop - start)
+        if not start and stop == len(entry.data) and is_wanted(self.view, entry):
+            offer_pairs(self.view, entry, self.ids, lacking[errors[lacking] == 0], joined(parts[1:]))
+        return Found(entry, joined(parts), errors if errors.any() else None)
+
+    # Not evaluated yet ---------------------------------------------------------------------------------------
+
+    def _alone(self, entry: ChunkEntry, lacking: Array) -> Array:
+        """Which of the clauses that lack a chunk are looked for one by one: bool, of each."""
+        if len(lacking) < COVER_TOGETHER:
+            return np.ones(len(lacking), np.bool_)
+        apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
+        alone: Array = np.isin(self.ids[lacking], apart)
+        ranges = entry.data.source.evaluated() if isinstance(entry.data, ArchivedChunk) else _NO_RANGES
+        if len(ranges):  # a job has stored what some queries match
+            for source, at, among in self._of(lacking):
+                members = source.members if isinstance(source, ClauseRecord) else picked(source.members, at)
+                alone[among] |= _within(members, ranges)
+        return alone
+
+    def _one_by_one(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Iterator[Pairs]:
+        """The matches of clauses at some places; their errors are added to `errors`."""
+        for place in places.tolist():
+            clause = self.snapshot.clause(int(self.ids[place]))
+            search = search_of(self.view, clause, self.snapshot.config.texts)
+            match: ChunkMatches = chunk_matches(entry, clause, start, stop, self.budget, search)
+            errors[place] += match.errors
+            yield Pairs(np.full(match.count, place), match.offsets)
+
+    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array, most: int) -> Pairs:
+        """The matches of clauses at some places: all of them meet the tuples at once. Raises TooManyPairs."""
+        name = places.tobytes()
+        if self._index is None or self._index[0] != name:
+            self._index = name, _Index(self.snapshot, self.view, self._of(places))
+        index, data, config = self._index[1], entry.data, self.snapshot.config
+        slots: Array = np.arange(len(places), dtype=np.int64)
+        results = OpenResults(config, len(places))
+        for first in range(start, stop, config.piece_rows):
+            last = min(first + config.piece_rows, stop)
+            self.budget.examine(last - first)
+            piece = Piece(_columns(data, first, last), data.ids_of(first, last), data.times[first:last], first)
+            probe(index.subset, piece, results, self.snapshot.run, every_row(self.budget))
+            if results.nbytes > max(_PAIR_BYTES * most, _RESULT_BYTES):
+                raise TooManyPairs
+        errors[places] += index.errors(results)
+        view = results.view(stop, slots)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, most)
+        return Pairs(places[pairs.which], pairs.offsets)
+
+    def begin(self, parts: Sequence[Part]) -> Told:
+        """Refuse what would take too long on disk; the result, if there is one, is told of tuples that are done."""
+        on_disk = [
+            stop - start
+            for entry, start, stop in parts
+            if not entry.data.in_memory and not all_evaluated(entry.results, self.ids)
+        ]
+        if not on_disk:
+            return None
+        clause = self.snapshot.clause(int(self.ids[0]))
+        kind = search_of(self.view, clause, self.snapshot.config.texts).kind
+        work = ArchiveWork(kind, sum(on_disk), len(on_disk))
+        work.refuse(self.snapshot.config.archive_rows, self.budget)
+        return work.begin(self.budget)
+
+    # What is known of the clauses ----------------------------------------------------------------------------
+
+    def _all(self) -> list[tuple[Any, Array, Array]]:
+        """The clauses: a record, or a block and positions in it, and the places of these among `ids`."""
+        if self._clauses is None:
+            found = self.snapshot.clauses.find(self.ids)
+            self._clauses = [
+                (block, at, np.searchsorted(self.ids, picked(block.ids, at))) for block, at in found.blocks
+            ]
+            for sqc_id, record in found.records.items():
+                self._clauses.append((record, _NOTHING, np.searchsorted(self.ids, [sqc_id])))
+        return self._clauses
+
+    def _of(self, wanted: Array) -> list[tuple[Any, Array, Array]]:
+        """Those of the clauses at some places (ascending), with their places among these."""
+        some = []
+        for source, at, places in self._all():
+            among = np.minimum(np.searchsorted(wanted, places), len(wanted) - 1)
+            keep = wanted[among] == places
+            if keep.any():
+                some.append((source, at[keep] if len(at) else at, among[keep]))
+        return some
+
+    def _errors_kept(self, results: ChunkResults) -> Array | None:
+        """The errors of clauses in a chunk, right for those that were evaluated over it; None if there is none."""
+        if not results.errors and results.failures is NO_FAILURES:
+            return None
+        errors: Array = np.zeros(len(self.ids), np.int64)
+        for source, at, places in self._all():
+            lone = _are_lone(source, at)
+            if lone:
+                errors[places] = sum(results.errors.get(attribute, 0) for attribute in source.attributes)
+                continue
+            names, counts = results.failures.names, results.failures.counts
+            if len(names):
+                where = np.minimum(np.searchsorted(names, self.ids[places]), len(names) - 1)
+                errors[places] = np.where(names[where] == self.ids[places], counts[where], 0)
+        return errors if errors.any() else None
+
+
+def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
+    """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where. O(parts)."""
+    if low >= high:
+        return
+    chunks = view.chunks
+    at = len(chunks) - 1
+    if chunks[at].data.first_id > low:
+        at = max(bisect_right(chunks, low, 0, at, key=_FIRST_ID) - 1, 0)
+    while at < len(chunks):
+        entry = chunks[at]
+        data = entry.data
+        start, stop, rows = max(low - data.first_id, 0), high - data.first_id, len(data)
+        if start >= min(stop, rows):
+            break
+        yield entry, start, min(stop, rows)
+        at += 1
+        if stop <= rows:
+            break
+
+
+def _end(entry: ChunkEntry, stop: int) -> int:
+    """The end of rows in a chunk, WHOLE if nothing is cut off."""
+    return WHOLE if stop == len(entry.data) and entry.results.open is None else stop
+
+
+def _within(members: Members | Array, ranges: Array) -> Array | bool:
+    """Whether each query is in a range of IDs, int64[r, 2]; of queries that share a clause, whether any is."""
+    if isinstance(members, np.ndarray):
+        held: Array = np.zeros(len(members), np.bool_)
+        for first, end in ranges.tolist():
+            held |= (members >= first) & (members < end)
+        return held
+    return any(next(with_sides(members, first), end) < end for first, end in ranges.tolist())
+
+
+def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:
+    """The columns of rows start to stop; of a chunk on disk each is read when it is taken."""
+    if isinstance(data, ArchivedChunk):
+        return LazyColumns(data, start, stop)
+    return tuple(column.slice(start, stop) for column in data.columns)
+
+
+def _are_lone(source: ClauseRecord | ClauseBlock, at: Array) -> bool:
+    """Whether a clause, or those of a block, are one condition on one expression: see `psoup.results.failures`."""
+    if isinstance(source, ClauseRecord):
+        return is_lone(source.factors)
+    return _one_condition(source.queries.take(picked(source.rows, at[:1])).clauses())
+
+
+def _one_condition(columns: ClauseColumns) -> bool:
+    return len(columns.terms) + len(columns.fixed) == 1 and all(len(factor.terms) == 1 for factor in columns.fixed)
+
+
+class _Index:
+    """Some clauses as an index of their own, in slots from 0 on."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
+        index = QuerySteM(view.spec.schema, snapshot.config)
+        self._alike, single, count = list[_Alike](), list[tuple[int, ClauseRecord]](), 0
+        for source, at, slots in clauses:
+            count += len(slots)
+            if isinstance(source, ClauseRecord):
+                single.append((int(slots[0]), source))
+                continue
+            rows = picked(source.rows, at)
+            columns = source.queries.take(rows).clauses()
+            possible = np.arange(len(slots)) if columns.never is None else np.flatnonzero(~columns.never)
+            if len(possible):
+                used = index.add_columns(slots[possible], columns.take(possible))
+                self._alike.append(_Alike(slots[possible], used, _one_condition(columns)))
+        used_by = index.add_many([(slot, record.factors) for slot, record in single])
+        for (slot, record), used in zip(single, used_by, strict=True):
+            self._alike.append(_Alike(np.array([slot]), used, is_lone(record.factors)))
+        self._count = count
+        self.subset: Subset = index.subset(np.arange(count, dtype=np.int64))
+
+    def errors(self, results: OpenResults) -> Array:
+        """The errors of each clause in what it has met: int64[k]."""
+        errors: Array = np.zeros(self._count, np.int64)
+        if not results.errors and results.failures is NO_FAILURES:
+            return errors
+        errors[results.failures.names] = results.failures.counts
+        for alike in self._alike:
+            if alike.lone:
+                errors[alike.places] = sum(results.errors.get(attribute, 0) for attribute in alike.attributes)
+        return errors

@@ -1,0 +1,57 @@
+"""The matches at an end of a window, as bits that are kept: folded without a list of them.
+
+    bits of the chunk   …0100110|1011010…        start = 7, stop = 14: four matches
+                                └──────┘
+
+An aggregate without GROUP BY adds the values at these bits to its state in one pass
+(`psoup.execution.aggregate.window_ends`); whatever
+needs offsets gets them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.data.archived import Chunk
+from psoup.kernels.columns import bits_to_offsets, count_bits
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry
+from psoup.results.failures import NO_FAILURES
+
+
+@dataclass(slots=True, eq=False)
+class EndBits:
+    """The rows in [start, stop) of a chunk that a clause matched, `count` of them, as bits: uint64[words]. Not changed:
+    a frozen class would take five times as long to make."""
+
+    entry: ChunkEntry
+    bits: Array
+    start: int
+    stop: int
+    count: int
+
+    errors = 0
+
+    @property
+    def data(self) -> Chunk:
+        """The chunk's tuples."""
+        return self.entry.data
+
+    @property
+    def offsets(self) -> Array:
+        """The offsets, int64, ascending, anew each time. O(rows / 64 + matches)."""
+        offsets: Array = np.empty(self.count, np.int64)
+        bits_to_offsets(self.bits, self.start, self.stop, offsets)
+        return offsets
+
+
+def end_bits(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> EndBits | None:
+    """The matches of a clause in a part of a chunk, if they are known, without errors, and kept as bits."""
+    results, sqc_id = entry.results, clause.sqc_id
+    if results.errors or results.failures is not NO_FAILURES or stop > results.covered_to(sqc_id):
+        return None
+    bits = results.bits(sqc_id, clause.slot) if clause.factors else None
+    return None if bits is None else EndBits(entry, bits, start, stop, count_bits(bits, start, stop))
