@@ -4,10 +4,8 @@
          0   IBM    12.5
          3   IBM    12.5           queries 1 and 2 have no row, or failed: `failed` says which
 
-    places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once
-    `psoup.execution.select.many_matches`
-                     ├─ joins of two streams by a key, of one plan, all at once
-                     `psoup.execution.many.many_joins`
+    places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once (`execution.select`)
+                     ├─ joins of two streams by a key, of one plan, all at once (`execution.many.many_joins`)
                      └─ others (other joins, queries without WHERE): one by one, as invocations
 
 All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a

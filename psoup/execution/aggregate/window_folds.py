@@ -31,7 +31,7 @@ from psoup.execution.aggregate.groups import parts_of
 from psoup.execution.aggregate.single_row import folding_of
 from psoup.execution.aggregate.window_middle import Found, Middle, folded, middle_of, tails_of
 from psoup.execution.rows.source_rows import Arrivals, Reading
-from psoup.execution.select import many_matches as together
+from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, Side, known_matches, matches_in, matches_together
 from psoup.execution.select.match_bits_at_ends import end_bits
 from psoup.invariants import ensure
@@ -225,7 +225,7 @@ def _unfolded(
     """The matches of all of a window."""
     config, (view, clause, low, high) = snapshot.config, side
     short = (inner is None or _only_counts(recipe)) and clause.sqc_id < ALL
-    matches = _known_in(clause, recipe, together.parts_of(view, low, high)) if short else None
+    matches = _known_in(clause, recipe, many_matches.parts_of(view, low, high)) if short else None
     if matches is not None:
         return matches
     return matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
@@ -242,7 +242,7 @@ def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
         return None
     folds = list[Fold]()
     for view, clause, low, high in sides:
-        matches = _known_in(clause, recipe, together.parts_of(view, low, high))
+        matches = _known_in(clause, recipe, many_matches.parts_of(view, low, high))
         if matches is None:
             return None
         count, errors = sum(match.count for match in matches), sum(match.errors for match in matches)
@@ -250,7 +250,7 @@ def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
     return folds
 
 
-def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[together.Part]:
+def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[many_matches.Part]:
     """The parts of chunks at the two ends of a window."""
     if low < inner.low:
         entry = view.chunks[inner.first - 1]
@@ -259,7 +259,7 @@ def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[toget
         yield view.chunks[inner.stop], 0, high - inner.high
 
 
-def _known_in(clause: ClauseRecord, recipe: Recipe, parts: Iterable[together.Part]) -> list[Found] | None:
+def _known_in(clause: ClauseRecord, recipe: Recipe, parts: Iterable[many_matches.Part]) -> list[Found] | None:
     """The matches in parts of a few chunks; None if some would have to be searched for. O(matches)."""
     matches, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
     for entry, start, stop in parts:

@@ -20,7 +20,7 @@ from psoup.aggregates.folds import FoldRoom, Folds
 from psoup.aggregates.recipes import Between, Fold, Recipe
 from psoup.data.chunk import ChunkView
 from psoup.execution.aggregate.window_ends import MOST_MATCHES
-from psoup.execution.select import many_matches as together
+from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
 from psoup.kernels.columns import count_bits
@@ -55,7 +55,7 @@ def tails_of(
     """The matches of a window outside its middle; None if they are not known, or have errors. O(tails)."""
     tails, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
     for ids in ((low, middle.low), (middle.high, high)):
-        for entry, start, stop in together.parts_of(view, *ids):
+        for entry, start, stop in many_matches.parts_of(view, *ids):
             bits = end_bits(entry, clause, start, stop) if as_bits and isinstance(entry.data, ChunkView) else None
             match = bits or known_matches(entry, clause, start, stop)
             if match is None or match.errors:
