@@ -7,12 +7,14 @@ the incarnation in IDs may differ.
 
 import doctest
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from psoup_testing.documents import named_files
+from psoup_testing.seeded import seeded
 from psoup_testing.terminal import run_in_terminal
 from psoup_testing.zygote import Zygote
 
@@ -118,9 +120,18 @@ def test_files_that_a_document_names_exist(document: str) -> None:
     assert missing == []
 
 
-def test_architecture_follows_a_batch_and_a_query_by_file() -> None:
-    named = named_files((ROOT / "ARCHITECTURE.md").read_text())
-    assert len({name for name in named if name.endswith(".py")}) >= 100
+@pytest.mark.parametrize(("section", "walks"), [("push", [1]), ("registration", [2, 3]), ("invocation", [4])])
+def test_architecture_names_a_dozen_files_that_decide(section: str, walks: list[int]) -> None:
+    """The files that the page calls decisive are on the walk: `docs/reference/walks.md` has a mark for each."""
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    text = re.search(rf"^## An? {section}\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
+    assert text is not None
+    named = [name for line in text[1].splitlines() if line.startswith("| `") for name in named_files(line)]
+    rows = [line.split("|") for line in (ROOT / "docs/reference/walks.md").read_text().splitlines()]
+    rows = [row for row in rows if len(row) > 4 and any(row[1 + walk].strip() == "x" for walk in walks)]
+    walked = {row[1].strip(" `") for row in rows}
+    assert 6 <= len(named) <= 12
+    assert [name for name in named if name not in walked] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -138,8 +149,7 @@ def test_every_make_target_has_a_sentence() -> None:
     assert set(phony[1].split()) == described
 
 
-def test_tests_that_fail_for_a_seeded_bug_exist() -> None:
-    named = re.findall(r"`(tests/\S+\.py)` `(test_\w+)`", (ROOT / "tests/README.md").read_text())
-    assert len(named) > 15
-    missing = [f"{path} {name}" for path, name in named if f"\ndef {name}(" not in (ROOT / path).read_text()]
-    assert missing == []
+def test_seeded_bugs_are_listed_with_their_tests() -> None:
+    bugs = [(path, *bug) for path in sorted((ROOT / "tests").rglob("test_*.py")) for bug in seeded(path)]
+    assert len(bugs) > 250
+    assert [bug for bug, count in Counter(bugs).items() if count > 1] == []
