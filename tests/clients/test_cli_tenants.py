@@ -140,7 +140,7 @@ def test_what_is_watched_in_a_pipe_comes_look_by_look(
 
 def test_quotas_of_the_sdk_are_checked_by_name() -> None:
     with Client("127.0.0.1:1") as client:
-        with pytest.raises(InvalidRequest, match="no quota 'colour'"):
+        with pytest.raises(InvalidRequest, match="'colour' is not a valid quota"):
             client.create_tenant("acme", colour=1)
         with pytest.raises(InvalidRequest, match="quota queries is"):
             client.alter_tenant("acme", queries=1.5)

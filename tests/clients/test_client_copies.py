@@ -184,7 +184,7 @@ def test_a_copy_is_stored_and_goes_on(client: Client, stream: str) -> None:
     assert repr(stored.rows()) == repr(again(query.invoke, window="BEGIN (NOW - 60 ROWS)").rows())
     data = copy.to_bytes()
     for wrong in (b"", b"x", data[:100], data.replace(b"psoup copy 1", b"psoup copy 9")):
-        assert "no copy of an answer" in _refused(partial(client.copy_from, wrong))
+        assert "not a valid copy of an answer" in _refused(partial(client.copy_from, wrong))
 
 
 def _refused(call: Callable[[], Any]) -> str:

@@ -46,6 +46,7 @@ EXCEPTIONS: dict[str, str] = {
     "psoup_testing/duel.py Duel.unregister": "a query that is gone",
     "psoup_testing/join_duel.py JoinDuel._compare": "as of NOW; the same question follows, asked again",
     "psoup_testing/raw.py Victim._live": "a client that is served while others attack",
+    "psoup_testing/tabling.py calls": _COUNTED,
     "psoup_testing/tabling.py check_as_single": _EXPECTED,
     "service/test_many_joins.py alone": _EXPECTED,
     "storage/test_storage_flips.py open_and_ask": _DAMAGED,
@@ -54,7 +55,7 @@ EXCEPTIONS: dict[str, str] = {
 """Functions of random tests that ask once, by file and name, with the reason."""
 EXCEPTIONS |= {
     f"psoup_testing/format_fixture.py {name}": _FORMAT
-    for name in ("_answer", "_counted", "_joined", "_passed", "_replaced", "_spooled", "main")
+    for name in ("_answer", "_counted", "_joined", "_passed", "_replaced", "_spooled", "make")
 }
 EXCEPTIONS |= {f"psoup_testing/typical_use.py {name}": _TYPES for name in ("asked", "joined", "many", "session")}
 

@@ -18,7 +18,6 @@ from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.published.snapshot import ChunkEntry, Snapshot
 from psoup.results.sets import evaluated
-from psoup_testing.asking import again
 from psoup_testing.histories import EAGER
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER)
@@ -151,7 +150,7 @@ def calls(soup: LocalPSoup, known: Sequence[int], rows_each: int) -> int:
 
     sys.setprofile(counted)
     try:
-        rows = sum(batch.num_rows for batch in again(soup.invoke_table, asked).batches())
+        rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
     finally:
         sys.setprofile(None)
     assert rows == rows_each * len(known)

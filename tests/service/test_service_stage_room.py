@@ -224,8 +224,12 @@ def test_a_forged_name_of_a_stage_is_refused(number: object) -> None:
     def token(*said: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(said).encode()).decode()
 
-    assert read_token(token("x", "s", "p", 0, 7), "t").number == 7
-    for forged in (token("x", "s", "p", 0, number), token("x", "s", "p", number, 0), token("x", "\ud800", "p", 0, 0)):
+    assert read_token(token("x", "s", "p", 0, 7, 0), "t").number == 7
+    for forged in (
+        token("x", "s", "p", 0, number, 0),
+        token("x", "s", "p", number, 0, 0),
+        token("x", "\ud800", "p", 0, 0, 0),
+    ):
         with pytest.raises(InvalidInput, match="not the name of a stage"):
             read_token(forged, "t")
 

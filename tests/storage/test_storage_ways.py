@@ -14,9 +14,6 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events.commands import RegisterMany
 from psoup.events.events import Event, RegisteredMany
-from psoup.model import StreamSpec
-from psoup.sql import create_stream, prepare, standing_query
-from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import way_of
 from psoup_storage.durable.log import blocks
 from psoup_testing.restarting import RestartingPSoup
@@ -106,18 +103,3 @@ def test_a_replay_that_goes_another_way_is_found(
     monkeypatch.setattr(blocks, "bind_values", lambda template, values, way: whole(template, values))
     with pytest.raises(AssertionError):
         soup.restart()
-
-
-@pytest.mark.parametrize(("count", "way"), [(255, "rows"), (256, "columns")])
-def test_a_block_of_before_ways_were_noted_goes_by_the_first_that_is_open(count: int, way: str) -> None:
-    spec, text = create_stream(STREAM), "SELECT x FROM s WHERE x > ?"
-
-    def found(_: str) -> StreamSpec:
-        return spec
-
-    queries = BoundBlock(prepare(text, found), (pa.array(range(count)),))
-    form, content = blocks.encode_block(RegisteredMany(1, "", 1, [1], queries, "", b"", 0, text))
-    facts = {"streams": [1], "template": text, "form": form}
-    again, _, _ = blocks.decode_block(facts, content, lambda _, text: standing_query(text, found), lambda _: found)
-    assert way_of(again) == way
-    assert list(again) == list(queries)
