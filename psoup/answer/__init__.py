@@ -5,6 +5,7 @@
 
 Files, in reading order:
 
+    question                 the clock, another NOW or window, and the budget of a question
     invoke, invoke_many      one query; many queries, each with an answer of its own
     table, table_rows, table_batches, piece_room    many queries as one table, in pieces that fit the read's budget
     ask, check               a SELECT answered once; a SELECT judged without an answer

@@ -13,9 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, TypeVar
 
 from psoup.answer.invoke import Answer, Matched, answer_of, join_answer
+from psoup.answer.question import Question
 from psoup.data.windows import check_window
 from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
 from psoup.execution.select.archive_work import COVER
@@ -209,32 +210,16 @@ def ask(
     view, clause = matched[0]
     sqc_id = NO_CLAUSE if query.sides else ALL
     record = QueryRecord(NO_QUERY, tenant, view.stream_id, sqc_id, now, snapshot.sequence, (query,))
-    options: _Options = {
-        "now": now,
-        "as_of": as_of,
-        "window": window,
-        "accept_truncation": accept_truncation,
-        "budget": budget,
-    }
+    question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
     try:
         if query.sides:
-            return join_answer(snapshot, record, matched, **options)
-        return answer_of(snapshot, record, clause, **options)
+            return join_answer(snapshot, record, matched, question)
+        return answer_of(snapshot, record, clause, question)
     except ResourceExhausted as problem:
         if problem.reason != "ARCHIVE_BUDGET":
             raise
         said = problem.message.replace(COVER, f"`psoup register` and {COVER}")
         raise ResourceExhausted(said, reason=problem.reason, **problem.facts) from None
-
-
-class _Options(TypedDict):
-    """The arguments of an invocation that are the same for one stream and for several."""
-
-    now: int
-    as_of: int | None
-    window: WindowChoice | None
-    accept_truncation: bool
-    budget: ReadBudget | None
 
 
 def _matched(snapshot: Snapshot, spec: StreamSpec, queries: Sequence[StandingQuery], tenant: str) -> Matched:

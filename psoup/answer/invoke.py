@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.join_ranges import Placed, placed
+from psoup.answer.question import Question
 from psoup.columns import Column
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
-from psoup.data.windows import refuse_truncation
 from psoup.execution.aggregate.single_row import only_row
 from psoup.execution.aggregate.window_folds import between_ends
 from psoup.execution.aggregate.window_middle import Found
@@ -30,7 +30,7 @@ from psoup.execution.join.small_join import paired
 from psoup.execution.plan import Arrivals, JoinRows, Reading, rows_of
 from psoup.execution.rows.record_batch import Message, form_of, read, row_bytes
 from psoup.execution.select.clause_matches import Matches, matches_in, packed
-from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
+from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.joins.kept import PairTable, join_with_pairs
 from psoup.kinds import arrow_type
 from psoup.model import Kind
@@ -243,53 +243,28 @@ def invoke(
     Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
     `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
     """
+    question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
+    return answer_to(snapshot, query_id, tenant, question, ranges)
+
+
+def answer_to(
+    snapshot: Snapshot, query_id: int, tenant: str, question: Question, ranges: Ranges | None = None
+) -> Answer:
+    """Answer a query, as `invoke` does."""
     record = snapshot.query(query_id, tenant)
     if record.sqc_id == NO_CLAUSE:
-        if as_of is None and window is None and ranges is None and (known := placed(snapshot, record)) is not None:
-            return _placed_answer(snapshot, record, known, now, budget or ReadBudget())
-        return join_answer(
-            snapshot,
-            record,
-            snapshot.sources_of(record),
-            now=now,
-            as_of=as_of,
-            window=window,
-            accept_truncation=accept_truncation,
-            budget=budget,
-            ranges=ranges,
-        )
-    return answer_of(
-        snapshot,
-        record,
-        snapshot.clause(record.sqc_id),
-        now=now,
-        as_of=as_of,
-        window=window,
-        accept_truncation=accept_truncation,
-        budget=budget,
-    )
+        own = question.as_of is None and question.window is None and ranges is None
+        if own and (known := placed(snapshot, record)) is not None:
+            return _placed_answer(snapshot, record, known, question.now, question.budget)
+        return join_answer(snapshot, record, snapshot.sources_of(record), question, ranges)
+    return answer_of(snapshot, record, snapshot.clause(record.sqc_id), question)
 
 
-def answer_of(
-    snapshot: Snapshot,
-    record: QueryRecord,
-    clause: ClauseRecord,
-    *,
-    now: int,
-    as_of: int | None,
-    window: WindowChoice | None,
-    accept_truncation: bool,
-    budget: ReadBudget | None,
-) -> Answer:
-    """Answer a query over one stream whose WHERE is `clause`; arguments and errors are those of `invoke`."""
-    if window is not None:
-        (window,) = windows_of(record.query, window)
-    view = snapshot.by_id[record.stream_id]
-    current = view.now(now)
-    seen = reach(view, window or record.query.window, current, instant(current, as_of), as_of)
-    if not accept_truncation:
-        refuse_truncation(view.spec.name, seen.range)
-    return answer_over(snapshot, record, clause, seen, budget or ReadBudget())
+def answer_of(snapshot: Snapshot, record: QueryRecord, clause: ClauseRecord, question: Question) -> Answer:
+    """Answer a query over one stream whose WHERE is `clause`. Raises as `invoke`."""
+    window = record.query.window if question.window is None else question.windows(record.query)[0]
+    seen = question.seen_of_one(snapshot.by_id[record.stream_id], window)
+    return answer_over(snapshot, record, clause, seen, question.budget)
 
 
 def answer_over(
@@ -320,22 +295,13 @@ def join_answer(
     snapshot: Snapshot,
     record: QueryRecord,
     sides: Sequence[Matched],
-    *,
-    now: int,
-    as_of: int | None,
-    window: WindowChoice | None,
-    accept_truncation: bool,
-    budget: ReadBudget | None,
+    question: Question,
     ranges: Ranges | None = None,
 ) -> Answer:
-    """Answer a query over several streams, whose `sides` are in the order of FROM. Arguments and errors as `invoke`."""
+    """Answer a query over several streams, whose `sides` are in the order of FROM. `ranges`, errors: as of `invoke`."""
     views = [view for view, _ in sides]
-    seen = reaches(views, windows_of(record.query, window), now, as_of, ranges)
-    if not accept_truncation and ranges is None:
-        for part in seen:
-            if part.range.truncated:
-                refuse_truncation(part.view.spec.name, part.range)
-    config, budget = snapshot.config, budget or ReadBudget()
+    seen = question.seen(views, question.windows(record.query), ranges)
+    config, budget = snapshot.config, question.budget
     made_of = [part.range[:2] for part in seen]
     budget.window = sum([high - low for low, high in made_of])
     budget.check()

@@ -20,6 +20,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from psoup.answer.question import Question
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.columns import Array
@@ -282,13 +283,12 @@ def invoke_table(
     among the table's failures. Raises InvalidInput: MIXED_COLUMNS if the columns of two differ, TOO_MANY_WINDOWS.
     `named`: the names of queries in errors.
     """
-    budget = budget or ReadBudget()
+    question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
     if len(ids) > QUICK:
-        budget.before_long()
+        question.budget.before_long()
     asked = asked_for(snapshot, ids, tenant)
     asked.refuse_mixed(named)
-    asking = Asking(snapshot, tenant, now, as_of, window, accept_truncation, budget)
-    return Table(asked, asking)
+    return Table(asked, Asking(snapshot, tenant, question))
 
 
 def _raised(problem: PSoupError) -> PSoupError:

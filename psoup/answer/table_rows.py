@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.invoke import Answer, invoke
+from psoup.answer.invoke import Answer, answer_to
 from psoup.answer.piece_room import PieceRoom
+from psoup.answer.question import Question
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.archived import Chunk
-from psoup.data.windows import refuse_truncation
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup.execution.many.many_folds import Folds, folds_of
 from psoup.execution.many.many_groups import ranked
@@ -39,7 +39,7 @@ from psoup.execution.rows.record_batch import row_bytes
 from psoup.execution.rows.select_list import computed_at_once
 from psoup.execution.rows.source_rows import Reading, by_ids, ids_of
 from psoup.execution.select.many_matches import Together
-from psoup.execution.select.window import Reach, WindowChoice, instant, reach, reaches, windows_of
+from psoup.execution.select.window import Reach
 from psoup.expressions.evaluate import TooMuchText
 from psoup.kernels.segments import spread_names
 from psoup.model import Kind, WindowClause
@@ -136,13 +136,14 @@ class Asking:
 
     snapshot: Snapshot
     tenant: str
-    now: int
-    as_of: int | None
-    window: WindowChoice | None
-    accept_truncation: bool
-    budget: ReadBudget
+    question: Question
     room: PieceRoom = field(init=False)
     texts: TextLimits = field(init=False)
+
+    @property
+    def budget(self) -> ReadBudget:
+        """The budget of the read."""
+        return self.question.budget
 
     def __post_init__(self) -> None:
         self.room = PieceRoom(self.budget)
@@ -152,7 +153,7 @@ class Asking:
         """The windows of the queries with some IDs, and the group of these. Raises what an invocation would."""
         snapshot, record, query = self.snapshot, alike.record, alike.record.query
         joined = record.sqc_id == NO_CLAUSE
-        windows = windows_of(query, self.window)
+        windows = self.question.windows(query)
         views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
         key = tuple(view.stream_id for view in views), windows
         known = by_window.get(key)
@@ -187,13 +188,9 @@ class Asking:
         """The part of each source that the queries see."""
         try:
             if joined:
-                seen = reaches(views, windows, self.now, self.as_of)
+                seen = self.question.seen(views, windows)
             else:
-                current = views[0].now(self.now)
-                seen = [reach(views[0], windows[0], current, instant(current, self.as_of), self.as_of)]
-            if not self.accept_truncation:
-                for part in seen:
-                    refuse_truncation(part.view.spec.name, part.range)
+                seen = [self.question.seen_of_one(views[0], windows[0])]
         except PSoupError as problem:
             by_window[key] = problem
             raise
@@ -349,16 +346,7 @@ class Asking:
 
     def invoke(self, query_id: int) -> Answer:
         """The answer of one query."""
-        return invoke(
-            self.snapshot,
-            query_id,
-            tenant=self.tenant,
-            now=self.now,
-            as_of=self.as_of,
-            window=self.window,
-            accept_truncation=self.accept_truncation,
-            budget=self.budget,
-        )
+        return answer_to(self.snapshot, query_id, self.tenant, self.question)
 
 
 def _spread(counts: Array, back: Array, most: int) -> Array:

@@ -14,9 +14,8 @@ _CHECK = "a check of structures, on demand; it reads as a test does"
 ALLOWED = {
     "psoup/reading.py <module>": "the definition of UNBOUNDED",
     "psoup/answer/copies/answer_again.py again": _PROGRAM,
-    "psoup/answer/invoke.py answer_of": _PROGRAM,
     "psoup/answer/invoke.py invoke": _PROGRAM,
-    "psoup/answer/invoke.py join_answer": _PROGRAM,
+    "psoup/answer/ask.py ask": _PROGRAM,
     "psoup/answer/copies/join_since.py joined_since": _PROGRAM,
     "psoup/answer/copies/rows_since.py since": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,

@@ -25,11 +25,12 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.id_intervals import Intervals, without
 from psoup.answer.copies.rows_since import Search
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
+from psoup.answer.question import Question
 from psoup.budgets import COPIED_BYTES
 from psoup.columns import Array
-from psoup.data.windows import WindowRange, refuse_truncation
+from psoup.data.windows import WindowRange
 from psoup.errors import ResourceExhausted
-from psoup.execution.select.window import Ranges, Reach, WindowChoice, reaches, windows_of
+from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.expressions.tree import reads_now
 from psoup.kernels.rising import longest_rising
 from psoup.plan.nodes import Having, Node
@@ -160,10 +161,8 @@ def again(
     Where no tuple that has come or left satisfies WHERE, nothing else is looked at.
     """
     budget, sides = budget or ReadBudget(), _sides(snapshot, record)
-    seen = reaches([view for view, _ in sides], windows_of(record.query, window), now)
-    if not accept_truncation:
-        for part in seen:
-            refuse_truncation(part.view.spec.name, part.range)
+    question = Question(now, None, window, accept_truncation, budget)
+    seen = question.seen([view for view, _ in sides], question.windows(record.query))
     ranges = [(part.range.low, part.range.high) for part in seen]
     if (
         held.whole
@@ -173,9 +172,7 @@ def again(
         told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
         return Unchanged(told, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges))
     if record.sqc_id == NO_CLAUSE:
-        answer = join_answer(
-            snapshot, record, sides, now=now, as_of=None, window=window, accept_truncation=True, budget=budget
-        )
+        answer = join_answer(snapshot, record, sides, replace(question, accept_truncation=True))
     else:
         answer = answer_over(snapshot, record, sides[0][1], seen[0], budget)
     table, rows, anew = _gathered(answer, budget), held.rows, False
@@ -230,17 +227,7 @@ def _computed(
         return None
     try:
         if record.sqc_id == NO_CLAUSE:
-            answer = join_answer(
-                snapshot,
-                record,
-                sides,
-                now=now,
-                as_of=held.now,
-                window=None,
-                accept_truncation=True,
-                budget=budget,
-                ranges=held.ranges,
-            )
+            answer = join_answer(snapshot, record, sides, Question(now, held.now, None, True, budget), held.ranges)
         else:
             (((view, clause), (low, high)),) = parts
             extent = WindowRange(low, high, held.now, held.now, False)

@@ -23,13 +23,13 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.expiry import joined_ageing
 from psoup.answer.copies.id_boxes import Box, Ids, behind, check, cut, slices, steps
 from psoup.answer.invoke import Answer, Matched
+from psoup.answer.question import Question
 from psoup.columns import Array
-from psoup.data.windows import refuse_truncation
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Message, read, row_bytes
 from psoup.execution.select.clause_matches import Matches
-from psoup.execution.select.window import Reach, WindowChoice, reaches, windows_of
+from psoup.execution.select.window import Reach, WindowChoice
 from psoup.expressions.civil import LAST_MICRO
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
@@ -257,11 +257,9 @@ def joined_since(
     `now` is the clock. Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
     """
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
-    seen = reaches(views, windows_of(record.query, window), now)
-    if not accept_truncation:
-        for part in seen:
-            refuse_truncation(part.view.spec.name, part.range)
-    return JoinedSince(snapshot, record, held, seen, budget or ReadBudget())
+    question = Question(now, None, window, accept_truncation, budget or ReadBudget())
+    seen = question.seen(views, question.windows(record.query))
+    return JoinedSince(snapshot, record, held, seen, question.budget)
 
 
 def _batches(answer: Answer, max_rows: int, max_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:

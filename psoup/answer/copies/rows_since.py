@@ -21,12 +21,12 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.id_intervals import Interval, Intervals, union, within, without
 from psoup.answer.copies.join_since import paired
 from psoup.answer.invoke import Answer
+from psoup.answer.question import Question
 from psoup.data.chunk import ChunkView
-from psoup.data.windows import refuse_truncation
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Part
 from psoup.execution.select.clause_matches import ChunkMatches, matches_in
-from psoup.execution.select.window import Reach, WindowChoice, reach, windows_of
+from psoup.execution.select.window import Reach, WindowChoice
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
 from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
@@ -172,12 +172,9 @@ def since(
     `psoup.answer.invoke.invoke`.
     """
     view = snapshot.by_id[record.stream_id]
-    own = record.query.window if window is None else windows_of(record.query, window)[0]
-    current = view.now(now)
-    seen = reach(view, own, current, current)
-    if not accept_truncation:
-        refuse_truncation(view.spec.name, seen.range)
-    search = Search(snapshot, view, record.sqc_id, budget or ReadBudget())
+    question = Question(now, None, window, accept_truncation, budget or ReadBudget())
+    seen = question.seen_of_one(view, question.windows(record.query)[0])
+    search = Search(snapshot, view, record.sqc_id, question.budget)
     low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)
     search.budget.window = high - low
     search.budget.check()

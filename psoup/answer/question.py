@@ -1,0 +1,58 @@
+"""The circumstances of a question: the clock, another NOW or window, and the budget of the read.
+
+    invoke | ask | table | copies ──> Question ──> windows ──> the tuples that each source sees
+
+The query and the snapshot stand beside it. One question may be put to many queries, as a table does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from psoup.data.windows import refuse_truncation
+from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
+from psoup.model import WindowClause
+from psoup.plan.standing import StandingQuery
+from psoup.published.snapshot import StreamView
+from psoup.reading import ReadBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, apart from its query. `now`: the clock, microseconds.
+
+    `as_of` replaces NOW: no later tuple is in the answer. `window` replaces the registered window, or the windows of
+    some sources. `accept_truncation`: whether a window may reach past the tuples that are kept.
+    """
+
+    now: int
+    as_of: int | None = None
+    window: WindowChoice | None = None
+    accept_truncation: bool = False
+    budget: ReadBudget = field(default_factory=ReadBudget)
+
+    def windows(self, query: StandingQuery) -> tuple[WindowClause, ...]:
+        """The window of each source. Raises InvalidInput for a window of an unknown source."""
+        return windows_of(query, self.window)
+
+    def seen_of_one(self, view: StreamView, window: WindowClause) -> Reach:
+        """The tuples of the only source. Raises OutOfRange for an `as_of` after NOW, or a window past what is kept."""
+        current = view.now(self.now)
+        seen = reach(view, window, current, instant(current, self.as_of), self.as_of)
+        if not self.accept_truncation:
+            refuse_truncation(view.spec.name, seen.range)
+        return seen
+
+    def seen(
+        self, views: Sequence[StreamView], windows: tuple[WindowClause, ...], ranges: Ranges | None = None
+    ) -> list[Reach]:
+        """The tuples of each source, at the NOW that all have in common. Raises as `seen_of_one`.
+
+        `ranges`: the ranges of an earlier answer at `as_of`, which may be truncated since.
+        """
+        seen = reaches(views, windows, self.now, self.as_of, ranges)
+        if not self.accept_truncation and ranges is None:
+            for part in seen:
+                refuse_truncation(part.view.spec.name, part.range)
+        return seen
