@@ -14,7 +14,7 @@ latest windows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import Refusals
+from psoup.aggregates.spans import Span, cover, lacking, single
 from psoup.columns import Array
 from psoup.errors import PSoupError
 from psoup.reading import NOT_HELD, HeldBytes
@@ -40,50 +41,11 @@ _SHARE = 4
 LEAST_WORK = 1 << 20
 """Bytes that one fold may always hold while it is made ahead, however little room there is."""
 
-Span = tuple[int, int]
-"""A level and a number: chunks number * fan ** level and so many on."""
-
 Leaf = Callable[[list[range]], list[Fold]]
 """Folds runs of chunks, ascending, by their numbers: a fold for each run."""
 
 Join = Callable[[Iterable[Fold]], Fold]
 """Makes one fold of those of neighbouring spans, given in the order of the stream."""
-
-
-def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
-    """Yield the spans that make up the chunks [first, stop), in order, each as long as it can be. O(fan * log n)."""
-    while first < stop:
-        level, size = 0, 1
-        while first % (size * fan) == 0 and first + size * fan <= stop:
-            level, size = level + 1, size * fan
-        yield level, first // size
-        first += size
-
-
-def lacking(known: Container[Span], first: int, stop: int, fan: int) -> list[range]:
-    """The numbers of the chunks of [first, stop) that are in no known span, ascending: runs within a node."""
-
-    def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:
-        if (level, number) not in known:
-            if not level:
-                yield None, number
-            for child in range(number * fan, (number + 1) * fan) if level else ():
-                yield from (((level, number) if level == 1 else node, at) for node, at in missing(level - 1, child))
-
-    runs = list[range]()
-    latest: Span | None = None
-    for node, number in (each for span in cover(first, stop, fan) for each in missing(*span)):
-        if runs and runs[-1].stop == number and node == latest:
-            runs[-1] = range(runs[-1].start, number + 1)
-        else:
-            runs.append(range(number, number + 1))
-        latest = node
-    return runs
-
-
-def _single(runs: Iterable[range]) -> list[range]:
-    """Each number of some runs as a run."""
-    return [range(number, number + 1) for run in runs for number in run]
 
 
 @dataclass(slots=True, eq=False)
@@ -165,9 +127,9 @@ class Folds:
         rest = [run for run in (*missing[:-1], range(missing[-1].start, newest.start)) if run]
         if self.recipe.keys:
             (latest,) = leaf([newest])
-            runs = rest if not latest.pays else _single(rest)
+            runs = rest if not latest.pays else single(rest)
             return dict(zip([*runs, newest], [*(leaf(runs) if runs else []), latest], strict=True))
-        runs = _single(missing)
+        runs = single(missing)
         return dict(zip(runs, leaf(runs), strict=True))
 
     def forget(self, oldest: int, fan: int) -> int:

@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.aggregates.folds import LEAST_WORK, Span
+from psoup.aggregates.folds import LEAST_WORK
 from psoup.aggregates.growth import bytes_taken
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import Refusals
+from psoup.aggregates.spans import Span
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
 from psoup.columns import Array, Column

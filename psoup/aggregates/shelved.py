@@ -21,9 +21,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from psoup.aggregates.folds import Folds, Span, cover
+from psoup.aggregates.folds import Folds
 from psoup.aggregates.measures import read_by
 from psoup.aggregates.recipes import Fold, Recipe
+from psoup.aggregates.spans import Span, cover
 from psoup.aggregates.state import Folding, State
 from psoup.columns import Array, Column
 from psoup.data.archived import ArchivedChunk, Chunk, ChunkSource

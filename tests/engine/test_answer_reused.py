@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.aggregates.folds import FoldRoom, Folds, cover, lacking
+from psoup.aggregates.folds import FoldRoom, Folds
 from psoup.aggregates.recipes import Fold, recipe_of
+from psoup.aggregates.spans import cover, lacking
 from psoup.answer.figures.bill import memory_bill
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape

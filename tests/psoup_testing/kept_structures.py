@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from psoup.aggregates.folds import FoldRoom, Folds, cover
+from psoup.aggregates.folds import FoldRoom, Folds
 from psoup.aggregates.shelved import ShelfOnDisk
+from psoup.aggregates.spans import cover
 from psoup.answer import invoke
 from psoup.answer import join_ranges as placed
 from psoup.data.archived import Chunk

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import NamedTuple
 
-from psoup.aggregates.folds import Span, cover, lacking
 from psoup.aggregates.measures import states_for
 from psoup.aggregates.recipes import Recipe
 from psoup.aggregates.shelved import name_of, shelf_of
+from psoup.aggregates.spans import Span, cover, lacking
 from psoup.config import EngineConfig, TextLimits
 from psoup.execution.aggregate.single_row import folding_of
 from psoup.execution.aggregate.window_folds import inner_of

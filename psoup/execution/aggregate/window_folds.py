@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup import budgets
-from psoup.aggregates.folds import Folds, cover
+from psoup.aggregates.folds import Folds
 from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.numbers import Hold
 from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe
 from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
+from psoup.aggregates.spans import cover
 from psoup.config import EngineConfig, GroupLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder

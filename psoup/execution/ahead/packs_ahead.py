@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.aggregates.folds import Span
 from psoup.aggregates.measures import Name, states_for
 from psoup.aggregates.packs import Packs
+from psoup.aggregates.spans import Span
 from psoup.columns import Array
 from psoup.execution.ahead.attempts import Attempts, Turn, Work
 from psoup.execution.many.many_folds import folds_of

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.aggregates.folds import Span
 from psoup.aggregates.packs import FoldPack, Packs, uses_of
 from psoup.aggregates.shelved import shelf_of
 from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack, name_of_packs
+from psoup.aggregates.spans import Span
 from psoup.columns import Array
 from psoup.data.sidecars import ChunkSpan, Hold, OnDisk
 from psoup.errors import ResourceExhausted

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.aggregates.folds import Span, cover
 from psoup.aggregates.growth import states_bytes
 from psoup.aggregates.leaves import leaf_of
 from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs, Uses, uses_of
+from psoup.aggregates.spans import Span, cover
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted

@@ -1,0 +1,49 @@
+"""Spans of chunks: aligned runs that have a fold each, as wide as `fan` to the power of their level.
+
+    chunks [-17, 18)  =  leaf -17, node -1, node 0, leaf 16, leaf 17          fan 16, numbers below zero too
+
+A window of whole chunks is covered by O(fan * log n) spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+Span = tuple[int, int]
+"""A level and a number: chunks number * fan ** level and so many on."""
+
+
+def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
+    """Yield the spans that make up the chunks [first, stop), in order, each as long as it can be. O(fan * log n)."""
+    while first < stop:
+        level, size = 0, 1
+        while first % (size * fan) == 0 and first + size * fan <= stop:
+            level, size = level + 1, size * fan
+        yield level, first // size
+        first += size
+
+
+def lacking(known: Container[Span], first: int, stop: int, fan: int) -> list[range]:
+    """The numbers of the chunks of [first, stop) that are in no known span, ascending: runs within a node."""
+
+    def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:
+        if (level, number) not in known:
+            if not level:
+                yield None, number
+            for child in range(number * fan, (number + 1) * fan) if level else ():
+                yield from (((level, number) if level == 1 else node, at) for node, at in missing(level - 1, child))
+
+    runs = list[range]()
+    latest: Span | None = None
+    for node, number in (each for span in cover(first, stop, fan) for each in missing(*span)):
+        if runs and runs[-1].stop == number and node == latest:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+        latest = node
+    return runs
+
+
+def single(runs: Iterable[range]) -> list[range]:
+    """Each number of some runs as a run."""
+    return [range(number, number + 1) for run in runs for number in run]
