@@ -30,6 +30,7 @@ from benchmarks.joins import BATCH, OPEN, WINDOW
 from benchmarks.measure import Row, Sample, Target, in_turns, seconds
 from benchmarks.peers.on_arrival import PairsOnArrival
 from benchmarks.run import Run
+from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
@@ -205,7 +206,7 @@ def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]
     def replies(at_once: int) -> int:
         at = size = 0
         while at < len(names):
-            asking = Asking(local.engine.snapshot(), local.tenant, 0, None, None, False, ReadBudget())
+            asking = Asking(local.engine.snapshot(), local.tenant, Question(0, budget=ReadBudget()))
             with closing(Answers(asking, names[at : at + at_once], ids, lambda _: None, by_key=False)) as answers:
                 answers.reply(REPLY_BYTES)
             at += answers.outcomes

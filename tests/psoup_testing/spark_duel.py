@@ -135,7 +135,7 @@ class SparkDuel:
         """Every answer, and another as `ask` says; the first `frames` of them also as a frame; and the whole stream."""
         released = self._load()
         for number, (handle, query) in enumerate(self.standing):
-            for as_of, window in ((None, None), again(ask, query)):
+            for as_of, window in ((None, None), ask(query)):
                 self._answer(handle, query, as_of, window, frame=number < frames and as_of is window is None)
         names = f"_id, _time, {self.columns}".replace('"', "")
         found = self._frame(stream=self.declaration.name, columns=names, partitions=2)

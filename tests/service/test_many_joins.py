@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer import invoke_many as many_joins
-from psoup.answer.invoke import invoke
+from psoup.answer.invoke import answer_to
+from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -69,8 +70,7 @@ def parameters(rng: np.random.Generator, count: int = 40) -> pa.Table:
 
 
 def asking(soup: LocalPSoup, **options: Any) -> Asking:
-    asked = {"as_of": None, "window": None, "accept_truncation": False} | options
-    return Asking(soup.engine.snapshot(), soup.tenant, soup.clock.now(), budget=ReadBudget(), **asked)
+    return Asking(soup.engine.snapshot(), soup.tenant, Question(soup.clock.now(), budget=ReadBudget(), **options))
 
 
 def together(soup: LocalPSoup, names: Sequence[str], room: int, **options: Any) -> list[bytes]:
@@ -90,9 +90,8 @@ def alone(soup: LocalPSoup, ids: Sequence[int], room: int, **options: Any) -> li
     got = []
     for query_id in ids:
         asked = asking(soup, **options)
-        named = {"tenant": asked.tenant, "now": asked.now, "as_of": asked.as_of, "window": asked.window}
         try:
-            answer = whole(invoke(asked.snapshot, query_id, budget=asked.budget, **named), room)
+            answer = whole(answer_to(asked.snapshot, query_id, asked.tenant, asked.question), room)
             outcome = queries_pb2.InvokeOutcome(answer=answer)
         except PSoupError as problem:
             outcome = queries_pb2.InvokeOutcome(failure=convert.failure(IDS.named(problem, IDS.query(query_id))))

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from psoup.answer.invoke import Answer
+from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.errors import InvalidInput
 from psoup.execution.select.window import WindowChoice
@@ -44,7 +45,7 @@ _DEFAULT_BYTES = 1024 * 1024
 
 
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
-Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
+Selection = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
 OfMany = queries_pb2.InvokeManyRequest | queries_pb2.InvokeTableRequest
 
 
@@ -97,7 +98,7 @@ class Invocation:
         ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[Written, int]:
-            asking = Asking(snapshot, tenant, now, as_of, window, accept, budget)
+            asking = Asking(snapshot, tenant, Question(now, as_of, window, accept, budget))
             with closing(Many(asking, names, ids, refused, by_key=by_key)) as many:
                 return many.reply(max_bytes), many.rows
 
@@ -162,7 +163,7 @@ class Invocation:
             return None
 
 
-def other_window(request: Request | OfMany | Question) -> WindowChoice | None:
+def other_window(request: Request | OfMany | Selection) -> WindowChoice | None:
     """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
     if not request.windows:
         return convert.one_window(request.window) if request.window else None
@@ -173,7 +174,7 @@ def other_window(request: Request | OfMany | Question) -> WindowChoice | None:
     return {alias: convert.one_window(text, "windows") for alias, text in request.windows.items()}
 
 
-async def instant(backend: Backend, request: Request | OfMany | Question) -> int | None:
+async def instant(backend: Backend, request: Request | OfMany | Selection) -> int | None:
     """Wait for a request's `min_sequence`; returns its `as_of`, if it is set."""
     as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
     await backend.reflecting(request.min_sequence)

@@ -97,17 +97,8 @@ class Many:
             if answer is not None:
                 return answer
         query_id, name = self._query(self._names[place])
-        asking = self._asking
-        wanted = Wanted(
-            self._ids,
-            query_id,
-            name,
-            asking.tenant,
-            asking.now,
-            asking.as_of,
-            asking.window,
-            asking.accept_truncation,
-        )
+        asking, put = self._asking, self._asking.question
+        wanted = Wanted(self._ids, query_id, name, asking.tenant, put.now, put.as_of, put.window, put.accept_truncation)
         made = wanted.answer(asking.snapshot, asking.budget)
         response = whole(made, room)
         if self._by_key:

@@ -32,7 +32,7 @@ from psoup.sql.templates.ladder import Values
 from psoup.sql.templates.values import columns_of_table
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
 from psoup_service.servicers.backend import Backend
-from psoup_service.servicers.invocation import Question, in_pieces, instant, most_bytes, other_window
+from psoup_service.servicers.invocation import Selection, in_pieces, instant, most_bytes, other_window
 from psoup_service.servicers.queries import check_one
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.wire import answers
@@ -133,7 +133,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 response.answer.CopyFrom(await self.Ask(question, caller))
         return response
 
-    async def _asked(self, request: Question, caller: Caller) -> _Asked:
+    async def _asked(self, request: Selection, caller: Caller) -> _Asked:
         """Read a request and bind its statement; waits for `min_sequence`."""
         backend = self._backend
         window, tenant = other_window(request), backend.tenant(caller)
@@ -172,7 +172,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._backend.meters.prepare(tenant)
         return await self._backend.host.bound(work, tenant, caller.peer())
 
-    async def _values(self, request: Question, caller: Caller) -> Values:
+    async def _values(self, request: Selection, caller: Caller) -> Values:
         """The row of values of a request."""
         decoding, parameters = self._backend.decoding, request.parameters
         decoded = await decoding.parameters(parameters, len(request.statement), caller, check_one)
