@@ -21,9 +21,9 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
-from psoup.engine.maintenance import pair
+from psoup.engine.maintenance.agenda import Agenda, Choose, longest_ago
 from psoup.engine.maintenance.offered import Offered
-from psoup.engine.maintenance.rules import next_task, overlooked
+from psoup.engine.maintenance.rules import overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
 from psoup.engine.rooms import BEHIND_SHARE, Rooms
@@ -108,7 +108,7 @@ class Engine:
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name), others)
-        self.offers = self._rooms.offers
+        self._agenda, self.offers = Agenda(self._board, self._rooms.kept), self._rooms.offers
         self._tokens: dict[str, AccessToken] = {}
         """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
@@ -196,22 +196,18 @@ class Engine:
         self._snapshot = self._publish()
         return self._spent.taken(Effects(self._sequence, freed, released))
 
-    def maintenance(self, *, everything: bool = False) -> Task | None:
+    def maintenance(self, choose: Choose = longest_ago, *, everything: bool = False) -> Task | None:
         """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
 
         With `everything`, also work that is not yet worth its cost: tests and idle hours drain to the last byte.
+        `choose`: the turns of tenants that evaluations wait for.
         """
         if everything:
             for every in self._streams:
                 self._board.look_after(every)
         if (offered := self.offers.take()) is not None:
             return Offered(*offered, self.offers)
-        while (stream_id := self._board.take_due()) is not None:
-            task = next_task(self._streams[stream_id], everything=everything) or pair.due(self._rooms.kept, stream_id)
-            if task is not None:
-                self._board.look_after(stream_id)  # after the others that are due
-                return task
-        return None
+        return self._agenda.next(self._streams, everything, choose)
 
     def behind(self) -> float:
         """Chunks that wait to be sealed or stored, as a part of the limit; above 1 tuples should wait. O(streams)."""

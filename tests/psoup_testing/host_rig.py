@@ -108,7 +108,7 @@ class RecordingEngine:
         """All sequences applied."""
         return self._published
 
-    def maintenance(self) -> RecordingTask | None:
+    def maintenance(self, choose: object) -> RecordingTask | None:
         """The next of `tasks`."""
         self.threads.add(threading.current_thread().name)
         return self.tasks.pop(0) if self.tasks else None

@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from psoup.runner import Runner, serial
+from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
 from psoup_service.turns import BEHIND, SHORT_SECONDS, ShortTurns
@@ -63,7 +64,7 @@ def test_what_computes_at_length_goes_behind_the_other_threads() -> None:
         found.append(result)
         posted.set()
 
-    maintainer = Maintainer(post, pytest.fail, Guard(MemoryStore()))
+    maintainer = Maintainer(post, pytest.fail, Guard(MemoryStore()), EvaluationTurns(lambda *_: None))
     maintainer.put(Task())
     maintainer.start()
     assert posted.wait(20)

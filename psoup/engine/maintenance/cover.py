@@ -76,6 +76,7 @@ class CoverTask:
     before: int
     outside: Array
     """SQC IDs below `before` of clauses that are not evaluated, and were not before."""
+    tenant: str
     name: str = "cover"
 
     @property
@@ -137,7 +138,7 @@ def _task(
     state: StreamState, entries: tuple[ChunkEntry, ...], ids: Array, slots: Array, before: int, outside: Array
 ) -> CoverTask:
     index, owners = state.clauses.subset(ids, slots), state.clauses.table.share()
-    return CoverTask(state.stream_id, entries, ids, index, state.config, owners, before, outside)
+    return CoverTask(state.stream_id, entries, ids, index, state.config, owners, before, outside, state.tenant)
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:

@@ -24,6 +24,11 @@ class PairTask:
     work: Missing
     name: str = "pair"
 
+    @property
+    def tenant(self) -> str:
+        """The tenant of the join's streams."""
+        return self.kept.tenant
+
     def compute(self, run: Runner = serial) -> Paired:
         """Find the pairs of the chunks. O(their rows + pairs)."""
         work = self.work

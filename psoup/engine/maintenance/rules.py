@@ -11,12 +11,13 @@
     pair     pairs of joins are found that are kept: of two streams, so the engine asks for it after all rules
 
 The first rule of `RULES` that finds work wins. Each is a file here, with its task and the code that installs it.
+Tenants take turns in `cover` and `pair` (`psoup.engine.maintenance.agenda`).
 """
 
 from __future__ import annotations
 
 from psoup.engine.maintenance import compact, cover, leave, merge, seal, store, tally, tidy
-from psoup.engine.maintenance.task import Begin, Rule, Task
+from psoup.engine.maintenance.task import Begin, Rule
 from psoup.engine.stream.state import StreamState
 
 
@@ -39,14 +40,17 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def next_task(state: StreamState, *, everything: bool) -> Task | None:
-    """Return the most urgent task of one stream, or None: nothing is due until a part of it calls for attention."""
+def look(state: StreamState, everything: bool) -> tuple[Begin | None, bool]:
+    """Return the most urgent work of one stream, and whether it evaluates clauses of a tenant.
+
+    None: nothing is due until a part of the stream calls for attention.
+    """
     for due in RULES:
         begin = due(state, everything)
         if begin is not None:
-            return begin()
+            return begin, due is cover.due
     state.clauses.forget_subset()
-    return None
+    return None, False
 
 
 def overlooked(state: StreamState) -> list[str]:

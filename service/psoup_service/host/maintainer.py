@@ -2,7 +2,7 @@
 
     writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
 
-It never touches the engine. Other threads go first on the processors.
+It never touches the engine. Other threads go first on the processors. Evaluations are charged to their tenants.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from psoup.engine.maintenance.agenda import tenant_of
 from psoup.engine.maintenance.cover import evaluating
 from psoup.runner import Runner, serial
+from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.worker import Failure, StageThread
@@ -19,11 +21,16 @@ from psoup_service.turns import go_behind
 
 
 class Maintainer(StageThread):
-    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard`: tasks to avoid."""
+    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard`: tasks to avoid.
 
-    def __init__(self, post: Callable[[Any], None], failed: Failure, guard: Guard, run: Runner = serial) -> None:
+    `turns`: are charged for the time of each tenant.
+    """
+
+    def __init__(
+        self, post: Callable[[Any], None], failed: Failure, guard: Guard, turns: EvaluationTurns, run: Runner = serial
+    ) -> None:
         super().__init__("psoup-maintainer", failed)
-        self._guard = guard
+        self._guard, self._turns = guard, turns
         self._post = post
         self._run = run
         self._tasks: list[TaskPort] = []
@@ -46,12 +53,19 @@ class Maintainer(StageThread):
             self._post(self._outcome(task))
 
     def _outcome(self, task: TaskPort) -> Any:
+        tenant = tenant_of(task)
+        if tenant is None:
+            return task.compute(self._run)
+        with self._turns.measured(tenant, self._run) as run:
+            return self._evaluated(task, run)
+
+    def _evaluated(self, task: TaskPort, run: Runner) -> Any:
         evaluated = evaluating(task)
         if evaluated is None:
-            return task.compute(self._run)
+            return task.compute(run)
         cover, place = evaluated
         if not self._guard.watch(place):
             return cover.refused()
-        result = cover.compute(self._run)
+        result = cover.compute(run)
         self._guard.over()
         return result

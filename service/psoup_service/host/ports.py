@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from psoup.clauses.quarantine import LeftIndex, Precautions
+from psoup.engine.maintenance.agenda import Choose
 from psoup.events.acknowledgements import Effects
 from psoup.events.events import Event
 from psoup.runner import Runner, serial
@@ -56,8 +57,11 @@ class EnginePort(Protocol[SnapshotT_co]):
         """The state as last published. O(1)."""
         ...
 
-    def maintenance(self) -> TaskPort | None:
-        """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install."""
+    def maintenance(self, choose: Choose, /) -> TaskPort | None:
+        """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install.
+
+        `choose`: the turns of tenants in what is evaluated for them.
+        """
         ...
 
     def behind(self) -> float:

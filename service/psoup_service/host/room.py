@@ -119,7 +119,7 @@ class Room:
     def __init__(self, pending: int, size: int, weights: Weights = ONE_TENANT, division: Division = Division()) -> None:
         self._lock = threading.Lock()
         self._limits = (pending, size)
-        self._weights = weights
+        self.weights = weights
         self._division = division
         self._tenants: dict[str, _Tenant] = {}
         """Tenants that are in the room, or in line."""
@@ -238,11 +238,11 @@ class Room:
             for other in [*self._tenants] if len(self._tenants) == 1 else ():
                 self._forget(other, self._tenants[other], last=True)
             there = self._tenants[tenant] = _Tenant()
-        if there.shares is not self._weights.tenants() and there.idle:
+        if there.shares is not self.weights.tenants() and there.idle:
             pending, limit = self._limits
-            part = self._division.own * self._weights.share(tenant)
+            part = self._division.own * self.weights.share(tenant)
             there.own_commands, there.own_bytes = ceil(pending * part), int(limit * part)
-            there.weight, there.shares = self._weights.of(tenant), self._weights.tenants()
+            there.weight, there.shares = self.weights.of(tenant), self.weights.tenants()
         return there
 
     def _come(self, there: _Tenant) -> None:

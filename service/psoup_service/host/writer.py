@@ -24,6 +24,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.runner import Runner, serial
+from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.fair_turns import TenantTimes
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
@@ -59,7 +60,8 @@ class Writer(StageThread):
         self._queue: deque[tuple[Event, Entered]] = deque()
         self._results: deque[Any] = deque()
         self._guard = guard
-        self._maintainer = Maintainer(self.post, failed, guard, run)
+        self._turns = EvaluationTurns(room.charge, room.weights.of)
+        self._maintainer = Maintainer(self.post, failed, guard, self._turns, run)
         self._asides: deque[Any] = deque()
         """Results to be installed that do not come from maintenance."""
         self._maintaining = self._giving_back = False
@@ -255,7 +257,7 @@ class Writer(StageThread):
     def _ask(self) -> None:
         self._asked = True
         if not self._maintaining:
-            task = self._engine.maintenance()
+            task = self._engine.maintenance(self._turns.first)
             if task is not None:
                 self._maintaining, self._giving_back = True, task.name in GIVES_BACK
                 self._maintainer.put(task)
