@@ -3,7 +3,8 @@
     register, keep pairs ──> the join of the query's streams and factors, made once, with the queries that want it
     a chunk closes ────────> its left stream needs attention ──> blocks that are missing: a task of maintenance
     a chunk leaves ────────> its blocks are hidden at once; those of a chunk on the right are cut away by a task
-    no room ───────────────> pairs go, and none are made until a chunk leaves
+    no room ───────────────> pairs go, and none are made until a chunk comes or leaves
+    a task has no budget ──> none are made until then either, and EXPLAIN says why
 
 Chunks on both sides are those that are closed and in memory. No answer depends on what is here. Owned by the engine's
 writer; readers get tables that do not change.
@@ -12,6 +13,7 @@ writer; readers get tables that do not change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
@@ -139,8 +141,12 @@ class KeptJoin:
                 continue
             changed[at], more = new, more + size
         self._room.take(more)
-        self.table = PairTable(self.table.first, tuple(changed), self.table.least)
+        self.table = replace(self.table, rows=tuple(changed))
         return True
+
+    def refuse(self, why: str) -> None:
+        """Make no pairs until a chunk has come or left: a task had no room, or no time, for two chunks."""
+        self.table, self._full = replace(self.table, refused=why), True
 
     def give_up(self) -> int:
         """Drop all pairs, and make none until a chunk has left; returns the bytes freed."""

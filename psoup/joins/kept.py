@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from psoup import budgets
 from psoup.columns import Array, Column, concat_columns
 from psoup.config import JoinLimits
 from psoup.data.chunk import ChunkView
@@ -32,10 +33,17 @@ from psoup.joins.keys import FLIPPED
 from psoup.joins.rest import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
 from psoup.plan.plan_facts import plan_fact
+from psoup.reading import UNBOUNDED, ReadBudget
 
 _NAMES = ("l", "r")
 _LOOKED = 64
 """Candidates for each row that are looked at before a block is given up."""
+_PAIR_BYTES = 96
+"""Bytes of a pair on its way: as found (16), together (16), in the order of blocks (60), and as it is kept (4)."""
+_NUMBER_BYTES = 17
+"""Bytes of a sum in a row: a number of at most 16 bytes, and its validity."""
+BYTES = (budgets.SORT_BYTES.name, budgets.SHARED_BYTES.name)
+"""Budgets of which fewer chunks need less."""
 _NONE: Array = np.zeros(0, np.uint16)
 
 PairKey = tuple[int, int, str]
@@ -100,12 +108,13 @@ class PairRow:
 class PairTable:
     """The rows of consecutive chunks on the left, the first of which has number `first`; None: not made yet.
 
-    `least`: chunks on the right with lesser numbers are gone.
+    `least`: chunks on the right with lesser numbers are gone. `refused`: why no more are made for now; "" if they are.
     """
 
     first: int = 0
     rows: tuple[PairRow | None, ...] = ()
     least: int = 0
+    refused: str = ""
 
     @property
     def pairs(self) -> int:
@@ -197,6 +206,12 @@ class _ChunkSide:
         self._chunks = chunks
         self.rows = sum(map(len, chunks))
 
+    def bytes_of(self, expr: Expr) -> int:
+        """The bytes of an operand over all rows, before it is made."""
+        if isinstance(expr, AttributeRef) and expr.index >= 0:
+            return sum(chunk.columns[expr.index].nbytes for chunk in self._chunks)
+        return _NUMBER_BYTES * self.rows
+
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:
         """See JoinSide."""
         return [concat_columns([_column(expr, chunk) for chunk in self._chunks]) for expr in exprs]
@@ -210,43 +225,74 @@ def _column(expr: Expr, chunk: ChunkView) -> Column:
     return column_of(expr, chunk.columns, chunk.ids_of(0, len(chunk)), chunk.times)
 
 
-def pairs_of(node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
+def pairs_of(
+    node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView], budget: ReadBudget = UNBOUNDED
+) -> list[PairRow]:
     """The row of each chunk on the left with the chunks on the right, consecutive ones. O(rows + pairs).
 
-    Blocks that are too large to be kept are found by halves.
+    Blocks that are too large to be kept, or for the budget, are found by halves. Bytes are charged before they are
+    made, but for one piece of the join (1 MiB). Those of the rows stay charged. Raises ResourceExhausted if two chunks
+    alone need more than the budget has.
     """
-    found = _found(node, lefts, rights)
-    if found is not None:
-        return _blocks(found, lefts, rights)
+    held = budget.held
+    try:
+        found = _found(node, lefts, rights, budget)
+        if found is not None:
+            rows = _blocks(found, lefts, rights)
+            held += sum(row.nbytes for row in rows)
+            return rows
+    except ResourceExhausted as problem:
+        if len(lefts) == len(rights) == 1 or problem.facts.get("budget") not in BYTES:
+            raise
+    finally:
+        budget.give_back(budget.held - held)
     if len(lefts) > 1:
         middle = len(lefts) // 2
-        return pairs_of(node, lefts[:middle], rights) + pairs_of(node, lefts[middle:], rights)
+        return pairs_of(node, lefts[:middle], rights, budget) + pairs_of(node, lefts[middle:], rights, budget)
     if len(rights) > 1:
         middle = len(rights) // 2
-        (first,), (rest,) = pairs_of(node, lefts, rights[:middle]), pairs_of(node, lefts, rights[middle:])
-        return [first.followed_by(rest)]
+        (first,) = pairs_of(node, lefts, rights[:middle], budget)
+        (rest,) = pairs_of(node, lefts, rights[middle:], budget)
+        size = first.nbytes + rest.nbytes
+        budget.hold(size)
+        row = first.followed_by(rest)
+        budget.give_back(size)  # for the parts, which are gone
+        return [row]
     return [PairRow(rights[0].number, np.zeros(2, np.int64), np.zeros(1, np.bool_), _NONE, _NONE)]
 
 
-def _found(node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[Array] | None:
+def _found(
+    node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView], budget: ReadBudget
+) -> list[Array] | None:
     """The pairs as rows of both sides; None if there are too many, or some cannot be computed."""
     sides = _ChunkSide(lefts), _ChunkSide(rights)
     most = sides[0].rows * len(rights) + sides[1].rows * len(lefts)
     pieces, count = list[list[Array]](), 0
-    join = joined(node, sides, limits=JoinLimits(pairs=_LOOKED * most))
+    budget.hold(_operand_bytes(node, sides))
+    join = joined(node, sides, budget=budget, limits=JoinLimits(pairs=_LOOKED * most))
     try:
         for piece in join:
-            pieces.append(piece)
             count += len(piece[0])
             if count > most:
                 return None
-    except ResourceExhausted:
+            budget.hold(_PAIR_BYTES * len(piece[0]))
+            pieces.append(piece)
+    except ResourceExhausted as problem:
+        if problem.reason != "JOIN_BUDGET":
+            raise
         return None
     finally:
         join.close()
     if join.errors:
         return None
     return [np.concatenate(own) for own in zip(*pieces, strict=True)] if pieces else [_NONE, _NONE]
+
+
+def _operand_bytes(node: Join, sides: Sequence[_ChunkSide]) -> int:
+    """The bytes of all operands, put together from the chunks: as many as their columns have, or numbers."""
+    factors = (*node.keys, *node.bands)
+    operands = [(own, expr) for f in factors for own, expr in zip(f.sources, (f.left, f.right), strict=True)]
+    return sum(sides[source].bytes_of(expr) for source, expr in operands)
 
 
 def _blocks(found: Sequence[Array], lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:

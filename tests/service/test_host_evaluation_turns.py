@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import groupby
 
 import pyarrow as pa
 import pytest
 
+from psoup.admission import Admission
+from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
+from psoup.engine.engine import Engine
 from psoup.engine.maintenance.agenda import tenant_of
+from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.evaluation_turns import EvaluationTurns
+from psoup_service.host.giving_way import GivingWay
+from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
 from psoup_service.host.runner import TaskPool
@@ -124,6 +137,50 @@ def test_upkeep_and_evaluations_take_turns() -> None:
     runs = [(name, len([*run])) for name, run in groupby(names[:last])]
     assert max(count for name, count in runs if name == "cover") == 1, "no seal waits for two evaluations"
     assert max(count for name, count in runs if name == "seal") <= 3, "an evaluation waits for one of each stream"
+
+
+def test_pairs_are_made_within_half_of_what_the_reads_of_the_tenant_could_have(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for room, refused in ((1 << 20, False), (4_000, True)):
+        means, allowance = Means(acme=1.0), Allowance(all_sort_bytes=room)
+        budgets = BackgroundBudgets(allowance, GivingWay(), lambda *_: None)
+        means.maintainer.budgets = budgets
+        means.fill("acme", 2)
+        means.ask("acme", 1, PAIRS, pairs=True)
+        with caplog.at_level(logging.WARNING):
+            means.drain()
+        (table,) = means.soup.engine.snapshot().pairs.tables.values()
+        assert (table.pairs == 0, f"{room // 2:,} were free" in table.refused) == (refused, refused)
+        assert allowance.sorts.used == 0, "all is given back"
+        assert [record.__dict__["why"] for record in caplog.records] == [table.refused] * refused
+
+
+def test_a_host_lends_its_maintenance_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lent, told = list[str](), threading.Event()
+    budget = BackgroundBudgets.budget
+
+    def lend(self: BackgroundBudgets, tenant: str, most: int) -> AbstractContextManager[ReadBudget]:
+        lent.append(tenant)
+        told.set()
+        return budget(self, tenant, most)
+
+    monkeypatch.setattr(BackgroundBudgets, "budget", lend)
+
+    async def body() -> None:
+        host = Host(Engine(ONE_BY_ONE), Admission(ONE_BY_ONE), MemoryStore(), VirtualClock(0))
+        host.start()
+        try:
+            for name in ("s0", "s1"):
+                await host.submit(CreateStream(f"CREATE STREAM {name} (x BIGINT)"))
+                await host.submit(Push(name, pa.table({"x": pa.array(range(128), pa.int64())})))
+            await host.submit(Register(PAIRS, keep_pairs=True))
+            assert await asyncio.to_thread(told.wait, 20)
+        finally:
+            await asyncio.to_thread(host.close)
+        assert set(lent) == {DEFAULT_TENANT} and host.times["join_share"][0].used[DEFAULT_TENANT] > 0
+
+    asyncio.run(body())
 
 
 def test_a_dropped_stream_waits_no_more() -> None:

@@ -65,7 +65,10 @@ def _with_pairs(findings: Findings, table: PairTable) -> Findings:
     line = f"{counted(table.pairs, 'pair')} kept, of {counted(kept, 'pair of chunks', 'pairs of chunks')}"
     if made > kept:
         line += f"; {counted(made - kept, 'more pair of chunks', 'more pairs of chunks')} with too many, or with errors"
-    return Findings({**findings.figures, **figures}, findings.facts, [*findings.lines, line])
+    facts = {**findings.facts, "pairs_refused": table.refused} if table.refused else findings.facts
+    if table.refused:
+        line += f"; no more are made until a chunk comes or leaves: {table.refused}"
+    return Findings({**findings.figures, **figures}, facts, [*findings.lines, line])
 
 
 def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:

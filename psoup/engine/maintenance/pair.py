@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from psoup.engine.kept_pairs import KeptJoin, KeptJoins, Missing
 from psoup.engine.stream.state import StreamState
-from psoup.joins.kept import PairRow, pairs_of
+from psoup.errors import ResourceExhausted
+from psoup.joins.kept import BYTES, PairRow, pairs_of
+from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.runner import Runner, serial
 
 
@@ -29,14 +31,25 @@ class PairTask:
         """The tenant of the join's streams."""
         return self.kept.tenant
 
-    def compute(self, run: Runner = serial) -> Paired:
-        """Find the pairs of the chunks. O(their rows + pairs)."""
+    def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> Paired | RefusedPairs:
+        """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs)."""
         work = self.work
         later: list[PairRow | None] = [None] * len(work.lefts)
-        if work.rights:
-            later = [*pairs_of(self.kept.node, work.lefts, work.rights)]
+        try:
+            if work.rights:
+                budget.hold(sum(row.nbytes for row in work.rows if row is not None))  # they are copied
+                later = [*pairs_of(self.kept.node, work.lefts, work.rights, budget)]
+        except ResourceExhausted as problem:
+            return RefusedPairs(self.stream_id, self, _why(problem, budget))
         rows = [_longer(row, new, work.least) for row, new in zip(work.rows, later, strict=True)]
         return Paired(self.stream_id, self, rows)
+
+
+def _why(problem: ResourceExhausted, budget: ReadBudget) -> str:
+    if problem.facts.get("budget") not in BYTES:
+        return problem.message
+    wanted = int(problem.facts["used"])
+    return f"it needs at least {wanted:,} bytes, and {budget.sort_bytes:,} were free for it"
 
 
 def _longer(row: PairRow | None, new: PairRow | None, least: int) -> PairRow | None:
@@ -60,6 +73,23 @@ class Paired:
             return False
         task.joins.installed()
         return task.kept.install(task.work.first, task.work.rows, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPairs:
+    """A task that was too large for its budget. `why`: for the operator."""
+
+    stream_id: int
+    task: PairTask
+    why: str
+
+    def install(self, state: StreamState) -> bool:
+        """Remember it with the join, if that still stands."""
+        if not self.task.joins.stands(self.task.kept):
+            return False
+        self.task.kept.refuse(self.why)
+        self.task.joins.installed()
+        return True
 
 
 def due(joins: KeptJoins, stream_id: int) -> PairTask | None:

@@ -2,9 +2,10 @@
 
     free     half of the bytes that the tenant's reads could have now: readers find room beside it
     budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
-    notes    what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
+    notes    of folds: what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
 
-The port `psoup.execution.ahead.attempts.Spare` of a service. Work ends at its next question once the service is closed.
+`Background` is the port `psoup.execution.ahead.attempts.Spare` of a service. Work ends at its next question once the
+service is closed.
 """
 
 from __future__ import annotations
@@ -34,24 +35,16 @@ Charge = Callable[[str, float], None]
 """Charges processor time, in seconds, to a tenant."""
 
 
-class Background:
-    """The means of one service. One thread at a time; `close` from any. `timer`: the thread's time in seconds."""
+class BackgroundBudgets:
+    """Budgets of work in the background. One thread at a time; `close` from any. `timer`: its time in seconds."""
 
     def __init__(
-        self,
-        allowance: Allowance,
-        way: GivingWay,
-        charge: Charge,
-        notes: FoldNotes,
-        timer: Callable[[], float] = time.thread_time,
+        self, allowance: Allowance, way: GivingWay, charge: Charge, timer: Callable[[], float] = time.thread_time
     ) -> None:
         self._allowance, self._way, self._charge, self._timer = allowance, way, charge, timer
-        self._notes = notes
         self._cpu_s = min(allowance.cpu_s, MOST_CPU_S)
         self._closed = False
         self._spent = 0.0
-        self.refusals = 0
-        """Pieces of work that were refused since the start."""
 
     def free(self, tenant: str) -> int:
         """The bytes that work for a tenant may hold now."""
@@ -85,6 +78,27 @@ class Background:
         """The seconds of processor time of all work so far."""
         return self._spent
 
+    def close(self) -> None:
+        """End the work under way at its next question."""
+        self._closed = True
+
+
+class Background(BackgroundBudgets):
+    """The means of folding ahead in one service."""
+
+    def __init__(
+        self,
+        allowance: Allowance,
+        way: GivingWay,
+        charge: Charge,
+        notes: FoldNotes,
+        timer: Callable[[], float] = time.thread_time,
+    ) -> None:
+        super().__init__(allowance, way, charge, timer)
+        self._notes = notes
+        self.refusals = 0
+        """Pieces of work that were refused since the start."""
+
     def begin(self, work: Work) -> bool:
         """Note the next fold; False if it has ended two processes."""
         return self._notes.begin(work)
@@ -100,10 +114,6 @@ class Background:
             "an aggregate is not folded ahead: readers fold it when they ask",
             extra={"stream": work.view.spec.name, "query": self._notes.name_of(work), "why": why},
         )
-
-    def close(self) -> None:
-        """End the work under way at its next question."""
-        self._closed = True
 
 
 def _used_up(used: float, limit: float) -> ResourceExhausted:

@@ -31,6 +31,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
 from psoup_service.host.allowance import Allowance
+from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.line import Submission
@@ -80,9 +81,7 @@ class Host(Generic[SnapshotT]):
         self._store = store
         self.clock = clock
         self._lock = threading.Lock()
-        self._state = "starting"
-        self._failure = ""
-        self._given_up = False
+        self._state, self._failure, self._given_up = "starting", "", False
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(pending, weights)
         self._closed = threading.Event()
@@ -96,6 +95,7 @@ class Host(Generic[SnapshotT]):
         store.share(self._sequencer.in_turn)
         self._allowance = allowance or Allowance()
         self.way = self._sequencer.binder.way
+        self._writer.lend(BackgroundBudgets(self._allowance, self.way, lambda *_: None))  # a task's time is charged
         self._readers = Readers(readers, self._allowance.cpu_s, weights.of, self.way)
         self.charge = self._readers.charge
         self.times = {"prepare_share": self._sequencer.registering, "join_share": (self._room.times,)}

@@ -7,17 +7,22 @@ It never touches the engine. Other threads go first on the processors. Evaluatio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from psoup.engine.maintenance.agenda import tenant_of
 from psoup.engine.maintenance.cover import evaluating
+from psoup.engine.maintenance.pair import PairTask, RefusedPairs
 from psoup.runner import Runner, serial
+from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.worker import Failure, StageThread
 from psoup_service.turns import go_behind
+
+_log = logging.getLogger(__name__)
 
 
 class Maintainer(StageThread):
@@ -31,6 +36,8 @@ class Maintainer(StageThread):
     ) -> None:
         super().__init__("psoup-maintainer", failed)
         self._guard, self._turns = guard, turns
+        self.budgets: BackgroundBudgets | None = None
+        """The means of tasks that pair; None: they have no limits."""
         self._post = post
         self._run = run
         self._tasks: list[TaskPort] = []
@@ -61,6 +68,8 @@ class Maintainer(StageThread):
 
     def _evaluated(self, task: TaskPort, run: Runner) -> Any:
         evaluated = evaluating(task)
+        if isinstance(task, PairTask):
+            return self._paired(task)
         if evaluated is None:
             return task.compute(run)
         cover, place = evaluated
@@ -69,3 +78,13 @@ class Maintainer(StageThread):
         result = cover.compute(run)
         self._guard.over()
         return result
+
+    def _paired(self, task: PairTask) -> Any:
+        """The pairs of a task, with what the tenant's reads can spare."""
+        if self.budgets is None:
+            return task.compute()
+        with self.budgets.budget(task.tenant, self.budgets.free(task.tenant)) as budget:
+            paired = task.compute(budget=budget)
+        if isinstance(paired, RefusedPairs):
+            _log.warning("the pairs of a join are not kept", extra={"tenant": task.tenant, "why": paired.why})
+        return paired

@@ -24,6 +24,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.runner import Runner, serial
+from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.fair_turns import TenantTimes
 from psoup_service.host.maintainer import Maintainer
@@ -158,6 +159,10 @@ class Writer(StageThread):
         """End after the work in hand, or (`finish`) after the last queued event; maintenance is not waited for."""
         super().stop(finish=finish)
         self._maintainer.stop(finish=False)
+
+    def lend(self, budgets: BackgroundBudgets) -> None:
+        """Give maintenance its means, before the start."""
+        self._maintainer.budgets = budgets
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for both threads."""
