@@ -43,7 +43,7 @@ _PAIR_BYTES = 96
 _NUMBER_BYTES = 17
 """Bytes of a sum in a row: a number of at most 16 bytes, and its validity."""
 BYTES = (budgets.SORT_BYTES.name, budgets.SHARED_BYTES.name)
-"""Budgets of which fewer chunks need less."""
+"""Budgets that fewer chunks need less of."""
 _NONE: Array = np.zeros(0, np.uint16)
 
 PairKey = tuple[int, int, str]
@@ -231,21 +231,21 @@ def pairs_of(
     """The row of each chunk on the left with the chunks on the right, consecutive ones. O(rows + pairs).
 
     Blocks that are too large to be kept, or for the budget, are found by halves. Bytes are charged before they are
-    made, but for one piece of the join (1 MiB). Those of the rows stay charged. Raises ResourceExhausted if two chunks
-    alone need more than the budget has.
+    made, but for one piece of the join (1 MiB). The bytes of the result stay charged. Raises ResourceExhausted if two
+    chunks alone need more than the budget has.
     """
-    held = budget.held
+    charged = budget.held
     try:
         found = _found(node, lefts, rights, budget)
         if found is not None:
             rows = _blocks(found, lefts, rights)
-            held += sum(row.nbytes for row in rows)
+            charged += sum(row.nbytes for row in rows)
             return rows
     except ResourceExhausted as problem:
         if len(lefts) == len(rights) == 1 or problem.facts.get("budget") not in BYTES:
             raise
     finally:
-        budget.give_back(budget.held - held)
+        budget.give_back(budget.held - charged)
     if len(lefts) > 1:
         middle = len(lefts) // 2
         return pairs_of(node, lefts[:middle], rights, budget) + pairs_of(node, lefts[middle:], rights, budget)
@@ -291,7 +291,7 @@ def _found(
 def _operand_bytes(node: Join, sides: Sequence[_ChunkSide]) -> int:
     """The bytes of all operands, put together from the chunks: as many as their columns have, or numbers."""
     factors = (*node.keys, *node.bands)
-    operands = [(own, expr) for f in factors for own, expr in zip(f.sources, (f.left, f.right), strict=True)]
+    operands = [operand for f in factors for operand in zip(f.sources, (f.left, f.right), strict=True)]
     return sum(sides[source].bytes_of(expr) for source, expr in operands)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
 from psoup_service.host.runner import TaskPool
+from psoup_service.turns import SHORT_SECONDS
 from psoup_storage import MemoryStore
 
 CHUNKS = 6
@@ -154,6 +156,23 @@ def test_pairs_are_made_within_half_of_what_the_reads_of_the_tenant_could_have(
         assert (table.pairs == 0, f"{room // 2:,} were free" in table.refused) == (refused, refused)
         assert allowance.sorts.used == 0, "all is given back"
         assert [record.__dict__["why"] for record in caplog.records] == [table.refused] * refused
+
+
+def test_covering_rests_between_two_chunks_in_short_turns() -> None:
+    means, rests, usual = Means(acme=1.0), list[float](), sys.getswitchinterval()
+
+    class Resting(BackgroundBudgets):
+        def resting(self) -> Callable[[], object]:
+            rest = super().resting()
+            return lambda: (rests.append(sys.getswitchinterval()), rest())
+
+    means.maintainer.budgets = Resting(Allowance(), GivingWay(), lambda *_: None)
+    means.soup = LocalPSoup(EngineConfig(chunk_rows=64))
+    means.fill("acme", 1)
+    means.ask("acme", 1)
+    means.ask("acme", 1, "SELECT x FROM s0 WHERE x + 1 > 7")
+    assert means.drain() == ["acme"], "one task for all chunks"
+    assert rests == pytest.approx([min(usual, SHORT_SECONDS)] * CHUNKS) and sys.getswitchinterval() == usual
 
 
 def test_a_host_lends_its_maintenance_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:

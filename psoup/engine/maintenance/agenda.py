@@ -4,8 +4,8 @@
     evaluation   cover, pair            ──> the tenant that had least (`Choose`)  ┘ comes first if some is due
 
 Upkeep keeps the memory and the log small; its cost follows from tuples that were accepted. Evaluation makes answers of
-one tenant ready: a task of some tenths of a second, bounded in chunks and clauses. New clauses of a tenant over old
-tuples delay another tenant's evaluation by one task, and upkeep by one task, however many they are.
+one tenant ready: a task of some tenths of a second, bounded in chunks and clauses. New clauses of a tenant, of any
+number, delay another tenant's evaluation by one task, and upkeep by one task.
 """
 
 from __future__ import annotations
@@ -73,5 +73,5 @@ class Agenda:
         return None
 
     def _begun(self, stream_id: int, task: Task) -> Task:
-        self._board.look_after(stream_id)  # after the others that are due
+        self._board.look_after(stream_id)  # after all streams that are due
         return task

@@ -10,6 +10,7 @@ installed. A task that ended the process before must not be computed: it is refu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -30,6 +31,13 @@ from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.runner import Runner, serial, threads_of
+
+Resting = Callable[[], Callable[[], object]]
+"""Begins the work of a thread; the result is called between two steps of it, and may rest."""
+
+
+def _never() -> Callable[[], object]:
+    return lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +99,12 @@ class CoverTask:
         """The outcome to install if the task must not be computed."""
         return RefusedTask(self.stream_id)
 
-    def compute(self, run: Runner = serial) -> Covered:
-        """Evaluate the clauses over the chunks, some of these at a time."""
+    def compute(self, run: Runner = serial, resting: Resting = _never) -> Covered:
+        """Evaluate the clauses over the chunks, some of these at a time. `resting`: the rests of a thread.
+
+        Each thread holds the results of one chunk (`cover_at_once`), the bitmaps of a piece (128 MiB at most) and the
+        texts of an expression (`TextLimits.together`), beside the packs made so far (`cover_pairs`, 256 MiB at most).
+        """
         lanes = min(threads_of(run), len(self.entries))
         by_lane: list[tuple[Replace, ...]] = [()] * lanes
         failures: list[dict[int, str]] = []
@@ -101,8 +113,9 @@ class CoverTask:
         def cover_lane(lane: int) -> None:
             index = self.index if not lane else self.index.twin()
             fresh = OpenResults(self.config, len(self.sqc_of_slot))
-            replacements = []
+            replacements, rest = [], resting()
             for entry in self.entries[lane::lanes]:
+                rest()
                 data, seen = entry.data, entry.results
                 failed = cover(data, index, fresh, self.config, serial)
                 outside = self.outside

@@ -39,6 +39,7 @@ class PairTask:
             if work.rights:
                 budget.hold(sum(row.nbytes for row in work.rows if row is not None))  # they are copied
                 later = [*pairs_of(self.kept.node, work.lefts, work.rights, budget)]
+                budget.hold(sum(row.nbytes for row in later if row is not None))  # so are these
         except ResourceExhausted as problem:
             return RefusedPairs(self.stream_id, self, _why(problem, budget))
         rows = [_longer(row, new, work.least) for row, new in zip(work.rows, later, strict=True)]

@@ -74,6 +74,12 @@ class BackgroundBudgets:
             self._spent += used
             self._charge(tenant, used)
 
+    def resting(self) -> Callable[[], object]:
+        """Begin the work of a thread. The result, called between its steps, rests while a call is young."""
+        rests = Rests(self._way)
+        rests.begin(_NO_TENANT)
+        return rests.rest
+
     def spent(self) -> float:
         """The seconds of processor time of all work so far."""
         return self._spent

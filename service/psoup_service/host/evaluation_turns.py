@@ -46,7 +46,7 @@ class EvaluationTurns:
 
     @contextmanager
     def measured(self, tenant: str, run: Runner) -> Iterator[Runner]:
-        """Charge a tenant for what happens in the context on this thread, and on others by the runner that it gives."""
+        """Charge a tenant for the work of this thread in the context, and for all work on the runner that it gives."""
         began, shared = self._timer(), _Shared(run, self._timer)
         try:
             yield shared
@@ -58,7 +58,7 @@ class EvaluationTurns:
 
 
 class _Shared:
-    """A runner that adds up the processor time of its tasks on other threads than that of the caller."""
+    """A runner that adds up the processor time of its tasks, except on the caller's thread."""
 
     def __init__(self, run: Runner, timer: Timer) -> None:
         self._run, self._timer = run, timer

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from psoup.engine.maintenance.agenda import tenant_of
-from psoup.engine.maintenance.cover import evaluating
+from psoup.engine.maintenance.cover import CoverTask, evaluating
 from psoup.engine.maintenance.pair import PairTask, RefusedPairs
 from psoup.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
@@ -20,7 +20,7 @@ from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.worker import Failure, StageThread
-from psoup_service.turns import go_behind
+from psoup_service.turns import ShortTurns, go_behind
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Maintainer(StageThread):
         super().__init__("psoup-maintainer", failed)
         self._guard, self._turns = guard, turns
         self.budgets: BackgroundBudgets | None = None
-        """The means of tasks that pair; None: they have no limits."""
+        """The means of evaluations; None: they have no limits, and never rest."""
         self._post = post
         self._run = run
         self._tasks: list[TaskPort] = []
@@ -71,13 +71,20 @@ class Maintainer(StageThread):
         if isinstance(task, PairTask):
             return self._paired(task)
         if evaluated is None:
-            return task.compute(run)
+            return self._covered(task, run)
         cover, place = evaluated
         if not self._guard.watch(place):
             return cover.refused()
-        result = cover.compute(run)
+        result = self._covered(cover, run)
         self._guard.over()
         return result
+
+    def _covered(self, task: TaskPort, run: Runner) -> Any:
+        """The results of a task that covers, which rests between two chunks."""
+        if self.budgets is None or not isinstance(task, CoverTask):
+            return task.compute(run)
+        with ShortTurns():
+            return task.compute(run, self.budgets.resting)
 
     def _paired(self, task: PairTask) -> Any:
         """The pairs of a task, with what the tenant's reads can spare."""
