@@ -47,31 +47,31 @@ def pairing(soup: LocalPSoup) -> PairTask | None:
     return None
 
 
-def paired(soup: LocalPSoup, most: int) -> list[ReadBudget]:
+def paired(soup: LocalPSoup, room: int) -> list[ReadBudget]:
     """Pair within so many bytes a task until nothing is due; the budgets, as tasks have left them."""
     budgets = []
     while (task := pairing(soup)) is not None:
-        budgets.append(ReadBudget(sort_bytes=most))
+        budgets.append(ReadBudget(sort_bytes=room))
         soup.engine.install(task.compute(budget=budgets[-1]))
         soup.check()
     return budgets
 
 
 def table(soup: LocalPSoup) -> PairTable:
-    (found,) = soup.engine.snapshot().pairs.tables.values()
-    return found
+    (pairs,) = soup.engine.snapshot().pairs.tables.values()
+    return pairs
 
 
 @pytest.mark.parametrize("sql", [JOIN, JOIN.replace("k = s.k", "t = s.t"), JOIN.replace("= s.k", "+ 1 = s.k")])
 def test_a_budget_changes_no_pair_only_how_many_chunks_meet_at_once(sql: str) -> None:
-    (free, _), (bound, _) = filled(64, 8, 200, sql), filled(64, 8, 200, sql)
+    (free, _), (tight, _) = filled(64, 8, 200, sql), filled(64, 8, 200, sql)
     wanted = max(budget.wanted for budget in paired(free, 1 << 40))
-    halved = paired(bound, wanted // 3)
+    halved = paired(tight, wanted // 3)
     assert max(budget.wanted for budget in halved) > wanted // 3, "some were found by halves"
-    for own, other in zip(table(free).rows, table(bound).rows, strict=True):
-        assert own is not None and other is not None
-        assert all(map(np.array_equal, (own.starts, own.left, own.right), (other.starts, other.left, other.right)))
-    assert table(free).pairs > 500 and table(bound).refused == ""
+    for row, second in zip(table(free).rows, table(tight).rows, strict=True):
+        assert row is not None and second is not None
+        assert all(map(np.array_equal, (row.starts, row.left, row.right), (second.starts, second.left, second.right)))
+    assert table(free).pairs > 500 and table(tight).refused == ""
 
 
 def test_bytes_are_charged_before_they_are_made() -> None:
@@ -87,8 +87,8 @@ def test_bytes_are_charged_before_they_are_made() -> None:
         tracemalloc.stop()
     assert peak > 4 << 20, "the task is large enough to tell"
     assert peak <= budget.wanted + (2 << 20), f"{peak:,} bytes were held, and {budget.wanted:,} charged"
-    kept = sum(row.nbytes for row in made.rows if row is not None)  # type: ignore[union-attr]
-    assert kept <= budget.held + budget.joined <= 2 * kept, "the rows stay charged, and nothing else"
+    size = sum(row.nbytes for row in made.rows if row is not None)  # type: ignore[union-attr]
+    assert size <= budget.held + budget.joined <= 2 * size, "the rows stay charged, and nothing else"
 
 
 def test_a_task_that_does_not_fit_is_refused_and_explain_says_so() -> None:
@@ -112,16 +112,30 @@ def test_a_task_that_does_not_fit_is_refused_and_explain_says_so() -> None:
     assert after.num_rows > before.num_rows
 
 
+def test_rows_that_are_long_already_are_made_longer_a_few_at_a_time() -> None:
+    (free, _), (tight, query) = filled(64, 12, 200), filled(64, 12, 200)
+    assert paired(free, 1 << 40)
+    paired(tight, 1 << 40)
+    for soup in (free, tight):
+        push(soup, "s", np.arange(64))
+    (whole,) = paired(free, 1 << 40)
+    halves = paired(tight, whole.wanted // 3)
+    assert len(halves) > 1 and table(tight).refused == "", tight.explain(query)
+    rows = [[row for row in table(soup).rows if row is not None] for soup in (free, tight)]
+    assert [row.left.tolist() for row in rows[0]] == [row.left.tolist() for row in rows[1]]
+    assert {row.stop for row in rows[1]} == {13}
+
+
 def test_a_task_that_takes_too_long_is_refused() -> None:
     soup, _ = filled(64, 3, 200)
     task = pairing(soup)
     assert task is not None
-    asked = 0
+    calls = 0
 
     def ask() -> None:
-        nonlocal asked
-        asked += 1
-        if asked > 2:
+        nonlocal calls
+        calls += 1
+        if calls > 2:
             raise ResourceExhausted("it has used 3 s", reason="READ_CPU", **READ_CPU.over("3", "2"))
 
     outcome = task.compute(budget=ReadBudget(ask, sort_bytes=1 << 30))

@@ -176,13 +176,13 @@ def test_covering_rests_between_two_chunks_in_short_turns() -> None:
 
 
 def test_a_host_lends_its_maintenance_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    lent, told = list[str](), threading.Event()
+    lent, seen = list[str](), threading.Event()
     budget = BackgroundBudgets.budget
 
-    def lend(self: BackgroundBudgets, tenant: str, most: int) -> AbstractContextManager[ReadBudget]:
+    def lend(self: BackgroundBudgets, tenant: str, size: int) -> AbstractContextManager[ReadBudget]:
         lent.append(tenant)
-        told.set()
-        return budget(self, tenant, most)
+        seen.set()
+        return budget(self, tenant, size)
 
     monkeypatch.setattr(BackgroundBudgets, "budget", lend)
 
@@ -194,7 +194,7 @@ def test_a_host_lends_its_maintenance_bytes_and_time(monkeypatch: pytest.MonkeyP
                 await host.submit(CreateStream(f"CREATE STREAM {name} (x BIGINT)"))
                 await host.submit(Push(name, pa.table({"x": pa.array(range(128), pa.int64())})))
             await host.submit(Register(PAIRS, keep_pairs=True))
-            assert await asyncio.to_thread(told.wait, 20)
+            assert await asyncio.to_thread(seen.wait, 20)
         finally:
             await asyncio.to_thread(host.close)
         assert set(lent) == {DEFAULT_TENANT} and host.times["join_share"][0].used[DEFAULT_TENANT] > 0

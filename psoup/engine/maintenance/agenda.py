@@ -4,8 +4,8 @@
     evaluation   cover, pair            ──> the tenant that had least (`Choose`)  ┘ comes first if some is due
 
 Upkeep keeps the memory and the log small; its cost follows from tuples that were accepted. Evaluation makes answers of
-one tenant ready: a task of some tenths of a second, bounded in chunks and clauses. New clauses of a tenant, of any
-number, delay another tenant's evaluation by one task, and upkeep by one task.
+one tenant ready: a task of some tenths of a second, bounded in chunks and clauses. A tenant's new clauses, of any
+number, delay another tenant's evaluation by one task. They delay upkeep by one task, too.
 """
 
 from __future__ import annotations

@@ -32,18 +32,29 @@ class PairTask:
         return self.kept.tenant
 
     def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> Paired | RefusedPairs:
-        """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs)."""
+        """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs).
+
+        Where all rows are too much, the first half of them is made: the rest is found due again.
+        """
+        count = len(self.work.lefts)
+        while True:
+            try:
+                return Paired(self.stream_id, self, self._rows(count, budget))
+            except ResourceExhausted as problem:
+                if count == 1 or problem.facts.get("budget") not in BYTES:
+                    return RefusedPairs(self.stream_id, self, _why(problem, budget))
+            budget.close()
+            count //= 2
+
+    def _rows(self, count: int, budget: ReadBudget) -> list[PairRow | None]:
+        """The first rows. Those that are there already are copied, as are the new pairs."""
         work = self.work
-        later: list[PairRow | None] = [None] * len(work.lefts)
-        try:
-            if work.rights:
-                budget.hold(sum(row.nbytes for row in work.rows if row is not None))  # they are copied
-                later = [*pairs_of(self.kept.node, work.lefts, work.rights, budget)]
-                budget.hold(sum(row.nbytes for row in later if row is not None))  # so are these
-        except ResourceExhausted as problem:
-            return RefusedPairs(self.stream_id, self, _why(problem, budget))
-        rows = [_longer(row, new, work.least) for row, new in zip(work.rows, later, strict=True)]
-        return Paired(self.stream_id, self, rows)
+        later: list[PairRow | None] = [None] * count
+        if work.rights:
+            budget.hold(sum(row.nbytes for row in work.rows[:count] if row is not None))
+            later = [*pairs_of(self.kept.node, work.lefts[:count], work.rights, budget)]
+            budget.hold(sum(row.nbytes for row in later if row is not None))
+        return [_longer(row, new, work.least) for row, new in zip(work.rows[:count], later, strict=True)]
 
 
 def _why(problem: ResourceExhausted, budget: ReadBudget) -> str:
@@ -61,7 +72,7 @@ def _longer(row: PairRow | None, new: PairRow | None, least: int) -> PairRow | N
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """New rows of a join."""
+    """New rows of a join, the first ones of a task."""
 
     stream_id: int
     task: PairTask
@@ -73,7 +84,7 @@ class Paired:
         if not task.joins.stands(task.kept):
             return False
         task.joins.installed()
-        return task.kept.install(task.work.first, task.work.rows, self.rows)
+        return task.kept.install(task.work.first, task.work.rows[: len(self.rows)], self.rows)
 
 
 @dataclass(frozen=True, slots=True)

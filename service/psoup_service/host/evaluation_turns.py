@@ -46,7 +46,7 @@ class EvaluationTurns:
 
     @contextmanager
     def measured(self, tenant: str, run: Runner) -> Iterator[Runner]:
-        """Charge a tenant for the work of this thread in the context, and for all work on the runner that it gives."""
+        """Charge a tenant for the work in the context: of this thread, and of the runner that it gives."""
         began, shared = self._timer(), _Shared(run, self._timer)
         try:
             yield shared
