@@ -102,8 +102,9 @@ class CoverTask:
     def compute(self, run: Runner = serial, resting: Resting = _never) -> Covered:
         """Evaluate the clauses over the chunks, some of these at a time. `resting`: the rests of a thread.
 
-        Each thread holds the results of one chunk (`cover_at_once`), the bitmaps of a piece (128 MiB at most) and the
-        texts of an expression (`TextLimits.together`), beside the packs made so far (`cover_pairs`, 256 MiB at most).
+        Each thread holds the results of one chunk (`cover_at_once`) and the bitmaps of a piece (128 MiB at most). It
+        also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take 256 MiB at most
+        (`cover_pairs`).
         """
         lanes = min(threads_of(run), len(self.entries))
         by_lane: list[tuple[Replace, ...]] = [()] * lanes
