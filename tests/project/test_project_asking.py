@@ -49,7 +49,6 @@ EXCEPTIONS: dict[str, str] = {
     "psoup_testing/spark_duel.py SparkDuel.check": "`ask` draws a window; the question follows, asked again",
     "psoup_testing/tabling.py calls": _COUNTED,
     "psoup_testing/tabling.py check_as_single": _EXPECTED,
-    "service/test_many_joins.py alone": _EXPECTED,
     "storage/test_storage_flips.py open_and_ask": _DAMAGED,
     "storage/test_storage_overwritten.py said": _DAMAGED,
 }
