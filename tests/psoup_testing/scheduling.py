@@ -19,8 +19,8 @@ LONG = (
     "tests/service/test_service_copies.py",
     "tests/oracle/",
     "tests/crash/",
-    "tests/engine/test_expressions_duckdb.py",
-    "tests/engine/test_engine_table.py",
+    "tests/engine/expressions/test_expressions_duckdb.py",
+    "tests/engine/answer/test_engine_table.py",
     "tests/service/test_service_functions.py",
     "tests/service/test_service_process.py",
     "tests/clients/test_cli_commands.py",
@@ -31,10 +31,11 @@ LONG = (
     "tests/service/",
     "tests/web/",
     "tests/kernels/",
-    "tests/engine/test_joins_",
-    "tests/engine/test_sql_",
-    "tests/engine/test_engine_",
-    "tests/engine/test_matching_",
+    "tests/engine/joins/",
+    "tests/engine/sql/",
+    "tests/engine/engine/",
+    "tests/engine/answer/",
+    "tests/engine/matching/",
 )
 """Folders and files that take long, the longest first; what begins with one of these names has its place. What is left
 for the end are files of a few seconds."""

@@ -17,7 +17,7 @@ from psoup.plan.nodes import Project
 from psoup.sql import create_stream, standing_query
 from psoup.sql.aggregates import AGGREGATES
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text()
 SPEC = create_stream("CREATE STREAM x (b BIGINT, t TEXT)")
 ROW = re.compile(
     r"^\| `(?P<function>.+?)` \| (?P<words>.*?) \| `(?P<example>.+?)` \| `(?P<result>.*?)` \|$", re.MULTILINE
