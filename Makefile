@@ -80,7 +80,7 @@ test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, 
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
 
 seeded: $(STAMP) ## List the seeded bugs, each with the test that catches it.
-	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.seeded
+	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.suite.seeded
 
 # For tests that ask before what they sent is applied: on an idle machine they pass a hundred times.
 test-late: $(STAMP) $(KERNELS) ## Run the tests of the service and its clients with a writer that is always late (five minutes).
@@ -96,7 +96,7 @@ check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the g
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
-	@$(BIN)/mypy tests/psoup_testing/typical_use.py
+	@$(BIN)/mypy tests/psoup_testing/services/typical_use.py
 	@$(BIN)/lint-imports
 	@$(BIN)/buf lint protos
 
@@ -152,7 +152,7 @@ golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public na
 	  tests/clients/test_web_vectors.py
 
 fixture: $(STAMP) ## Write the data directory of the present format that the tests open, after a change of the format.
-	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.format_fixture tests/fixtures
+	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.engines.format_fixture tests/fixtures
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)

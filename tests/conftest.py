@@ -1,6 +1,6 @@
 """What holds for every test: the same Hypothesis cases in each run, and a summary of what the random tests did.
 
-`PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.budget`. The random histories have every
+`PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.suite.budget`. The random histories have every
 structure checked after every event (`verify="all"`); all else is checked as it is in production. Folders of tests lie
 in memory where there is room (`TMPDIR` names another place): no test cuts the power of its machine, so none needs one.
 """
@@ -24,13 +24,13 @@ _PACKAGE = Path(__file__).resolve().parent.parent / "psoup"
 if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep its compiled kernels elsewhere
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "psoup-numba"))
 
-from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
-from psoup_testing.command import build_once  # noqa: E402
-from psoup_testing.coverage import COVERAGE  # noqa: E402
-from psoup_testing.kept_structures import KEPT, observe  # noqa: E402
-from psoup_testing.kernels import refuse_unlisted  # noqa: E402
-from psoup_testing.late import be_late  # noqa: E402
-from psoup_testing.scheduling import rank, unit  # noqa: E402
+from psoup_testing.kernel_cases.unlisted_types import refuse_unlisted  # noqa: E402
+from psoup_testing.services.command import build_once  # noqa: E402
+from psoup_testing.suite.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
+from psoup_testing.suite.coverage import COVERAGE  # noqa: E402
+from psoup_testing.suite.kept_structures import KEPT, observe  # noqa: E402
+from psoup_testing.suite.late import be_late  # noqa: E402
+from psoup_testing.suite.scheduling import rank, unit  # noqa: E402
 
 gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
 settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def killed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a data directory as a killed service leaves it, and its answers; tests copy `data`."""
-    from psoup_testing.format_fixture import make
+    from psoup_testing.engines.format_fixture import make
 
     folder = tmp_path_factory.mktemp("killed")
     make(folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from psoup_cli.main import main
-from psoup_testing import fixtures
-from psoup_testing.command import COLUMNS, ROWS, Psoup, Ran
-from psoup_testing.serving import Serving
+from psoup_testing.services import fixtures
+from psoup_testing.services.command import COLUMNS, ROWS, Psoup, Ran
+from psoup_testing.services.threaded_service import Serving
 
 running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 def test_a_statement_is_checked_without_being_registered(psoup: Psoup, filled: str) -> None:

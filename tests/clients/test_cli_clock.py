@@ -10,9 +10,9 @@ import pytest
 
 from psoup_client import Client
 from psoup_service.settings import Settings
-from psoup_testing.command import Psoup
-from psoup_testing.machine_clocks import Machine
-from psoup_testing.serving import serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.machine_clocks import Machine
+from psoup_testing.services.threaded_service import serving
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from psoup_client import Client
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.command import COLUMNS, ROWS, Psoup
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.command import COLUMNS, ROWS, Psoup
+from psoup_testing.services.threaded_service import Serving, serving
 
 
 def registered(psoup: Psoup, sql: str) -> str:

@@ -15,8 +15,8 @@ import pytest
 from psoup_cli.commands.push import ToldWaits
 from psoup_cli.files import records
 from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
-from psoup_testing.command import ROWS, Psoup
-from psoup_testing.serving import Serving
+from psoup_testing.services.command import ROWS, Psoup
+from psoup_testing.services.threaded_service import Serving
 
 
 def test_a_push_that_finds_no_room_says_what_was_taken(

@@ -15,7 +15,7 @@ from psoup_cli.files.opening import format_of, open_rows
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import read_records
 from psoup_client import Client, InvalidData, StreamInfo
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 @pytest.fixture

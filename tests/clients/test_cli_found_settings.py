@@ -16,8 +16,8 @@ from psoup_client.token import token_metadata
 from psoup_service import main
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
-from psoup_testing.command import Psoup
-from psoup_testing.serving import Serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import Serving
 
 TOKEN = "psoup_secret"
 SETTINGS = Settings.model_fields

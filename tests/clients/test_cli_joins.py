@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from psoup_client import Client
-from psoup_testing.command import Psoup
-from psoup_testing.fixtures import numbers
-from psoup_testing.joins_served import joined_streams
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.fixtures import numbers
+from psoup_testing.services.joins_served import joined_streams
 
 
 def test_a_join_from_the_shell(psoup: Psoup, client: Client) -> None:

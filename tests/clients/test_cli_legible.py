@@ -9,7 +9,7 @@ import pytest
 
 from psoup_cli.legible import legible, legible_json, legible_lines
 from psoup_cli.output import print_pairs, print_table
-from psoup_testing.command import ROWS, Psoup
+from psoup_testing.services.command import ROWS, Psoup
 
 NASTY = "a\x1b[2J\r\nb\x07\x9b31m\u202e\u2028 é\t"
 ONE_LINE = r"a\x1b[2J\x0d\x0ab\x07\x9b31m\u202e\u2028 é\x09"

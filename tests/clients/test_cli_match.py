@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from psoup_testing.command import ROWS, Psoup
+from psoup_testing.services.command import ROWS, Psoup
 
 OFFERED = [(1, "2024-05-01T13:59:59Z"), (1, ROWS[2]["at"]), (2, ROWS[2]["at"])]
 """IDs and times; the first is too late."""

@@ -23,7 +23,7 @@ from psoup_cli.parameters import read_parameters
 from psoup_client import Client, ColumnInfo, InvalidData, StreamInfo
 from psoup_client.casts import TimeOptions
 from psoup_client.convert import to_table
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 COLUMNS = (
     ColumnInfo("id", "BIGINT", pa.int64(), True),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 def rows_of(out: str) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_client import Client
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 MakeStream = Callable[[str], str]
 

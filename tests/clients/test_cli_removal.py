@@ -1,6 +1,6 @@
 """psoup unregister and psoup stream drop --cascade: some at once, with a count and a question."""
 
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 def registered(psoup: Psoup, sql: str, *more: str) -> str:

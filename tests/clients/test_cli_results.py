@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_testing.command import ROWS, Psoup
+from psoup_testing.services.command import ROWS, Psoup
 
 
 def test_a_picture(psoup: Psoup, filled: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 def test_a_query_is_replaced_and_shows_when_it_expires(psoup: Psoup, filled: str) -> None:

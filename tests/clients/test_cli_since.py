@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, FailedPrecondition, PushResult
-from psoup_testing.command import Psoup
-from psoup_testing.serving import FEW_PRODUCERS, serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import FEW_PRODUCERS, serving
 
 ROW = pa.table({"x": [1]})
 

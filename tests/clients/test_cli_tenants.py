@@ -19,8 +19,8 @@ from psoup_client import Client
 from psoup_client.errors import InvalidRequest
 from psoup_proto.v1 import admin_pb2
 from psoup_service.settings import Settings
-from psoup_testing.command import Psoup
-from psoup_testing.serving import serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import serving
 
 
 def test_quotas_are_the_same_everywhere() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from psoup_service.settings import Settings
-from psoup_testing.authority import Authority
-from psoup_testing.command import Psoup
-from psoup_testing.serving import serving
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import serving
 
 
 def test_serve_off_loopback_says_what_it_needs(psoup: Psoup) -> None:

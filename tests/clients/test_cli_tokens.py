@@ -21,10 +21,10 @@ from psoup_client.errors import InvalidRequest
 from psoup_client.token import CallToken, token_metadata
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.authority import Authority
-from psoup_testing.command import Psoup
-from psoup_testing.format_fixture import leave
-from psoup_testing.serving import Serving, serving
+from psoup_testing.engines.format_fixture import leave
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import Serving, serving
 
 TO_THE_SECOND = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ"
 

@@ -12,7 +12,7 @@ from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client
 from psoup_client import copies as copies_module
 from psoup_client.moments import Moment, elapsed, moment, step
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 pytestmark = [
     pytest.mark.seeded("rows are deleted by the client's clock"),

@@ -11,8 +11,8 @@ import pytest
 
 from psoup_client import Client, InvalidStatement
 from psoup_storage import open_store
-from psoup_testing.command import Psoup
-from psoup_testing.serving import serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import serving
 
 MakeStream = Callable[[str], str]
 MOST = 2**63 - 1

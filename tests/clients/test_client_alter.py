@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import AlreadyExists, Client, InvalidData, InvalidStatement, NotFound
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 Make = Callable[[str], str]
 

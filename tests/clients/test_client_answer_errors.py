@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, InvalidData
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 
 def test_errors_of_the_select_list_are_counted(client: Client, make_stream: Callable[[str], str], psoup: Psoup) -> None:

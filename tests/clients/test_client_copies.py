@@ -22,9 +22,9 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.servicers import sync as servicer
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.asking import again
-from psoup_testing.copied import same, some, token_of
-from psoup_testing.serving import serving
+from psoup_testing.copies.copied_rows import same, some, token_of
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.threaded_service import serving
 
 MakeStream = Callable[[str], str]
 STATEMENTS = [

@@ -15,8 +15,8 @@ from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client, Query, Synced
 from psoup_service.watching import rounds, topics
-from psoup_testing.copied import same
-from psoup_testing.serving import serving
+from psoup_testing.copies.copied_rows import same
+from psoup_testing.services.threaded_service import serving
 
 START = datetime(2026, 7, 1)
 END = "BEGIN TIMESTAMP '2026-07-01' END TIMESTAMP '2026-07-02'"

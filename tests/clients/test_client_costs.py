@@ -14,7 +14,7 @@ from psoup_cli.commands.top import facts, row
 from psoup_cli.main import main
 from psoup_client import Client, InvalidRequest, NotFound, OutOfRange
 from psoup_proto.v1 import queries_pb2
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 MakeStream = Callable[[str], str]
 

@@ -29,7 +29,7 @@ from psoup_cli.files.opening import open_rows
 from psoup_cli.files.options import FileOptions
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.convert import to_table
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 COLUMNS = {
     "BOOLEAN": pa.bool_(),

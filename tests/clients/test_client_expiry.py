@@ -11,7 +11,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, Query
 from psoup_storage import open_store
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 SQL = "SELECT a FROM s WHERE a > 1"
 START = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -11,7 +11,7 @@ import pytest
 from psoup_cli.main import main
 from psoup_client import Client, InvalidRequest, NotFound, PSoupError, Query
 from psoup_proto.v1 import queries_pb2
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 MakeStream = Callable[[str], str]
 ROWS = 60_000

@@ -11,10 +11,10 @@ from psoup_client import Client, ClientOptions, RetryOptions, Unavailable
 from psoup_client.connection import channel_options
 from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.limits import Limits
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE, SEED
-from psoup_testing.proxy import Cut, cutting
-from psoup_testing.serving import Serving
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.proxy import Cut, cutting
+from psoup_testing.services.threaded_service import Serving
+from psoup_testing.suite.budget import SCALE, SEED
 
 MakeStream = Callable[[str], str]
 BATCHES = round(400 * SCALE)

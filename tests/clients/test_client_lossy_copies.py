@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 
 from psoup_client import Client, ClientOptions, PSoupError, RetryOptions
-from psoup_testing.asking import again
-from psoup_testing.budget import SEED, places
-from psoup_testing.proxy import Cut, cutting
-from psoup_testing.serving import Serving
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.proxy import Cut, cutting
+from psoup_testing.services.threaded_service import Serving
+from psoup_testing.suite.budget import SEED, places
 
 MakeStream = Callable[[str], str]
 OPTIONS = ClientOptions(retry=RetryOptions(attempts=1, first_pause_seconds=0.01, longest_pause_seconds=0.01))

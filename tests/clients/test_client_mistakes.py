@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from psoup_client import Client
-from psoup_testing.fixtures import numbers
-from psoup_testing.serving import Serving
+from psoup_testing.services.fixtures import numbers
+from psoup_testing.services.threaded_service import Serving
 
 SELECT = "SELECT * FROM mistaken WHERE "
 MISTAKES: dict[str, tuple[Callable[[Client], object], str]] = {

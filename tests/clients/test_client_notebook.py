@@ -17,8 +17,8 @@ import pytest
 
 import psoup_client
 from psoup_client import Answer, Client, Completeness, Query
-from psoup_testing import typical_use
-from psoup_testing.fixtures import numbers
+from psoup_testing.services import typical_use
+from psoup_testing.services.fixtures import numbers
 
 COMPLETE = Completeness(
     sequence=1, now=None, watermark=None, begin=None, end=None, final=False, late=0, ahead=0, pending=0,

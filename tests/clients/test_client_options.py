@@ -29,7 +29,7 @@ from psoup_client import (
 from psoup_client.connection import MAX_RECEIVE_BYTES, channel_options
 from psoup_client.patience import Patience
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 ONCE = RetryOptions(attempts=1)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from psoup_client import Client, OutOfRange, Query
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 MakeStream = Callable[[str], str]
 

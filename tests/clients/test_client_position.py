@@ -14,8 +14,8 @@ import pytest
 
 from psoup_client import Client, Conflict, InvalidRequest, NotFound, Position
 from psoup_storage import DurableStore
-from psoup_testing.command import Psoup
-from psoup_testing.serving import FEW_PRODUCERS, serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import FEW_PRODUCERS, serving
 
 MakeStream = Callable[[str], str]
 MIXED = [{"a": 1, "at": 10_000}, {"a": 2, "at": 1}, {"a": 3, "at": 9_999}]

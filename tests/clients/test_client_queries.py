@@ -8,7 +8,7 @@ import pytest
 
 from psoup_client import Client, Queries, Query
 from psoup_proto.v1 import queries_pb2
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest
 from psoup_client.bulk import PART_QUERIES
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 Make = Callable[[str], str]
 

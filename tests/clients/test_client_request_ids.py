@@ -8,7 +8,7 @@ import pytest
 
 from psoup_client import Client, Conflict, FailedPrecondition
 from psoup_storage import open_store
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 
 def test_repeated_after_a_restart(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from psoup_client import Client, ClientOptions, Query, RetryOptions, Unavailable
 from psoup_client.patience import Patience
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 QUICK = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.05)
 ROWS = [(1,), (2,)]

@@ -9,7 +9,7 @@ import pytest
 
 from psoup_client import AccessDenied, Client, ClientOptions, Producer
 from psoup_service.settings import Settings
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 TABLE = pa.table({"x": [1, 2]})
 

@@ -25,7 +25,7 @@ from psoup_client import (
     QuerySource,
     Unavailable,
 )
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 MakeStream = Callable[[str], str]
 

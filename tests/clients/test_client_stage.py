@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, Conflict, FailedPrecondition, InvalidData, NotFound, Stage
-from psoup_testing.serving import Serving
+from psoup_testing.services.threaded_service import Serving
 
 Make = Callable[[str], str]
 

@@ -27,8 +27,8 @@ from psoup_client import (
     Unavailable,
 )
 from psoup_client.statements import Statement, first_word, statements_of
-from psoup_testing.command import Psoup
-from psoup_testing.serving import Serving
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import Serving
 
 MakeStream = Callable[[str], str]
 FILE = """-- made for the test; nothing else

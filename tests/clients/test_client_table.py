@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import AnswerTable, Client, InvalidRequest, NotFound, Places, Queries
-from psoup_testing.command import Psoup
+from psoup_testing.services.command import Psoup
 
 MakeStream = Callable[[str], str]
 USERS = 1_200

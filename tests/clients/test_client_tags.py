@@ -10,7 +10,7 @@ import pytest
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, Query
 from psoup_proto.v1 import queries_pb2
 from psoup_storage import open_store
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 SQL = "SELECT a FROM s WHERE a > 1"
 

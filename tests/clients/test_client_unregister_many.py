@@ -9,7 +9,7 @@ import pytest
 
 from psoup_client import Client, Conflict, FailedPrecondition, InvalidRequest, NotFound
 from psoup_storage import open_store
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 SQL = "SELECT a FROM s WHERE a = ?"
 

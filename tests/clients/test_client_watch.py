@@ -16,9 +16,9 @@ from psoup_client.watching import WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.copied import older
-from psoup_testing.serving import Serving, serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.copies.copied_rows import older
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.zygote import Zygote
 
 MakeStream = Callable[[str], str]
 STATEMENTS = [

@@ -13,7 +13,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Entry, Store, read_profile
 from psoup_recharge.budget import Budget
 from psoup_recharge.quantities import read_bytes, read_seconds
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 pytestmark = [
     pytest.mark.seeded("a share is not kept, or what it leaves is not for others"),

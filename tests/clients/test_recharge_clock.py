@@ -16,7 +16,7 @@ from psoup_client import Client
 from psoup_client.moments import Moment
 from psoup_recharge import Store
 from psoup_recharge import store as store_module
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 pytestmark = [
     pytest.mark.seeded("rows are deleted by the client's clock"),

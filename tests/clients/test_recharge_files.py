@@ -20,8 +20,8 @@ from psoup_recharge import Recharge, Store, StoreError
 from psoup_recharge import sqlite as sqlite_module
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.faults import EIO, ENOSPC, Disk, Fault, failing
-from psoup_testing.serving import serving
+from psoup_testing.crash.faults import EIO, ENOSPC, Disk, Fault, failing
+from psoup_testing.services.threaded_service import serving
 
 MakeStream = Callable[[str], str]
 FORMAT_1 = """

@@ -19,7 +19,7 @@ import apsw
 from psoup_client import Client
 from psoup_client.copies import changes
 from psoup_recharge import Store
-from psoup_testing.budget import places
+from psoup_testing.suite.budget import places
 
 MakeStream = Callable[[str], str]
 FORKS = """

@@ -13,9 +13,9 @@ from psoup_client import Client, ClientOptions, PSoupError, RetryOptions, Unavai
 from psoup_recharge import Recharged, Store, live, watch_log
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.command import Psoup
-from psoup_testing.copied import older
-from psoup_testing.serving import Serving, serving
+from psoup_testing.copies.copied_rows import older
+from psoup_testing.services.command import Psoup
+from psoup_testing.services.threaded_service import Serving, serving
 
 MakeStream = Callable[[str], str]
 QUICK = ClientOptions(retry=RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.05, restart_seconds=0.0))

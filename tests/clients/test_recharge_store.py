@@ -15,7 +15,7 @@ from psoup_client import Client, InvalidRequest, NotFound, ServerFault
 from psoup_client.copies import changes
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Store, StoreError, rounds
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 MakeStream = Callable[[str], str]
 COLUMNS = "(b BOOLEAN, n BIGINT, x DOUBLE, d DECIMAL(18, 4), t TEXT, at TIMESTAMP, day DATE)"

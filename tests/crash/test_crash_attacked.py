@@ -14,9 +14,9 @@ import pytest
 from benchmarks.attacks import ATTACKS, repeat
 from benchmarks.processes import resident
 from psoup_client import Client
-from psoup_testing.budget import ALL_PLACES, SCALE
-from psoup_testing.raw import ONCE, Victim
-from psoup_testing.zygote import Zygote
+from psoup_testing.http2.hostile_connections import ONCE, Victim
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import ALL_PLACES, SCALE
 
 FEW = ("amplified_block", "zeros_that_fit", "churn")
 """Attacks of `make test-long`: each is there in a moment. `make soak` has all."""

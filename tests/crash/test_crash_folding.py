@@ -18,7 +18,7 @@ import pytest
 from psoup.sql.aggregates import AGGREGATES
 from psoup_client import Client
 from psoup_service.rehearsal import rehearse
-from psoup_testing.zygote import Zygote
+from psoup_testing.services.zygote import Zygote
 
 pytestmark = pytest.mark.long
 ROWS = 64
@@ -93,7 +93,7 @@ def test_a_fold_that_ends_the_process_is_left_out_by_the_second_start(
     zygote.start(folder)
     assert zygote.died() == signal.SIGKILL
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    (finding,) = rehearse(Path(folder), 1024, "psoup_testing.deadly")
+    (finding,) = rehearse(Path(folder), 1024, "psoup_testing.crash.deadly")
     assert (finding.severity, finding.place) == ("replay", "stream s")
     assert f"SIGKILL, with 1,024 MiB) while it folded {deadly} ahead" in finding.what and deadly in finding.repair
     for _ in range(2):  # the next one has a note

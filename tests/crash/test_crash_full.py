@@ -18,11 +18,11 @@ import pytest
 
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
-from psoup_testing import disks
-from psoup_testing.budget import SCALE, SEED, replayable
-from psoup_testing.senders import CREATE, EPOCH, QUERY, batch, check
-from psoup_testing.wire import ipc
-from psoup_testing.zygote import Zygote
+from psoup_testing.crash import disks
+from psoup_testing.crash.senders import CREATE, EPOCH, QUERY, batch, check
+from psoup_testing.services.wire import ipc
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import SCALE, SEED, replayable
 
 TIMES = max(3, round(3 * SCALE))
 SIZE = 12 * 1024 * 1024 + TIMES * 400_000

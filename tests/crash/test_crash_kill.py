@@ -1,7 +1,8 @@
 """T1: kill -9 at random moments, four producers go on; the checker knows only what was acknowledged.
 
     before each kill     how many batches each producer was told to be acknowledged
-    after each restart   the query registered in the beginning finds what `psoup_testing.acknowledged` says it must;
+    after each restart   the query registered in the beginning finds what `psoup_testing.crash.acknowledgements` says it
+    must;
                          queries that were removed at once are gone, and the call that removed them may come again
 
 Chunks are small, so that many are stored and kills hit their writing (T6).
@@ -20,10 +21,10 @@ from pathlib import Path
 import pytest
 
 from psoup_client import Client, NotFound
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE, SEED, replayable
-from psoup_testing.senders import CREATE, EPOCH, QUERY, Sender, batch, check
-from psoup_testing.zygote import Zygote
+from psoup_testing.crash.senders import CREATE, EPOCH, QUERY, Sender, batch, check
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import SCALE, SEED, replayable
 
 PRODUCERS = 4
 CYCLES = max(12, round(12 * SCALE))

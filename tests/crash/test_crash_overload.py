@@ -22,9 +22,9 @@ import pytest
 from benchmarks.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
-from psoup_testing.budget import ALL_PLACES, SCALE
-from psoup_testing.wire import ipc
-from psoup_testing.zygote import Zygote
+from psoup_testing.services.wire import ipc
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import ALL_PLACES, SCALE
 
 WHOLE = SCALE >= ALL_PLACES
 SECONDS, GOODPUT = (10.0, 0.8) if WHOLE else (1.5, 0.5)

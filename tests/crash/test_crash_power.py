@@ -19,9 +19,9 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_storage.durable.log import codec, tuples
 from psoup_storage.durable.sqlite import database
-from psoup_testing import acknowledged, lives
-from psoup_testing.budget import SCALE, SEED, Budget, replayable
-from psoup_testing.lives import Lives
+from psoup_testing.crash import acknowledgements, lives
+from psoup_testing.crash.lives import Lives
+from psoup_testing.suite.budget import SCALE, SEED, Budget, replayable
 
 LIVES = 6
 """Power cuts of one history."""
@@ -41,11 +41,15 @@ def test_power_cuts_lose_and_double_nothing(tmp_path: Path) -> None:
 def test_the_checker_is_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts, rows = tmp_path / "acknowledged.json", tmp_path / "rows.csv"
     counts.write_text("[[0, 1, 2], [1, 1, 1]]")
-    good = [*acknowledged.batch_rows(0, 1, 0), *acknowledged.batch_rows(1, 1, 0), *acknowledged.batch_rows(0, 1, 1)]
+    good = [
+        *acknowledgements.batch_rows(0, 1, 0),
+        *acknowledgements.batch_rows(1, 1, 0),
+        *acknowledgements.batch_rows(0, 1, 1),
+    ]
     rows.write_text("".join(f"{k},{e},{n},{part}\n" for k, e, n, part in good))
-    assert acknowledged.main(str(counts), str(rows)) == 0
+    assert acknowledgements.main(str(counts), str(rows)) == 0
     rows.write_text("".join(f"{k},{e},{n},{part}\n" for k, e, n, part in good[:-1]))
-    assert acknowledged.main(str(counts), str(rows)) == 1
+    assert acknowledgements.main(str(counts), str(rows)) == 1
     assert capsys.readouterr().out.splitlines() == [
         "8 rows, all as acknowledged",
         "producer 0: 1 rows are lost, the first is (0, 1, 1, 5)",

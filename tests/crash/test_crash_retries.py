@@ -21,9 +21,9 @@ from psoup.engine.engine import Engine
 from psoup.errors import FailedPrecondition
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.events.events import Event
-from psoup_testing.acknowledged import batch_rows, problems
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE, SEED, replayable
+from psoup_testing.crash.acknowledgements import batch_rows, problems
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import SCALE, SEED, replayable
 
 PRODUCERS, WINDOW = 4, 8
 BATCHES = max(2_000, round(2_500 * SCALE))

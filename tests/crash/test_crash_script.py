@@ -1,6 +1,6 @@
 """T2 and T3 at every place of a fixed script: power cuts and errors of the disk, of the database as of chunks.
 
-    n = 0, 1, 2 …     the n-th write, sync or rename of the script (`psoup_testing.lives`)
+    n = 0, 1, 2 …     the n-th write, sync or rename of the script (`psoup_testing.crash.lives`)
     a cut at n        what may survive it is opened, checked, and lived on with
     an error at n     once; the disk is well again right after it, which must help nobody to be told too much
 
@@ -19,10 +19,10 @@ import pytest
 from psoup.errors import Internal, ResourceExhausted
 from psoup_storage import DurableStore
 from psoup_storage.durable.sqlite import database
-from psoup_testing import lives
-from psoup_testing.budget import SEED, places
-from psoup_testing.faults import EIO, ENOSPC, Fault, failing
-from psoup_testing.lives import Lives
+from psoup_testing.crash import lives
+from psoup_testing.crash.faults import EIO, ENOSPC, Fault, failing
+from psoup_testing.crash.lives import Lives
+from psoup_testing.suite.budget import SEED, places
 
 CUT_STEPS, ERROR_STEPS, LATER_STEPS = 200, 60, 5
 

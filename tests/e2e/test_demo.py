@@ -21,9 +21,9 @@ from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
 from psoup_client import Client, OutOfRange, Unavailable
-from psoup_testing.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
-from psoup_testing.serving import serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.histories.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
 
 UTC = dt.UTC
 QUESTIONS = (*BEFORE, *DURING, *JOINS, *COUNTS, *AFTER)

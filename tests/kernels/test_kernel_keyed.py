@@ -17,7 +17,7 @@ from psoup.kernels.plain import keyed as plain
 from psoup.matching.key_search import KeyFactor, Places
 from psoup.model import BIGINT
 from psoup.plan.factors import Factor
-from psoup_testing.keying import chunk_of
+from psoup_testing.kernel_cases.keyed import chunk_of
 
 FAR = 1 << 40
 PACKAGES = {"kernel": keyed, "twin": plain}

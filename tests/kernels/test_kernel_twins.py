@@ -17,8 +17,8 @@ import pytest
 
 import psoup.kernels
 from psoup.kernels import arrive, plain, postings
-from psoup_testing.budget import scaled
-from psoup_testing.kernel_cases import CASES, Arguments
+from psoup_testing.kernel_cases.all_cases import CASES, Arguments
+from psoup_testing.suite.budget import scaled
 
 
 def _functions(package: Any) -> dict[str, Callable[..., Any]]:

@@ -14,9 +14,9 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_testing.asking import TIMES
-from psoup_testing.histories import EAGER
-from psoup_testing.kept_structures import KEPT
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import TIMES
+from psoup_testing.suite.kept_structures import KEPT
 
 COLUMNS = '(sym TEXT, qty BIGINT, price DECIMAL(9,2), rate DOUBLE, bought BOOLEAN, seen TIMESTAMP, "day" DATE)'
 KINDS = [pa.string(), pa.int64(), pa.decimal128(9, 2), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.date32()]

@@ -11,14 +11,14 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup_testing.attaching import AttachingDuel
-from psoup_testing.attaching import History as Attached
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.duel import play
-from psoup_testing.expressions import Maker, Scope
-from psoup_testing.grouped import GroupedDuel, with_groups
-from psoup_testing.histories import History, Maintain, draw_history
-from psoup_testing.restarting import HOT, making
+from psoup_testing.engines.attachments import AttachingDuel
+from psoup_testing.engines.attachments import History as Attached
+from psoup_testing.engines.restarts import HOT, making
+from psoup_testing.histories.expressions import Maker, Scope
+from psoup_testing.histories.histories import History, Maintain, draw_history
+from psoup_testing.oracles.duel import play
+from psoup_testing.oracles.groups import GroupedDuel, with_groups
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 class AttachingGroups(GroupedDuel, AttachingDuel):

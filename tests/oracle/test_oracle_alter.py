@@ -13,10 +13,10 @@ import pyarrow as pa
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
-from psoup_testing.asking import again
-from psoup_testing.budget import Budget
-from psoup_testing.histories import EAGER
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import Budget
 
 BUDGET = Budget("altered streams", cases=100)
 TYPES = {"BIGINT": pa.int64(), "TEXT": pa.string(), "DOUBLE": pa.float64(), "DECIMAL(9,2)": pa.decimal128(9, 2)}

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup_testing.attaching import History
-from psoup_testing.batches import FedDuel
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.histories import Action, Maintain, draw_history
-from psoup_testing.restarting import making
+from psoup_testing.engines.attachments import History
+from psoup_testing.engines.batches import FedDuel
+from psoup_testing.engines.restarts import making
+from psoup_testing.histories.histories import Action, Maintain, draw_history
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_answers_over_batches_equal_the_query_run_once(tmp_path: Path) -> None:

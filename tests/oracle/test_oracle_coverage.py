@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from psoup.config import EngineConfig
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Schema, decimal
-from psoup_testing.budget import SEED, run_round
-from psoup_testing.coverage import COVERAGE, FORMS, JUNCTIONS, PATHS
-from psoup_testing.duel import Duel
-from psoup_testing.expressions import Maker, Scope, column
-from psoup_testing.histories import BASE, EAGER, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
-from psoup_testing.model import Declaration
-from psoup_testing.predicates import FACTORS, Junction, Negation, Predicate, leaf_of
-from psoup_testing.queries import Query, draw_outputs
-from psoup_testing.values import Value
-from psoup_testing.windows import WINDOW_KINDS, draw_window
+from psoup_testing.histories.expressions import Maker, Scope, column
+from psoup_testing.histories.histories import BASE, EAGER, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
+from psoup_testing.histories.predicates import FACTORS, Junction, Negation, Predicate, leaf_of
+from psoup_testing.histories.queries import Query, draw_outputs
+from psoup_testing.histories.values import Value
+from psoup_testing.histories.windows import WINDOW_KINDS, draw_window
+from psoup_testing.oracles.duel import Duel
+from psoup_testing.oracles.model import Declaration
+from psoup_testing.suite.budget import SEED, run_round
+from psoup_testing.suite.coverage import COVERAGE, FORMS, JUNCTIONS, PATHS
 
 TYPES = (BOOLEAN, BIGINT, DOUBLE, decimal(9, 2), TEXT, TIMESTAMP, DATE)
 ATTRIBUTES = tuple(Attribute(f"{t.kind.value.lower()}{n}", t) for t in TYPES for n in (1, 2))

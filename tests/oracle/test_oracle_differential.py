@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import note
 
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.duel import play, play_again, play_together
-from psoup_testing.histories import draw_history
+from psoup_testing.histories.histories import draw_history
+from psoup_testing.oracles.duel import play, play_again, play_together
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_answers_equal_the_query_run_once_over_its_window() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup_testing.attaching import AttachingDuel, Covering, History
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.histories import Action, Maintain, draw_history
-from psoup_testing.model import Declaration
-from psoup_testing.restarting import making
+from psoup_testing.engines.attachments import AttachingDuel, Covering, History
+from psoup_testing.engines.restarts import making
+from psoup_testing.histories.histories import Action, Maintain, draw_history
+from psoup_testing.oracles.model import Declaration
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def kept(draw: Any, declaration: Declaration) -> Declaration:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from psoup.joins.policies import Learned
-from psoup_testing.join_sweep import FORMS, Swept, cases, required
+from psoup_testing.oracles.join_sweep import FORMS, Swept, cases, required
 
 MOST_CASES = 160
 """There are ninety pairs of a kind of factor and a type alone; a full product would be twenty thousand cases."""

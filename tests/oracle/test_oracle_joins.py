@@ -10,8 +10,8 @@ import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.join_duel import JoinDuel
+from psoup_testing.oracles.join_duel import JoinDuel
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> None:

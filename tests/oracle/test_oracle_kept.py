@@ -1,7 +1,7 @@
 """Questions asked again over near and far values: the answers stay, and come from every structure that is kept.
 
 A directed sweep over the types of columns that have key indexes. What is kept is observed where the product reads it
-(`psoup_testing.kept_structures`); a structure from which no compared answer came fails.
+(`psoup_testing.suite.kept_structures`); a structure from which no compared answer came fails.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 
 from psoup.data.keyed import text_numbers
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
-from psoup_testing.asked_again import AskedAgain
-from psoup_testing.budget import SEED, replayable, scaled
-from psoup_testing.kept_structures import KEPT
-from psoup_testing.near_far import COLLIDING, NEIGHBOURS
-from psoup_testing.restarting import making
+from psoup_testing.engines.restarts import making
+from psoup_testing.histories.near_far import COLLIDING, NEIGHBOURS
+from psoup_testing.oracles.repeated_questions import AskedAgain
+from psoup_testing.suite.budget import SEED, replayable, scaled
+from psoup_testing.suite.kept_structures import KEPT
 
 TYPES = (BIGINT, DOUBLE, decimal(18, 4), TEXT, TIMESTAMP, DATE)
 MANY = 20

@@ -19,9 +19,9 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_testing.asking import TIMES
-from psoup_testing.budget import SCALE, SEED, Budget, replayable
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import TIMES
+from psoup_testing.suite.budget import SCALE, SEED, Budget, replayable
 
 Row = tuple[int | None, float | None, str | None, int]
 Test = Callable[[Row], bool]

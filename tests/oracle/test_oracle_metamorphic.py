@@ -12,13 +12,22 @@ from hypothesis import note
 
 from psoup.config import EngineConfig
 from psoup.model import BOOLEAN
-from psoup_testing.asking import again, rows_of
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.expressions import Expression, Maker, Scope
-from psoup_testing.histories import EAGER, MAX_AHEAD, Invoke, Maintain, Push, Register, Unregister, draw_history
-from psoup_testing.predicates import Leaf, Negation, draw_predicate
-from psoup_testing.queries import ID, Query
-from psoup_testing.recording import Player
+from psoup_testing.engines.recorded import Player
+from psoup_testing.histories.expressions import Expression, Maker, Scope
+from psoup_testing.histories.histories import (
+    EAGER,
+    MAX_AHEAD,
+    Invoke,
+    Maintain,
+    Push,
+    Register,
+    Unregister,
+    draw_history,
+)
+from psoup_testing.histories.predicates import Leaf, Negation, draw_predicate
+from psoup_testing.histories.queries import ID, Query
+from psoup_testing.oracles.questions import again, rows_of
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples() -> None:

@@ -21,11 +21,11 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.model import DEFAULT_TENANT
-from psoup_testing.asking import TIMES
-from psoup_testing.budget import Budget, replayable
-from psoup_testing.histories import EAGER
-from psoup_testing.raising import poison, raising
-from psoup_testing.recording import RecordingPSoup
+from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.engines.recorded import RecordingPSoup
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import TIMES
+from psoup_testing.suite.budget import Budget, replayable
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=8, delta_queries=4, columnar_queries=4, list_limit=4, shape=EAGER)
 POISON, BAD = 13, "bad"

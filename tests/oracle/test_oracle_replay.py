@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import note
 
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.histories import draw_history
-from psoup_testing.recording import Player, answers, replayed
+from psoup_testing.engines.recorded import Player, answers, replayed
+from psoup_testing.histories.histories import draw_history
+from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_replay_in_any_runs_gives_the_same_answers() -> None:

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Schema, decimal
-from psoup_testing.budget import BUDGETS, SEED, Budget, run_cases, run_round
-from psoup_testing.expressions import Expression, Maker, Scope, column, literal
-from psoup_testing.histories import BASE, MAX_AHEAD, Advance, Heartbeat, Push, draw_history
-from psoup_testing.model import Declaration, ModelStream, Refusal, described
-from psoup_testing.oracle import Oracle, difference
-from psoup_testing.predicates import FACTORS, Leaf, Negation, condition, leaf_of
-from psoup_testing.queries import Key, Query
-from psoup_testing.values import YEAR_1, YEAR_9999, arrow_array, plain_values
-from psoup_testing.windows import NOW, SECOND, START, Edge, Window
+from psoup_testing.histories.expressions import Expression, Maker, Scope, column, literal
+from psoup_testing.histories.histories import BASE, MAX_AHEAD, Advance, Heartbeat, Push, draw_history
+from psoup_testing.histories.predicates import FACTORS, Leaf, Negation, condition, leaf_of
+from psoup_testing.histories.queries import Key, Query
+from psoup_testing.histories.values import YEAR_1, YEAR_9999, arrow_array, plain_values
+from psoup_testing.histories.windows import NOW, SECOND, START, Edge, Window
+from psoup_testing.oracles.duckdb_answers import Oracle, difference
+from psoup_testing.oracles.model import Declaration, ModelStream, Refusal, described
+from psoup_testing.suite.budget import BUDGETS, SEED, Budget, run_cases, run_round
 
 SCHEMA = Schema((Attribute("n", BIGINT), Attribute("x", DOUBLE), Attribute("t", TEXT)))
 N, X, T = (column(a.name, a.type) for a in SCHEMA.attributes)

@@ -21,8 +21,8 @@ from psoup.expressions import supplied
 from psoup.functions import MARK, function
 from psoup.local import LocalPSoup
 from psoup.sql.supplied_names import make_known
-from psoup_testing.asking import TIMES
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import TIMES
 
 ROWS, STATEMENTS = 300, 60
 

@@ -1,6 +1,6 @@
-"""Random tests ask each question several times, by `psoup_testing.asking`: the syntax trees of all tests are walked.
+"""Random tests ask each question several times, by `oracles.questions`: the syntax trees of all tests are walked.
 
-random      what names `random`, Hypothesis, `psoup_testing.budget`, or what does so: functions, classes, imports
+random      what names `random`, Hypothesis, `psoup_testing.suite.budget`, or what does so: functions, classes, imports
 asks        x.invoke(…), x.ask(…), invoke_table(…)       but again(x.invoke, …) is no call of `invoke`
 no answer   a statement by itself, or within `pytest.raises`
 """
@@ -17,7 +17,7 @@ ASKS = frozenset(
     ("invoke", "invoke_many", "invoke_table", "invoke_stream", "ask", "ask_many", "ask_table", "ask_stream")
 )
 CHANCE = frozenset(("random", "hypothesis", "default_rng"))
-BUDGET = "psoup_testing.budget"
+BUDGET = "psoup_testing.suite.budget"
 _CHANGES = "a question for changes: what the client holds is compared with an answer that is asked for again"
 _GUARD = "called by what asks again"
 _FORMAT = "answers from files of older formats, which are written once"
@@ -38,26 +38,28 @@ EXCEPTIONS: dict[str, str] = {
     "engine/sql/test_sql_spans.py test_rows_are_put_in_the_order_of_a_difference": "`Both.ask` asks again",
     "engine/sql/test_sql_spans.py test_values_are_duckdbs": "`Both.ask` asks again",
     "engine/answer/test_table_room.py _checked": "the first question finds its room full",
-    "psoup_testing/asking.py _told": _GUARD,
-    "psoup_testing/asking.py again_awaited": _GUARD,
-    "psoup_testing/asking.py asked_once": _GUARD,
-    "psoup_testing/copy_clients.py Clients.ask_for": _CHANGES,
-    "psoup_testing/duel.py Duel._ask": _GUARD,
-    "psoup_testing/duel.py Duel.unregister": "a query that is gone",
-    "psoup_testing/join_duel.py JoinDuel._compare": "as of NOW; the same question follows, asked again",
-    "psoup_testing/raw.py Victim._live": "a client that is served while others attack",
-    "psoup_testing/spark_duel.py SparkDuel.check": "`ask` draws a window; the question follows, asked again",
-    "psoup_testing/tabling.py calls": _COUNTED,
-    "psoup_testing/tabling.py check_as_single": _EXPECTED,
+    "psoup_testing/oracles/questions.py _told": _GUARD,
+    "psoup_testing/oracles/questions.py again_awaited": _GUARD,
+    "psoup_testing/oracles/questions.py asked_once": _GUARD,
+    "psoup_testing/copies/copy_clients.py Clients.ask_for": _CHANGES,
+    "psoup_testing/oracles/duel.py Duel._ask": _GUARD,
+    "psoup_testing/oracles/duel.py Duel.unregister": "a query that is gone",
+    "psoup_testing/oracles/join_duel.py JoinDuel._compare": "as of NOW; the same question follows, asked again",
+    "psoup_testing/http2/hostile_connections.py Victim._live": "a client that is served while others attack",
+    "psoup_testing/spark/spark_duel.py SparkDuel.check": "`ask` draws a window; the question follows, asked again",
+    "psoup_testing/oracles/tables.py calls": _COUNTED,
+    "psoup_testing/oracles/tables.py check_as_single": _EXPECTED,
     "storage/test_storage_flips.py open_and_ask": _DAMAGED,
     "storage/test_storage_overwritten.py said": _DAMAGED,
 }
 """Functions of random tests that ask once, by file and name, with the reason."""
 EXCEPTIONS |= {
-    f"psoup_testing/format_fixture.py {name}": _FORMAT
+    f"psoup_testing/engines/format_fixture.py {name}": _FORMAT
     for name in ("_answer", "_counted", "_joined", "_passed", "_replaced", "_spooled", "make")
 }
-EXCEPTIONS |= {f"psoup_testing/typical_use.py {name}": _TYPES for name in ("asked", "joined", "many", "session")}
+EXCEPTIONS |= {
+    f"psoup_testing/services/typical_use.py {name}": _TYPES for name in ("asked", "joined", "many", "session")
+}
 
 Units = dict[str, ast.AST]
 
@@ -65,7 +67,7 @@ Units = dict[str, ast.AST]
 def test_random_tests_ask_by_the_shared_helper() -> None:
     found = {name: line for path in sorted(TESTS.rglob("*.py")) for name, line in asked_once(path)}
     more = {f"{name}, line {line}" for name, line in found.items() if name not in EXCEPTIONS}
-    assert not more, f"ask by psoup_testing.asking.again: {sorted(more)}"
+    assert not more, f"ask by psoup_testing.oracles.questions.again: {sorted(more)}"
     assert not EXCEPTIONS.keys() - found.keys(), "exceptions that are not needed"
 
 
@@ -73,7 +75,7 @@ def asked_once(path: Path, root: Path = TESTS) -> Iterator[tuple[str, int]]:
     """The places of a module that are random and ask for an answer once: `folder/file.py function`, and a line."""
     units, chance = units_of(path), random_units(path)
     used = {name for unit in chance for name in mentioned(units[unit])}
-    shared = path.parent.name == "psoup_testing"
+    shared = "psoup_testing" in path.parts
     for name, unit in units.items():
         if not (shared or name in chance or name in used):
             continue

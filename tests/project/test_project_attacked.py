@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.attacked import Scenes, attacked
 from benchmarks.half_messages import Stalled
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import durability, joins_large, registration
-from psoup_testing.bench import failures, names, run_bench
+from psoup_testing.suite.bench import failures, names, run_bench
 
 ROWS = """
     arrival.q4096.f4 arrival.q4096.f4.two arrival.q4096.f4.sustained arrival.q4096.f4.sustained.two

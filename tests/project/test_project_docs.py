@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from psoup_testing.documents import named_files
-from psoup_testing.seeded import seeded
-from psoup_testing.terminal import run_in_terminal
-from psoup_testing.zygote import Zygote
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.documents import named_files
+from psoup_testing.suite.seeded import seeded
+from psoup_testing.suite.terminal import run_in_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = {

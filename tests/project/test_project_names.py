@@ -66,7 +66,7 @@ NOT_OF_USERS = {"of", "plus", "joined", "together", "begin", "convert", "note_se
 
 
 def test_typical_use_has_every_call_of_the_sdk() -> None:
-    tree = ast.parse((Path(__file__).resolve().parents[1] / "psoup_testing" / "typical_use.py").read_text())
+    tree = ast.parse((Path(__file__).resolve().parents[1] / "psoup_testing/services/typical_use.py").read_text())
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     kinds = [kind for name in psoup_client.__all__ if isinstance(kind := getattr(psoup_client, name), type)]
     calls = {
@@ -77,4 +77,4 @@ def test_typical_use_has_every_call_of_the_sdk() -> None:
         for name, value in vars(base).items()
         if not name.startswith("_") and inspect.isroutine(value) and name not in NOT_OF_USERS | used
     }
-    assert calls - {"RetryOptions.pauses"} == set(), "show them in tests/psoup_testing/typical_use.py"
+    assert calls - {"RetryOptions.pauses"} == set(), "show them in tests/psoup_testing/services/typical_use.py"

@@ -17,7 +17,7 @@ from psoup.events.acknowledgements import QueriesAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream, Push, Register, RegisterMany, Unregister
 from psoup.events.events import RegisteredMany
 from psoup.sql.guards import MAX_BYTES
-from psoup_testing.host_rig import PATIENCE, Gate, Rig, happened, serving
+from psoup_testing.services.host_rig import PATIENCE, Gate, Rig, happened, serving
 
 ROW = Push("s", pa.record_batch({"x": [1]}))
 LONG = "SELECT x FROM s WHERE x IN (" + ", ".join(map(str, range(300))) + ")"

@@ -25,10 +25,10 @@ from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_storage import MemoryStore
-from psoup_testing.asking import again
-from psoup_testing.gate import rows
-from psoup_testing.histories import EAGER
-from psoup_testing.host_rig import PATIENCE, Gate, happened, held
+from psoup_testing.engines.admission_gate import rows
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.host_rig import PATIENCE, Gate, happened, held
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=4, shape=EAGER)
 STREAMS = (

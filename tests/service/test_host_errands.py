@@ -16,7 +16,7 @@ from psoup.events.commands import CreateStream, Push
 from psoup.events.events import Event, Pushed
 from psoup.events.tenants import CreateTenant
 from psoup_service.host.line import LARGE_BYTES
-from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
+from psoup_testing.services.host_rig import PATIENCE, RecordingStore, Rig, happened, held
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
 SMALL = pa.table({"x": [1]})

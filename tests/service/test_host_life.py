@@ -12,8 +12,8 @@ import pytest
 from psoup.errors import Internal, Unavailable
 from psoup.events.commands import Push
 from psoup.events.events import Event
-from psoup_testing.gate import Gate
-from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.services.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
 

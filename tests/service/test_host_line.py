@@ -12,7 +12,7 @@ import pytest
 
 from psoup.events.commands import CreateStream, Heartbeat, Push, Register
 from psoup_service.host.line import LARGE_BYTES, Submission, TenantLines, is_large
-from psoup_testing.host_rig import happened, held, serving
+from psoup_testing.services.host_rig import happened, held, serving
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
 SMALL = pa.table({"x": [1]})

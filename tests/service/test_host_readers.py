@@ -15,7 +15,7 @@ from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
 from psoup_service.host.readers import LONG_S, Read, Readers
 from psoup_service.turns import SHORT_SECONDS
-from psoup_testing.host_rig import PATIENCE, happened
+from psoup_testing.services.host_rig import PATIENCE, happened
 
 
 class _Held:

@@ -13,7 +13,7 @@ from psoup.events.commands import Push
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.room import LEAD_S, Division, Room
-from psoup_testing.host_rig import PATIENCE, happened, held, serving
+from psoup_testing.services.host_rig import PATIENCE, happened, held, serving
 
 
 def closed() -> Unavailable:

@@ -8,7 +8,7 @@ import pytest
 
 from psoup_service.clock import wall_time
 from psoup_service.host.runner import TaskPool
-from psoup_testing.host_rig import PATIENCE
+from psoup_testing.services.host_rig import PATIENCE
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -8,7 +8,7 @@ from psoup.events.tenants import Quotas, Tenant
 from psoup.reading import ReadBudget
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_testing.budget import Budget
+from psoup_testing.suite.budget import Budget
 
 MIB = 1024 * 1024
 

@@ -27,8 +27,8 @@ from psoup_service.host import line, spooler
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log import log, ready
-from psoup_testing.budget import SEED
-from psoup_testing.host_rig import PATIENCE, Gate, Rig, happened
+from psoup_testing.services.host_rig import PATIENCE, Gate, Rig, happened
+from psoup_testing.suite.budget import SEED
 
 LARGE = pa.table({"x": range(4_000)})
 SMALL = pa.table({"x": [1]})

@@ -13,7 +13,7 @@ from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.tenants import CreateTenant
 from psoup_service.host.host import Host
 from psoup_service.host.writer import LONG_ROWS
-from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
+from psoup_testing.services.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
 BAD = Push("nope", pa.table({"x": [1]}))

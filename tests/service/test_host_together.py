@@ -12,7 +12,7 @@ from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup.events.events import Pushed
 from psoup_service.host.host import Host
-from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held, serving
+from psoup_testing.services.host_rig import PATIENCE, RecordingStore, Rig, happened, held, serving
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["one thread", "two threads"])

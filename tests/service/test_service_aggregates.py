@@ -14,7 +14,7 @@ from psoup_client import Client, ResourceExhausted
 from psoup_proto.v1 import queries_pb2
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 SQL = "SELECT k, count(*) AS n, sum(v) AS total, avg(x) AS mean FROM {} GROUP BY k HAVING count(*) > 1 ORDER BY n DESC"
 

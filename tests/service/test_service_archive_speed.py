@@ -15,7 +15,7 @@ from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.archive_speed import START, ArchiveSpeed, TenantSpeed
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 MIL = 1_000_000
 

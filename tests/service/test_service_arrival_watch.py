@@ -13,7 +13,7 @@ import pytest
 
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings
-from psoup_testing.wire import Wire, run
+from psoup_testing.services.wire import Wire, run
 
 BATCH = pa.table({"a": range(10)})
 

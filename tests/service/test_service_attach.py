@@ -22,8 +22,8 @@ from psoup_storage import open_store
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import ranges_of
-from psoup_testing.attaching import write
-from psoup_testing.serving import serving
+from psoup_testing.engines.attachments import write
+from psoup_testing.services.threaded_service import serving
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 

@@ -17,7 +17,7 @@ from psoup_service.gate.principal import EVERYBODY, Principal
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 ME = Principal("me", ("owner",), token_id="abc")
 SECOND = 1_000_000

@@ -19,7 +19,7 @@ from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FOLDING, LEFT_OUT, FoldMark, FoldNotes, read_fold_mark
 from psoup_service.host.giving_way import GivingWay
 from psoup_storage import MemoryStore
-from psoup_testing.wire import Wire, run
+from psoup_testing.services.wire import Wire, run
 
 BUDGETS = "4096 256 512"
 

@@ -22,9 +22,9 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.budget import SEED
-from psoup_testing.serving import Serving, serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import SEED
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 
 from psoup_client import Client, InvalidRequest, ResourceExhausted
 from psoup_service.settings import Settings
-from psoup_testing.asking import again
-from psoup_testing.serving import Serving, serving
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.threaded_service import Serving, serving
 
 
 @pytest.fixture

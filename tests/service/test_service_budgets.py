@@ -36,8 +36,8 @@ from psoup_service.wire.limits import Limits
 from psoup_service.wire.staged import BatchKey, StagedPart, Stages
 from psoup_service.wire.status import status_of
 from psoup_service.wire.under_way import CallsUnderWay
-from psoup_testing.gate import Gate
-from psoup_testing.host_rig import PATIENCE
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.services.host_rig import PATIENCE
 
 ROWS = 200
 

@@ -18,7 +18,7 @@ from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.settings import Settings
 from psoup_service.wire.grpc_calls import Unreadable, parser
-from psoup_testing.wire import Wire, ipc, refusal_of, refused, run
+from psoup_testing.services.wire import Wire, ipc, refusal_of, refused, run
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 DEADLINE = grpc.StatusCode.DEADLINE_EXCEEDED

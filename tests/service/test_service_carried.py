@@ -17,8 +17,8 @@ from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service.wire import fields
 from psoup_service.wire.carried import COPIED_BYTES, Carrying, payload_number, split
 from psoup_service.wire.written import with_payload
-from psoup_testing.budget import Budget
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.wire import Wire, ipc, refused, run
+from psoup_testing.suite.budget import Budget
 
 NUMBER = payload_number(ingest.PushRequest.DESCRIPTOR)
 BUDGET = Budget("requests in two parts", cases=4_000)

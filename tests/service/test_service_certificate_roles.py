@@ -24,8 +24,8 @@ from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import end_of
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
-from psoup_testing.authority import Authority
-from psoup_testing.serving import serving
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.threaded_service import serving
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
 
 CREATE = (
     "CREATE STREAM s (at TIMESTAMP NOT NULL, x BIGINT, name TEXT) TIMESTAMP BY at",

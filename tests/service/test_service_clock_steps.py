@@ -20,8 +20,8 @@ from psoup_service.expiry import WAIT
 from psoup_service.gate.audit import NAME
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.machine_clocks import START, Machine
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.machine_clocks import START, Machine
+from psoup_testing.services.threaded_service import Serving, serving
 
 STREAM = "CREATE STREAM s (v BIGINT) RETENTION 1 HOUR"
 WINDOW = "SELECT v FROM s BEGIN (NOW - 30 MINUTES) END (NOW)"

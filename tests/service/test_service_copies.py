@@ -25,12 +25,12 @@ from psoup_service.sync.lives import Lives
 from psoup_service.sync.tokens import Held, Tokens
 from psoup_service.watching import topics
 from psoup_service.watching.rounds import Rounds
-from psoup_testing.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings
-from psoup_testing.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
-from psoup_testing.copy_live import KEPT_WATCHED, KeptWatchingMachine
-from psoup_testing.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
-from psoup_testing.copy_watching import WATCHED, WatchingMachine
-from psoup_testing.copying import Manner
+from psoup_testing.copies.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
+from psoup_testing.copies.copy_desk import Manner
+from psoup_testing.copies.copy_live import KEPT_WATCHED, KeptWatchingMachine
+from psoup_testing.copies.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
+from psoup_testing.copies.copy_watchers import WATCHED, WatchingMachine
+from psoup_testing.suite.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings
 
 TOGETHER = 2
 """Random machines of one run."""

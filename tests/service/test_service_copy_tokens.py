@@ -25,7 +25,7 @@ from psoup_service.sync.changes import Copies
 from psoup_service.sync.keys import rotate
 from psoup_service.sync.tokens import Again, Held, Tokens
 from psoup_storage import DurableStore, MemoryStore
-from psoup_testing.budget import SEED, places
+from psoup_testing.suite.budget import SEED, places
 
 HELD = Held(7, bytes(4), ((-5, 3), (9, 2**40)))
 

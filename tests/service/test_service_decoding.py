@@ -20,7 +20,7 @@ from psoup_service.wire.decoders import QUICK_BYTES, Decoders
 from psoup_service.wire.decoding import Decoded, Decoding
 from psoup_service.wire.envelope import check
 from psoup_service.wire.limits import Limits
-from psoup_testing.wire import ipc, sharing
+from psoup_testing.services.wire import ipc, sharing
 
 LIMITS = Limits()
 SPEC = StreamSpec("s", Schema((Attribute("x", BIGINT), Attribute("t", TEXT))), None, 0, Retention(None, None, 0))

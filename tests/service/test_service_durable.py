@@ -31,12 +31,12 @@ from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_storage.durable.directory import DataDirectory
-from psoup_testing.asking import again_awaited
-from psoup_testing.faults import EIO, ENOSPC, failing
-from psoup_testing.gate import Gate, rows
-from psoup_testing.host_rig import Gate as Barrier
-from psoup_testing.host_rig import happened
-from psoup_testing.wire import Wire, refused
+from psoup_testing.crash.faults import EIO, ENOSPC, failing
+from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.oracles.questions import again_awaited
+from psoup_testing.services.host_rig import Gate as Barrier
+from psoup_testing.services.host_rig import happened
+from psoup_testing.services.wire import Wire, refused
 
 Script = Callable[[Wire], Awaitable[Any]]
 

@@ -7,7 +7,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_service import event_loop
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 
 async def _kind() -> type[asyncio.AbstractEventLoop]:

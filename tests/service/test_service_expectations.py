@@ -11,7 +11,7 @@ from psoup.reading import ReadBudget, ReadEnded
 from psoup_service.host import expectations
 from psoup_service.host.expectations import Expectations, Unexpected
 from psoup_service.host.readers import LONG_S
-from psoup_testing.wire import Wire, run
+from psoup_testing.services.wire import Wire, run
 
 
 class _Processor:

@@ -18,8 +18,8 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings
 from psoup_service.wire.limits import Limits
 from psoup_storage import DurableStore
-from psoup_testing.half import half_sent
-from psoup_testing.serving import serving
+from psoup_testing.http2.half_messages import half_sent
+from psoup_testing.services.threaded_service import serving
 
 DIRECTORIES = ("..", ".", "", "nothing", "a/b", "/etc", ".hidden", "a\0b", "x" * 5_000)
 

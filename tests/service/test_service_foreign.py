@@ -30,8 +30,8 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_service.gate.roles import ALLOWED, OF_THE_SERVICE, ROLES
 from psoup_storage import DurableStore
-from psoup_testing.door import Door, descriptors
-from psoup_testing.wire import Wire, ipc, refusal_of, run
+from psoup_testing.services.gated_service import Door, descriptors
+from psoup_testing.services.wire import Wire, ipc, refusal_of, run
 
 pytestmark = [
     pytest.mark.seeded("the role is not looked at"),

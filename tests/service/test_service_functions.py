@@ -30,8 +30,8 @@ from psoup_service.service import Service
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
 from psoup_storage import DurableStore
-from psoup_testing.serving import Serving, serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.zygote import Zygote
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "functions.md"
 MODULE = """

@@ -36,9 +36,9 @@ from psoup_proto.v1 import (
 )
 from psoup_service.settings import Settings
 from psoup_service.wire.status import CODES, OWN_CODES
-from psoup_testing.budget import Budget
-from psoup_testing.door import Door, methods
-from psoup_testing.wire import Wire, ipc, run
+from psoup_testing.services.gated_service import Door, methods
+from psoup_testing.services.wire import Wire, ipc, run
+from psoup_testing.suite.budget import Budget
 
 FILES = (
     streams_pb2,

@@ -28,8 +28,8 @@ from psoup_service.servicers.admin import AdminServicer
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.issuing import issue_offline
-from psoup_testing.door import Door, behind, methods
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.gated_service import Door, behind, methods
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
 

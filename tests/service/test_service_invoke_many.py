@@ -4,7 +4,7 @@ import grpc
 import pyarrow as pa
 
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
 
 ROWS = 3_000
 

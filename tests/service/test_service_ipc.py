@@ -13,8 +13,8 @@ from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema, decimal
 from psoup_service.wire.ipc import _heads, decode, decode_push, digest
 from psoup_service.wire.limits import Limits
-from psoup_testing.budget import Budget
-from psoup_testing.wire import ipc
+from psoup_testing.services.wire import ipc
+from psoup_testing.suite.budget import Budget
 
 LIMITS = Limits()
 SMALL = Limits(batch_decoded_bytes=1_000_000, batch_rows=10_000)

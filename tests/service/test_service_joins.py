@@ -24,9 +24,9 @@ from psoup_service.servicers.paging import _fingerprint
 from psoup_storage import open_store
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import ranges_of
-from psoup_testing.attaching import write
-from psoup_testing.joins_served import DEPARTURES, WEATHER, joined_streams
-from psoup_testing.serving import serving
+from psoup_testing.engines.attachments import write
+from psoup_testing.services.joins_served import DEPARTURES, WEATHER, joined_streams
+from psoup_testing.services.threaded_service import serving
 
 WINDOW = "BEGIN (NOW - 1 HOUR) END (NOW)"
 

@@ -12,7 +12,7 @@ import pytest
 
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, OutOfRange
 from psoup_proto.v1 import matching_pb2
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 QUERIES = 300
 

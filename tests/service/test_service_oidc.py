@@ -31,8 +31,8 @@ from psoup_service.gate.provider import Provider, role_table
 from psoup_service.host.threads import Threads
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
-from psoup_testing.identity import AUDIENCE, ISSUER, Identity, claims, ec_key, provider, rsa_key, signed
-from psoup_testing.serving import serving
+from psoup_testing.services.openid_provider import AUDIENCE, ISSUER, Identity, claims, ec_key, provider, rsa_key, signed
+from psoup_testing.services.threaded_service import serving
 
 HOUR = 3_600
 

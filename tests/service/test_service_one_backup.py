@@ -20,7 +20,7 @@ from psoup_service.servicers.backup import LEAST_PACE, Pace
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import Frozen
-from psoup_testing.wire import Wire, refusal_of, refused
+from psoup_testing.services.wire import Wire, refusal_of, refused
 
 CODE = grpc.StatusCode
 

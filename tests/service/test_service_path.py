@@ -14,7 +14,7 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import types_pb2 as types
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
 
 TICKS = "CREATE STREAM ticks (symbol TEXT, price DOUBLE, at TIMESTAMP) TIMESTAMP BY at LATENESS 10 SECONDS"
 START = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)

@@ -17,7 +17,7 @@ from psoup_service.metrics import FIGURES, Metrics
 from psoup_service.probes import MOST, Probes
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
-from psoup_testing.raw import connected
+from psoup_testing.http2.hostile_connections import connected
 
 
 def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:

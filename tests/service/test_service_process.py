@@ -27,7 +27,7 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
 
 SERVE = [sys.executable, "-m", "psoup_service.main"]
 

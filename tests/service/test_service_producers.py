@@ -12,8 +12,8 @@ import pytest
 from psoup_client import Client, FailedPrecondition
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_testing.serving import FEW_PRODUCERS, serving
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.threaded_service import FEW_PRODUCERS, serving
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 ROW = pa.table({"x": [1]})
 

@@ -25,8 +25,8 @@ from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_service.settings import Settings
-from psoup_testing.door import Door, behind
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.gated_service import Door, behind
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 MIB = 1024 * 1024

@@ -33,12 +33,12 @@ from benchmarks.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings
-from psoup_testing import raw
-from psoup_testing.authority import Authority
-from psoup_testing.budget import scaled
-from psoup_testing.raw import Victim, connected, flood, wait_closed
-from psoup_testing.serving import serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.http2 import hostile_connections
+from psoup_testing.http2.hostile_connections import Victim, connected, flood, wait_closed
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import scaled
 
 MIB = 1024 * 1024
 CONNECTIONS = 5
@@ -71,18 +71,18 @@ def place() -> Iterator[Place]:
         assert zygote.stop() == 0  # none of the attacks has ended it
 
 
-FLOODS: dict[str, tuple[int, Callable[[Place], raw.Flood]]] = {
-    "rapid reset": (1_000, lambda place: raw.rapid_reset(place.address)),
-    "headers without an end": (200, lambda place: raw.endless_headers(place.address)),
-    "empty headers without an end": (5_000, lambda place: raw.empty_headers(place.address)),
-    "replies without a window": (300, lambda place: raw.no_window(place.address, METHOD, b"")),
+FLOODS: dict[str, tuple[int, Callable[[Place], hostile_connections.Flood]]] = {
+    "rapid reset": (1_000, lambda place: hostile_connections.rapid_reset(place.address)),
+    "headers without an end": (200, lambda place: hostile_connections.endless_headers(place.address)),
+    "empty headers without an end": (5_000, lambda place: hostile_connections.empty_headers(place.address)),
+    "replies without a window": (300, lambda place: hostile_connections.no_window(place.address, METHOD, b"")),
     "answers without a window": (
         300,
-        lambda place: raw.no_window(place.address, "QueryService/InvokeStream", place.answer),
+        lambda place: hostile_connections.no_window(place.address, "QueryService/InvokeStream", place.answer),
     ),
-    "pings": (10_000, lambda place: raw.pings()),
-    "settings": (10_000, lambda place: raw.many_settings()),
-    "empty frames": (5_000, lambda place: raw.empty_frames(place.address)),
+    "pings": (10_000, lambda place: hostile_connections.pings()),
+    "settings": (10_000, lambda place: hostile_connections.many_settings()),
+    "empty frames": (5_000, lambda place: hostile_connections.empty_frames(place.address)),
 }
 """Units that a connection sends, and what they are."""
 
@@ -121,9 +121,9 @@ def test_calls_that_wait_for_the_loop_are_not_cancelled() -> None:
             for line in lines:
                 calls = b"".join(headers(stream, block) + data(stream, message(b"")) for stream in sorted(streams))
                 line.sendall(PREFACE + settings() + room + calls)
-            assert all(raw.reached(line, GONE_S) for line in lines)
+            assert all(hostile_connections.reached(line, GONE_S) for line in lines)
         for line in lines:
-            assert raw.endings(line, streams, 30.0) == dict.fromkeys(streams, HEADERS)
+            assert hostile_connections.endings(line, streams, 30.0) == dict.fromkeys(streams, HEADERS)
 
 
 @pytest.mark.seeded("a release of gRPC that ends with a name that is not UTF-8")
@@ -131,7 +131,7 @@ def test_garbage(place: Place) -> None:
     with Victim(place.address) as victim:
         before = resident(place.pid)
         for seed in range(scaled(2)):
-            for beginning in raw.garbage(seed, place.address):
+            for beginning in hostile_connections.garbage(seed, place.address):
                 with connected(place.address) as line, suppress(OSError):  # it may be closed before all of it was sent
                     line.sendall(beginning)
                     line.shutdown(socket.SHUT_WR)
@@ -201,7 +201,7 @@ def test_connections_that_never_end_what_they_begin_are_closed() -> None:
                 line.sendall(PREFACE + settings() + headers(1, block) + headers(3, block))
                 line.sendall(data(3, message(b"12345", declared=1_000), last=False))
             for line in lines:
-                assert raw.ended(line, {1, 3}, GONE_S)
+                assert hostile_connections.ended(line, {1, 3}, GONE_S)
             assert there.service._calls.under_way.open <= 1  # the neighbour's
         assert victim.served(ROUNDS)
 
@@ -227,7 +227,7 @@ def test_a_handshake_of_tls_a_byte_at_a_time_is_ended() -> None:
             with ExitStack() as held:
                 lines = [held.enter_context(connected(f"127.0.0.1:{there.port}")) for _ in range(5)]
                 for line in lines:
-                    assert raw.trickled(line, greeting, GONE_S)
+                    assert hostile_connections.trickled(line, greeting, GONE_S)
             with socket.create_connection(("127.0.0.1", there.port), 10) as plain:
                 assert context.wrap_socket(plain, server_hostname="localhost").version() == "TLSv1.3"
 
@@ -238,7 +238,7 @@ def test_a_header_that_is_cut_in_two_is_a_call() -> None:
         block = request(METHOD, there.address)
         line.sendall(PREFACE + settings() + frame(HEADERS, 0, 1, block[:30]) + frame(9, END_HEADERS, 1, block[30:]))
         line.sendall(data(1, message(b"")))
-        assert raw.ended(line, {1}, GONE_S)
+        assert hostile_connections.ended(line, {1}, GONE_S)
 
 
 def test_connections_beyond_the_limit_are_closed_and_there_is_room_when_one_leaves() -> None:

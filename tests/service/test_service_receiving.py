@@ -22,11 +22,11 @@ from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.settings import Settings
 from psoup_service.wire import fields
-from psoup_testing.door import descriptors
-from psoup_testing.half import half_sent
-from psoup_testing.serving import Serving, serving
-from psoup_testing.watching import no_stalls
-from psoup_testing.wire import Wire, ipc, refusal_of, refused, run
+from psoup_testing.http2.half_messages import half_sent
+from psoup_testing.services.gated_service import descriptors
+from psoup_testing.services.loop_turns import no_stalls
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.wire import Wire, ipc, refusal_of, refused, run
 
 MIB = 1024 * 1024
 CODE = grpc.StatusCode

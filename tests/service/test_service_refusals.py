@@ -14,7 +14,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, queries_pb2, queries_pb2_grpc
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 Call = Callable[[grpc.Channel], object]
 

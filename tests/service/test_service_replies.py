@@ -21,7 +21,7 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.written import Parts, writer
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 ANSWER = 100_000
 """Bytes of a reply here; in service it is 3 MiB, as gRPC's clients take 4 by default."""

@@ -11,7 +11,7 @@ from bitarray import frozenbitarray
 
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, OutOfRange, ResourceExhausted, Results
 from psoup_proto.v1 import matching_pb2
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 QUERIES, TUPLES = 300, 70_000
 """More than a chunk of 65,536."""

@@ -15,7 +15,7 @@ from psoup.errors import InvalidInput
 from psoup_client import Client, Unavailable
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
-from psoup_testing.serving import serving
+from psoup_testing.services.threaded_service import serving
 
 
 @pytest.fixture

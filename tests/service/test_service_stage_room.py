@@ -26,7 +26,7 @@ from psoup_service.wire.staged import (
     Stages,
     read_token,
 )
-from psoup_testing.wire import Wire, ipc, refused, run, sharing
+from psoup_testing.services.wire import Wire, ipc, refused, run, sharing
 
 WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])
 EMPTY = StagedPart.of(WIDE.empty_table(), 136)

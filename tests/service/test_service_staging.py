@@ -13,7 +13,7 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 CODE = grpc.StatusCode
 

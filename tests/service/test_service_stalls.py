@@ -19,9 +19,9 @@ from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.settings import Settings
 from psoup_service.watchdog import TICK_S
-from psoup_testing.serving import Serving, serving
-from psoup_testing.watching import no_stalls
-from psoup_testing.wire import ipc
+from psoup_testing.services.loop_turns import no_stalls
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.wire import ipc
 
 ROWS = 1_048_576
 INVALID = {grpc.StatusCode.INVALID_ARGUMENT}

@@ -16,8 +16,8 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import statements_pb2 as statements
 from psoup_service.servicers import statements as servicer
 from psoup_service.settings import Settings
-from psoup_testing.host_rig import Gate, happened
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.host_rig import Gate, happened
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 Code = grpc.StatusCode
 CREATE = "CREATE STREAM s (x BIGINT, name TEXT)"

@@ -9,7 +9,7 @@ import pytest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.host.readers import Readers
 from psoup_service.servicers import table as servicer
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
 
 ROWS, USERS = 3_000, 300
 

@@ -23,8 +23,8 @@ from psoup_service.gate.tokens import _checksum
 from psoup_storage import DurableStore
 from psoup_storage.durable.issuing import issue_offline
 from psoup_storage.durable.sqlite.seals import register
-from psoup_testing.door import Door, behind, with_token
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.services.gated_service import Door, behind, with_token
+from psoup_testing.services.wire import Wire, ipc, refused, run
 
 MISSING, DENIED = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED
 UNKNOWN = grpc.StatusCode.UNAUTHENTICATED

@@ -26,8 +26,8 @@ from psoup_service.gate.listeners import Listener, listener
 from psoup_service.host.threads import Threads
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
-from psoup_testing.authority import Authority
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.threaded_service import Serving, serving
 
 ONCE = ClientOptions(retry=RetryOptions(attempts=1, restart_seconds=0))
 

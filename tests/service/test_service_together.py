@@ -16,8 +16,8 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.asking import again_awaited
-from psoup_testing.wire import Wire
+from psoup_testing.oracles.questions import again_awaited
+from psoup_testing.services.wire import Wire
 
 SECOND = 1_000_000
 NOW = 1_000 * SECOND

@@ -13,8 +13,8 @@ import pytest
 from psoup_client import Client, InvalidRequest, NotFound, OutOfRange, PushResult
 from psoup_proto.v1 import ingest_pb2
 from psoup_storage import DurableStore
-from psoup_testing.asking import again
-from psoup_testing.serving import Serving, serving
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.threaded_service import Serving, serving
 
 EVENT_TIME = "CREATE STREAM {} (a BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 1 HOUR"
 BASE = 1_700_000_000

@@ -30,9 +30,9 @@ from psoup_service.rehearsal import rehearse
 from psoup_service.service import Service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore
-from psoup_testing.raising import poison, raising
-from psoup_testing.serving import serving
-from psoup_testing.zygote import Zygote
+from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_what_ends_the_process_is_not_evaluated_by_the_third_start(
         zygote.start(folder)
         assert zygote.died() == signal.SIGKILL
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    (finding,) = rehearse(Path(folder), 1024, "psoup_testing.deadly")
+    (finding,) = rehearse(Path(folder), 1024, "psoup_testing.crash.deadly")
     assert (finding.severity, finding.place) == ("replay", "stream s")
     assert "SIGKILL" in finding.what and "abs(a) over tuples 0 to 2, in events 1 to 5" in finding.what
     assert f"--quarantine {bad}" in finding.repair

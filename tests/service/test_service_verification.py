@@ -18,7 +18,7 @@ from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
 from psoup_service.settings_sources import load
 from psoup_storage import DurableStore
-from psoup_testing.wire import Wire, refused
+from psoup_testing.services.wire import Wire, refused
 
 
 def test_the_setting_is_read_where_the_service_is_composed() -> None:

@@ -26,8 +26,8 @@ from psoup_service.watching import rounds as module
 from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
-from psoup_testing.door import Door
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.gated_service import Door
+from psoup_testing.services.wire import Wire, refused, run
 
 EXHAUSTED, INVALID = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT
 NEVER = 300

@@ -16,8 +16,8 @@ from psoup_service.settings import Settings
 from psoup_service.watching.pages import Page
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher
-from psoup_testing.budget import places
-from psoup_testing.wire import Wire, refused, run
+from psoup_testing.services.wire import Wire, refused, run
+from psoup_testing.suite.budget import places
 
 NEVER = 300
 """Seconds of progress in tests that must not need it."""

@@ -16,8 +16,8 @@ from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant, over_quota
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_service.gate.roles import OPERATOR
 from psoup_service.tenant_figures import NAMED, OTHERS, TenantFigures
-from psoup_testing.door import Door, behind
-from psoup_testing.wire import refused
+from psoup_testing.services.gated_service import Door, behind
+from psoup_testing.services.wire import refused
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 DOCS = Path(__file__).parents[2] / "docs/operations.md"

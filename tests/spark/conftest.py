@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from psoup_testing import fixtures
-from psoup_testing.spark import small_session
+from psoup_testing.services import fixtures
+from psoup_testing.spark.session import small_session
 
 running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
 

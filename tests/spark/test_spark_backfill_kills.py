@@ -20,12 +20,12 @@ import pytest
 
 from psoup_client import Client, Conflict, Unavailable
 from psoup_storage import DurableStore
-from psoup_testing import disks
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
-from psoup_testing.zygote import Zygote
+from psoup_testing.crash import disks
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.spark.session import needs_java
+from psoup_testing.suite.budget import SCALE
 
 pytestmark = [needs_java, pytest.mark.long]
 POINTS = ("begun", "writing", "whole", "attached")
@@ -45,7 +45,7 @@ def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def make(client: Client, stream: str) -> Any:
     """A stream with a query on it."""
-    from psoup_testing.spark_kills import DEFINITION, QUERY
+    from psoup_testing.spark.spark_kills import DEFINITION, QUERY
 
     client.create_stream(f"CREATE STREAM {stream} {DEFINITION}")
     return client.register(QUERY.format(stream))
@@ -53,7 +53,7 @@ def make(client: Client, stream: str) -> Any:
 
 def check(client: Client, query: Any, stream: str) -> None:
     """All rows are there, once, with what the query matches in them, and nothing else is left."""
-    from psoup_testing.spark_kills import ROWS, expected
+    from psoup_testing.spark.spark_kills import ROWS, expected
 
     client.wait_for(client.last_sequence)
     assert [row[0] for row in again(query.invoke).rows()] == expected()
@@ -70,7 +70,7 @@ def die() -> None:
 def test_a_driver_that_dies_leaves_nothing_that_is_seen(
     spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    from psoup_testing.spark_kills import at_point, backfill
+    from psoup_testing.spark.spark_kills import at_point, backfill
 
     query = make(durable, f"d{point}")
     with monkeypatch.context() as patched:
@@ -84,7 +84,7 @@ def test_a_driver_that_dies_leaves_nothing_that_is_seen(
 
 
 def test_a_worker_that_is_killed_is_replaced(spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from psoup_testing import spark_kills
+    from psoup_testing.spark import spark_kills
 
     query = make(durable, "worker")
     monkeypatch.setattr(sys.modules["psoup_spark.backfill"], "ChunkWriter", spark_kills.KilledWriter)
@@ -97,7 +97,7 @@ def test_runs_of_one_name_do_not_disturb_each_other(
     spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second is refused; where a file system knows no locks it is attached once, by whichever ends first."""
-    from psoup_testing.spark_kills import at_point, backfill
+    from psoup_testing.spark.spark_kills import at_point, backfill
 
     query = make(durable, "twice")
 
@@ -124,7 +124,7 @@ def test_runs_of_one_name_do_not_disturb_each_other(
 
 def survive(spark: Any, zygote: Zygote, data: str, address: str, stream: str, point: str, pause: float = 0.0) -> None:
     """A backfill during which the service is killed: at the point, or so many seconds after it; then it comes back."""
-    from psoup_testing.spark_kills import at_point, backfill
+    from psoup_testing.spark.spark_kills import at_point, backfill
 
     def kill() -> None:
         assert zygote.kill() == 9
@@ -146,7 +146,7 @@ def survive(spark: Any, zygote: Zygote, data: str, address: str, stream: str, po
 
 
 def test_a_service_that_is_killed_is_waited_for(spark: Any, tmp_path: Path) -> None:
-    from psoup_testing.spark_kills import backfill
+    from psoup_testing.spark.spark_kills import backfill
 
     data = str(tmp_path / "data")
     with Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:
@@ -165,7 +165,7 @@ def test_a_service_that_is_killed_is_waited_for(spark: Any, tmp_path: Path) -> N
 def test_a_full_disk_ends_a_job_and_leaves_nothing(spark: Any, tmp_path: Path) -> None:
     """The folder that jobs write to may be a disk of its own, shared with the workers."""
     from psoup_spark import SparkFailed, spark_errors
-    from psoup_testing.spark_kills import backfill
+    from psoup_testing.spark.spark_kills import backfill
 
     with disks.small_disk(tmp_path / "shared", 1024 * 1024) as shared:
         store = DurableStore(tmp_path / "data", reserve_bytes=0)
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_a_job_and_leaves_nothing(spark: Any, tmp_path: Path) -
 @pytest.mark.timeout(3_600)
 def test_backfills_survive_kills_at_every_step(spark: Any, tmp_path: Path) -> None:
     """Drivers at each point, each as a process with its own Java; services at any moment of the attachment."""
-    from psoup_testing.spark_kills import backfill, run_driver
+    from psoup_testing.spark.spark_kills import backfill, run_driver
 
     data, kills = str(tmp_path / "data"), {"driver": 0, "service": 0}
     with Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks import spark as feed
 from benchmarks import spark_backfill, spark_expression, spark_stand
-from psoup_testing.bench import failures, names, run_bench
-from psoup_testing.spark import needs_java
+from psoup_testing.spark.session import needs_java
+from psoup_testing.suite.bench import failures, names, run_bench
 
 pytestmark = [needs_java, pytest.mark.slow]  # `make bench-spark` runs the same rows at their size
 

@@ -20,8 +20,8 @@ import pytest
 from psoup.model import SECOND
 from psoup_client import Client
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.slow, pytest.mark.timeout(900)]
 ONCE = {"availableNow": True}

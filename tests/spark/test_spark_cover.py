@@ -17,8 +17,8 @@ from psoup_cli.commands.spark.progress import Meter
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, ResourceExhausted
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.long]
 ROWS = 1_000

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, InvalidRequest
-from psoup_testing.serving import Serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import Serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.long]
 Make = Callable[[str], str]

@@ -18,9 +18,9 @@ from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.past import PastStory, by_month
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
 from psoup_storage import DurableStore
-from psoup_testing.flights import ask_duckdb
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.histories.flights import ask_duckdb
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = needs_java
 

@@ -22,12 +22,12 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData, NotFound, Unavailable
 from psoup_service.settings import Settings
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE
-from psoup_testing.proxy import Cut, cutting
-from psoup_testing.serving import Serving, serving
-from psoup_testing.spark import POINTS, SCHEMA, files, needs_java, run_driver
-from psoup_testing.zygote import Zygote
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.proxy import Cut, cutting
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.spark.session import POINTS, SCHEMA, files, needs_java, run_driver
+from psoup_testing.suite.budget import SCALE
 
 pytestmark = [needs_java, pytest.mark.long]
 Make = Callable[[str], str]

@@ -12,8 +12,8 @@ from psoup_cli.app import app
 from psoup_client import Client, InvalidData
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.long]
 ROWS = 600

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_client import Client
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.long]
 BEGIN = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from psoup.model import TIMESTAMP, Attribute, Kind, Schema
 from psoup_client import Client
 from psoup_storage import DurableStore
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.expressions import Maker, Scope
-from psoup_testing.histories import draw_declaration, draw_pools
-from psoup_testing.model import Declaration, Row
-from psoup_testing.queries import Query, draw_query
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
-from psoup_testing.spark_duel import Place, SparkDuel
-from psoup_testing.values import YEAR_1, Value
-from psoup_testing.windows import SECOND, WINDOW_KINDS, Window, draw_window
+from psoup_testing.histories.expressions import Maker, Scope
+from psoup_testing.histories.histories import draw_declaration, draw_pools
+from psoup_testing.histories.queries import Query, draw_query
+from psoup_testing.histories.values import YEAR_1, Value
+from psoup_testing.histories.windows import SECOND, WINDOW_KINDS, Window, draw_window
+from psoup_testing.oracles.model import Declaration, Row
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
+from psoup_testing.spark.spark_duel import Place, SparkDuel
+from psoup_testing.suite.budget import Budget, run_cases
 
 pytestmark = [needs_java, pytest.mark.long]
 SPAN = 4 * 3_600

@@ -23,12 +23,12 @@ from psoup.sql import create_stream
 from psoup_cli.app import app
 from psoup_client import Client, FailedPrecondition, InvalidData
 from psoup_storage import DurableStore
-from psoup_testing import attaching
-from psoup_testing.batches import seconds
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
-from psoup_testing.spark_stand import STAND_POINTS, dying_at, run_standing_driver, standing_files
-from psoup_testing.zygote import Zygote
+from psoup_testing.engines import attachments
+from psoup_testing.engines.batches import seconds
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.spark.session import needs_java
+from psoup_testing.spark.spark_stand import STAND_POINTS, dying_at, run_standing_driver, standing_files
 
 pytestmark = [needs_java, pytest.mark.long]
 ONCE = {"availableNow": True}
@@ -192,7 +192,7 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
     def written(place: BatchFolder, first: int) -> None:
         times = seconds(first, 10 * place.number + 10)
         table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": [time // SECOND for time in times]})
-        attaching.write(place.path, spec, table, times, [])
+        attachments.write(place.path, spec, table, times, [])
 
     def release(frame: Any, place: BatchFolder, *rest: Any) -> standing.StandResult:
         assert not place.whole

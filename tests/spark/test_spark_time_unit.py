@@ -20,8 +20,8 @@ from psoup_cli.app import app
 from psoup_client import Client, InvalidData
 from psoup_client.casts import INSTANT, TimeOptions, cast
 from psoup_storage import DurableStore
-from psoup_testing.serving import serving
-from psoup_testing.spark import needs_java
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.spark.session import needs_java
 
 pytestmark = [needs_java, pytest.mark.long]
 BEGIN = datetime(2026, 6, 30, 13, tzinfo=UTC)

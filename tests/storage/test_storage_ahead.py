@@ -21,9 +21,9 @@ from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup_service.folding import Folding
 from psoup_service.host.threads import Threads
-from psoup_testing.attaching import attach, take, write, write_job
-from psoup_testing.past import rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.attachments import attach, take, write, write_job
+from psoup_testing.engines.past import rows
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CREATE = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 90 SECONDS ARCHIVE 9 DAYS"
 COUNT = "SELECT count(*) AS n FROM s WHERE x % 3 = 0 BEGIN (START)"

@@ -20,8 +20,8 @@ from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.execution.many.many_folds import folds_of
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.reading import NO_LIMIT, ReadBudget
-from psoup_testing.past import rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.past import rows
+from psoup_testing.engines.restarts import RestartingPSoup
 
 MIB = 1 << 20
 CREATE = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 1 HOUR ARCHIVE 9 DAYS"

@@ -16,7 +16,7 @@ from psoup.execution.ahead import attempts
 from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.model import DEFAULT_TENANT
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CREATE = "CREATE STREAM s (x BIGINT) RETENTION 1 HOUR ARCHIVE 9 DAYS"
 CHUNKS = 3

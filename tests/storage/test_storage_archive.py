@@ -29,9 +29,9 @@ from psoup_storage.durable.chunks import folder as chunks
 from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
-from psoup_testing.gate import rows
-from psoup_testing.recording import RecordingPSoup
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.admission_gate import rows
+from psoup_testing.engines.recorded import RecordingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
 STEPS: dict[str, tuple[object, str]] = {

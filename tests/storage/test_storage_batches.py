@@ -21,10 +21,10 @@ from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.attaching import attach, write
-from psoup_testing.batches import seconds
-from psoup_testing.past import values
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.batches import seconds
+from psoup_testing.engines.past import values
+from psoup_testing.engines.restarts import RestartingPSoup
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 CLOCK = 1_000 * SECOND

@@ -25,11 +25,11 @@ from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.gate import rows
-from psoup_testing.histories import draw_history
-from psoup_testing.recording import Player, RecordingPSoup
-from psoup_testing.restarting import RestartingPSoup, making
+from psoup_testing.engines.admission_gate import rows
+from psoup_testing.engines.recorded import Player, RecordingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup, making
+from psoup_testing.histories.histories import draw_history
+from psoup_testing.suite.budget import Budget, run_cases
 
 SMALL = EngineConfig(
     chunk_rows=64, piece_rows=16, kept_acknowledgements=4, producer_idle=1_000 * SECOND, ahead=86_400 * SECOND

@@ -16,7 +16,7 @@ from psoup.errors import Internal
 from psoup.events.commands import RegisterMany
 from psoup.events.events import Event
 from psoup_storage import DurableStore, MemoryStore, Store
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(keep_pushes=True),

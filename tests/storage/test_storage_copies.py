@@ -18,9 +18,9 @@ from psoup.answer.copies.rows_since import Most, ranged, since
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
-from psoup_testing.attaching import attach, write
-from psoup_testing.positions import PositionClient, answer
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.copies.positions import PositionClient, answer
+from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CONFIG = EngineConfig(chunk_rows=64, block_rows=64, archive_rows=2**40)
 STREAM = "CREATE STREAM s (n BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at RETENTION 100 SECONDS ARCHIVE 9900 SECONDS"

@@ -21,9 +21,9 @@ from psoup_storage.durable.chunks import covering
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
-from psoup_testing.attaching import attach, take, write, write_job
-from psoup_testing.past import rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.attachments import attach, take, write, write_job
+from psoup_testing.engines.past import rows
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CONFIG = EngineConfig(chunk_rows=64, archive_rows=200)
 ARCHIVED = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 100 SECONDS ARCHIVE 9900 SECONDS"

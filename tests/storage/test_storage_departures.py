@@ -23,8 +23,8 @@ from psoup_storage import DurableStore, MemoryStore
 from psoup_storage.durable.log import departures
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.gate import Gate
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 ONE = "SELECT x FROM s WHERE x = ?"

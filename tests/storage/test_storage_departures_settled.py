@@ -16,8 +16,8 @@ from psoup.errors import ResourceExhausted
 from psoup_storage.contract import at_once
 from psoup_storage.durable.log import departures, slices
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.restarting import RestartingPSoup
-from psoup_testing.spooling import settle
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.engines.spools import settle
 
 SLICE, LONG = 8, 5_000
 MOST = 4 * LONG

@@ -23,8 +23,8 @@ from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools import doctor
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.durable.tools.findings import Severity
-from psoup_testing.format_fixture import END, Soup
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.format_fixture import END, Soup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ from psoup_storage.durable.looking import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.gate import Gate, rows
-from psoup_testing.histories import draw_history
-from psoup_testing.recording import Player, answers, replayed
+from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.engines.recorded import Player, answers, replayed
+from psoup_testing.histories.histories import draw_history
+from psoup_testing.suite.budget import Budget, run_cases
 
 OF_LATER_FORMATS = (
     "DROP TRIGGER log_deleted",

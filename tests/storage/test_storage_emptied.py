@@ -15,9 +15,9 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.directory import Notes
 from psoup_storage.durable.sqlite import database, shrinking
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.faults import Disk
-from psoup_testing.gate import Gate
-from psoup_testing.starting import kept
+from psoup_testing.crash.faults import Disk
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.engines.starts import kept
 
 NOTE = "note-log-end"
 

@@ -21,11 +21,11 @@ from psoup_storage.contract import at_once
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.attaching import write
-from psoup_testing.budget import SEED, places
-from psoup_testing.faults import EIO, ENOSPC, failing, power, restore
-from psoup_testing.gate import Gate
-from psoup_testing.starting import kept
+from psoup_testing.crash.faults import EIO, ENOSPC, failing, power, restore
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.engines.attachments import write
+from psoup_testing.engines.starts import kept
+from psoup_testing.suite.budget import SEED, places
 
 
 def groups_of_events(count: int, seed: int) -> list[list[Event]]:

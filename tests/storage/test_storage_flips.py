@@ -16,8 +16,8 @@ from psoup.errors import Internal, PSoupError
 from psoup_storage import DurableStore
 from psoup_storage.durable.sqlite.database import PAGE_BYTES
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.budget import SCALE, SEED
-from psoup_testing.format_fixture import END, Soup, ask, leave
+from psoup_testing.engines.format_fixture import END, Soup, ask, leave
+from psoup_testing.suite.budget import SCALE, SEED
 
 FLIPS = max(40, round(100 * SCALE))
 FRAME = 24 + PAGE_BYTES

@@ -18,7 +18,7 @@ from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder
 from psoup.reading import ReadBudget
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 GROUPS = (
     "SELECT repeat('k', 500) || (x % 16) AS k, count(*) AS n, sum(x) AS s FROM t WHERE x >= 0"

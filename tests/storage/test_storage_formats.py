@@ -13,7 +13,7 @@ from psoup.events.acknowledgements import ProducerAcknowledgement
 from psoup.events.commands import Locate
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.format_fixture import END, Soup, ask, readings
+from psoup_testing.engines.format_fixture import END, Soup, ask, readings
 
 FIXTURES = sorted((Path(__file__).resolve().parent.parent / "fixtures").glob("format-*.tar.xz"))
 

@@ -11,10 +11,10 @@ from psoup.errors import Internal, OutOfRange
 from psoup.events.commands import Attach, Extent
 from psoup.model import SECOND
 from psoup_storage.durable.tools.backup import restore
-from psoup_testing import past
-from psoup_testing.attaching import attach
-from psoup_testing.past import CONFIG, EVENTS, examine_closed, job, rows, values
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines import past
+from psoup_testing.engines.attachments import attach
+from psoup_testing.engines.past import CONFIG, EVENTS, examine_closed, job, rows, values
+from psoup_testing.engines.restarts import RestartingPSoup
 
 soup = past.soup
 

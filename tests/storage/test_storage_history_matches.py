@@ -8,11 +8,11 @@ from pathlib import Path
 from psoup.matching.outside import Beforehand
 from psoup_proto.file_names import backup_path
 from psoup_storage.durable.tools.backup import restore
-from psoup_testing import past
-from psoup_testing.attaching import attach, write
-from psoup_testing.batches import seconds
-from psoup_testing.past import CONFIG, EVENTS, examine_closed, rows, values
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines import past
+from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.batches import seconds
+from psoup_testing.engines.past import CONFIG, EVENTS, examine_closed, rows, values
+from psoup_testing.engines.restarts import RestartingPSoup
 
 soup = past.soup
 TEXTS = [

@@ -23,10 +23,10 @@ from psoup.model import SECOND
 from psoup_storage.durable.chunks import foreign
 from psoup_storage.formats.facts import MANIFEST
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
-from psoup_testing import past
-from psoup_testing.attaching import attach
-from psoup_testing.past import EVENTS, job, rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines import past
+from psoup_testing.engines.attachments import attach
+from psoup_testing.engines.past import EVENTS, job, rows
+from psoup_testing.engines.restarts import RestartingPSoup
 
 soup = past.soup
 

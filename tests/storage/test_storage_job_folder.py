@@ -22,11 +22,11 @@ from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
 from psoup_storage.formats.history import read_manifest
 from psoup_storage.formats.job_folder import MOST_FILE_BYTES, JobFolder, check_name, is_plain
 from psoup_storage.formats.matches import read_index, read_matches
-from psoup_testing import past
-from psoup_testing.attaching import attach, take, write, write_job
-from psoup_testing.batches import seconds
-from psoup_testing.past import EVENTS, rows, values
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines import past
+from psoup_testing.engines.attachments import attach, take, write, write_job
+from psoup_testing.engines.batches import seconds
+from psoup_testing.engines.past import EVENTS, rows, values
+from psoup_testing.engines.restarts import RestartingPSoup
 
 empty = past.soup
 QUERY = "SELECT x FROM s WHERE x >= 150 AND x < 160 BEGIN (START)"

@@ -20,8 +20,8 @@ from psoup.plan.sides import FIRST_SIDE
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import departures
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.joining import join_of
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.small_joins import join_of
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 OF_R, OF_S, PLAIN = ("r", "a > 5"), ("s", "b > 7"), "SELECT * FROM s WHERE b > 7"

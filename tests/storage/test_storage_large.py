@@ -21,8 +21,8 @@ from psoup.sql.templates.block import BoundBlock
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import forgetting, log
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.gate import Gate
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.engines.restarts import RestartingPSoup
 
 SLICE = 64 * 1024
 LENGTH = 4 * SLICE

@@ -22,7 +22,7 @@ from psoup_storage.durable.directory import Notes
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.sqlite import database, moving
 from psoup_storage.durable.sqlite.moving import Mover
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 CHECKPOINT = 64 * 1024
 PATIENCE = 30

@@ -18,8 +18,8 @@ from psoup.errors import PSoupError
 from psoup_storage.durable.sqlite.structure import open_to_look
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.durable.tools.findings import Severity
-from psoup_testing.budget import SCALE, SEED
-from psoup_testing.format_fixture import END, START, Soup, ask, leave, tell
+from psoup_testing.engines.format_fixture import END, START, Soup, ask, leave, tell
+from psoup_testing.suite.budget import SCALE, SEED
 
 CASES, STARTS = max(50, round(60 * SCALE)), max(20, round(60 * SCALE))
 SECTOR, PAGE = 512, 4_096

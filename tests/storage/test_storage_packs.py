@@ -21,11 +21,11 @@ from psoup.execution.many.packs_store import PackShelf, pack_shelf
 from psoup.model import SECOND
 from psoup.reading import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
-from psoup_testing.kept_structures import KEPT
-from psoup_testing.past import rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.past import rows
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.kept_structures import KEPT
 
 CREATE = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 90 SECONDS ARCHIVE 9 DAYS"
 SHOWN = [

@@ -20,11 +20,11 @@ from psoup.errors import ResourceExhausted
 from psoup.model import SECOND
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.gate import rows
-from psoup_testing.histories import draw_history
-from psoup_testing.recording import Player
-from psoup_testing.restarting import RestartingPSoup, making
+from psoup_testing.engines.admission_gate import rows
+from psoup_testing.engines.recorded import Player
+from psoup_testing.engines.restarts import RestartingPSoup, making
+from psoup_testing.histories.histories import draw_history
+from psoup_testing.suite.budget import Budget, run_cases
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=3, ahead=86_400 * SECOND)
 

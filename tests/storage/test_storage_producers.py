@@ -24,8 +24,8 @@ from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
 from psoup_storage.durable.log import forgetting
 from psoup_storage.durable.store import DurableStore
-from psoup_testing.budget import scaled
-from psoup_testing.gate import rows
+from psoup_testing.engines.admission_gate import rows
+from psoup_testing.suite.budget import scaled
 
 CONFIG = EngineConfig(producers=3, producer_rest=SECOND, kept_acknowledgements=2, producer_idle=10**6 * SECOND)
 SHARED = replace(CONFIG, producers=1_000, memory_bytes=23_600)

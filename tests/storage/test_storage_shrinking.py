@@ -10,7 +10,7 @@ from psoup.admission import Admission
 from psoup_storage import DurableStore
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 
 def fill(path: Path) -> tuple[DurableStore, Gate]:

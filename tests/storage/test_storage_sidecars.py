@@ -25,12 +25,12 @@ from psoup_storage.durable.chunks import sidecars
 from psoup_storage.durable.chunks.sidecars import FOLDER, Place, place_of
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.asking import again
-from psoup_testing.attaching import attach, write
-from psoup_testing.histories import EAGER
-from psoup_testing.kept_structures import KEPT
-from psoup_testing.past import rows as past_rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.past import rows as past_rows
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.kept_structures import KEPT
 
 CREATE = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 3600 ROWS"
 BRIEF = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 900 ROWS"

@@ -20,10 +20,21 @@ from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready, spool
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.budget import SEED
-from psoup_testing.faults import EIO, ENOSPC, Fault, failing, power, restore
-from psoup_testing.gate import Gate, rows
-from psoup_testing.spooling import SLICE, as_row, batch_of, kept, new_gate, numbers, one, pieces, settle, spooled_push
+from psoup_testing.crash.faults import EIO, ENOSPC, Fault, failing, power, restore
+from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.engines.spools import (
+    SLICE,
+    as_row,
+    batch_of,
+    kept,
+    new_gate,
+    numbers,
+    one,
+    pieces,
+    settle,
+    spooled_push,
+)
+from psoup_testing.suite.budget import SEED
 
 IN_TIME = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS"
 

@@ -13,7 +13,18 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import forgetting, log, ready, spool
 from psoup_storage.durable.log.forgetting import forget_stored
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.spooling import SLICE, as_row, batch_of, kept, new_gate, numbers, one, pieces, settle, spooled_push
+from psoup_testing.engines.spools import (
+    SLICE,
+    as_row,
+    batch_of,
+    kept,
+    new_gate,
+    numbers,
+    one,
+    pieces,
+    settle,
+    spooled_push,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from psoup.answer.table import Table, invoke_table
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
-from psoup_testing.attaching import attach, take, write, write_job
-from psoup_testing.past import rows
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.attachments import attach, take, write, write_job
+from psoup_testing.engines.past import rows
+from psoup_testing.engines.restarts import RestartingPSoup
 
 CONFIG = EngineConfig(chunk_rows=64, archive_rows=2**40, columnar_queries=8)
 ARCHIVED = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 100 SECONDS ARCHIVE 9900 SECONDS"

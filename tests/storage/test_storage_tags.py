@@ -18,7 +18,7 @@ from psoup.errors import PSoupError
 from psoup.published import replaced
 from psoup.published.lifetimes import Lifetimes
 from psoup_storage.durable.log import departures, slices
-from psoup_testing.tagging import KEPT, TagHistory
+from psoup_testing.oracles.tags import KEPT, TagHistory
 
 HISTORIES, STEPS = 6, 60
 

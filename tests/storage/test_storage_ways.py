@@ -16,7 +16,7 @@ from psoup.events.commands import RegisterMany
 from psoup.events.events import Event, RegisteredMany
 from psoup.sql.templates.ladder import way_of
 from psoup_storage.durable.log import blocks
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
 
 MANY = 300
 COLUMNS = EngineConfig(columnar_queries=1)

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from psoup_service.settings import Settings
-from psoup_testing.browser import Opened, Site, browser, opened
-from psoup_testing.browsing import STREAM, sale
-from psoup_testing.pages import Page
-from psoup_testing.serving import Serving, serving
+from psoup_testing.browser.browser import Opened, Site, browser, opened
+from psoup_testing.browser.page_requests import Page
+from psoup_testing.browser.page_steps import STREAM, sale
+from psoup_testing.services.threaded_service import Serving, serving
 
 HOST = "psoup.example"
 

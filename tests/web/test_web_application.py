@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from psoup_storage.durable.tools.backup import restore
-from psoup_testing.browser import SKIPPED, Opened, Site, executable, opened
-from psoup_testing.browsing import (
+from psoup_testing.browser.browser import SKIPPED, Opened, Site, executable, opened
+from psoup_testing.browser.page_steps import (
     BACKWARDS,
     MARKUP,
     installed,

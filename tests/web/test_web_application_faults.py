@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from psoup_testing.browser import SKIPPED, Opened, Site, executable, opened
-from psoup_testing.browsing import (
+from psoup_testing.browser.browser import SKIPPED, Opened, Site, executable, opened
+from psoup_testing.browser.page_steps import (
     BREAK_ROWS,
     CLEAR_ROWS,
     EARLIER,

@@ -11,8 +11,8 @@ import pytest
 
 from psoup_service.settings import Settings
 from psoup_service.web import gateway as module
-from psoup_testing.pages import CALL, Page, path_of
-from psoup_testing.serving import Serving, serving
+from psoup_testing.browser.page_requests import CALL, Page, path_of
+from psoup_testing.services.threaded_service import Serving, serving
 
 INFO = "ServerService/GetServerInfo"
 

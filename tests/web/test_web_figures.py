@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import page
-from psoup_testing.bench import failures, names, run_bench
-from psoup_testing.browser import SKIPPED, executable
+from psoup_testing.browser.browser import SKIPPED, executable
+from psoup_testing.suite.bench import failures, names, run_bench
 
 
 def event(name: str, ts: int, dur: int, cpu: int, tid: int = 1) -> dict[str, object]:

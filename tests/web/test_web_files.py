@@ -10,7 +10,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from psoup_service.web.pages import Site
-from psoup_testing.pages import Page
+from psoup_testing.browser.page_requests import Page
 
 
 @pytest.fixture

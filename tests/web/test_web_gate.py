@@ -17,9 +17,9 @@ from psoup_service.gate.audit_reading import lines_of
 from psoup_service.settings import Settings
 from psoup_service.web.gateway import Gateway, opened_gateway
 from psoup_storage import DurableStore
-from psoup_testing.authority import Authority
-from psoup_testing.pages import CALL, Page, WebRefusal, path_of
-from psoup_testing.serving import Serving, serving
+from psoup_testing.browser.page_requests import CALL, Page, WebRefusal, path_of
+from psoup_testing.services.authority import Authority
+from psoup_testing.services.threaded_service import Serving, serving
 
 INFO, LIST = "ServerService/GetServerInfo", "QueryService/ListQueries"
 REGISTER = {"statement": "SELECT n FROM s"}

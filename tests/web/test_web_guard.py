@@ -7,7 +7,7 @@ import json
 import pytest
 
 from psoup_service.web.guard import POLICY
-from psoup_testing.pages import CALL, Page, path_of
+from psoup_testing.browser.page_requests import CALL, Page, path_of
 
 INFO = "ServerService/GetServerInfo"
 HOST = "psoup.example"

@@ -8,7 +8,7 @@ import pytest
 
 from psoup_cli.commands.open import _seen_from_here
 from psoup_cli.main import main
-from psoup_testing.serving import Serving, serving
+from psoup_testing.services.threaded_service import Serving, serving
 
 
 def opened(address: str, capfd: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:

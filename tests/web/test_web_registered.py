@@ -10,7 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from psoup_testing.browser import SKIPPED, Opened, Site, executable
+from psoup_testing.browser.browser import SKIPPED, Opened, Site, executable
 
 pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
 

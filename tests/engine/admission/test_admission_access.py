@@ -14,7 +14,7 @@ from psoup.events.access import AccessToken, IssueToken, RevokeToken
 from psoup.events.tenants import GENEROUS, CreateTenant
 from psoup.model import SECOND
 from psoup_storage import DurableStore, MemoryStore, Store
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 
 def issue(gate: Gate, number: int, *roles: str, first: bool = False, expires: int = 0) -> None:

@@ -15,7 +15,7 @@ from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import SECOND
 from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
 from psoup_service.host.jumps import Jumps
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 

@@ -14,7 +14,7 @@ import pytest
 from psoup.errors import InvalidBatch
 from psoup.from_arrow import columns_from_arrow
 from psoup.model import Attribute, DataType, Kind, Schema
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "DECIMAL(5,2)", "TEXT", "TIMESTAMP", "DATE")
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())

@@ -8,7 +8,7 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidBatch, ResourceExhausted
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 
 def make(sql: str = "CREATE STREAM s (x BIGINT, name TEXT)", **settings: int) -> Gate:

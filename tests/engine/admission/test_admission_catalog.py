@@ -11,7 +11,7 @@ from psoup.errors import AlreadyExists, Conflict, FailedPrecondition, InvalidInp
 from psoup.events.acknowledgements import QueriesAcknowledgement
 from psoup.events.commands import Push, RegisterMany
 from psoup.events.events import Unregistered
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 STREAM = "CREATE STREAM Trades (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 

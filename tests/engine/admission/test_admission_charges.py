@@ -18,7 +18,7 @@ from psoup.admission.budget import (
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.events.commands import AlterStream, Register, RegisterMany
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 
 def taken(send: Callable[[int], object]) -> tuple[int, str]:

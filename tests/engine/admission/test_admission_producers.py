@@ -20,7 +20,7 @@ from psoup.errors import (
 from psoup.events.acknowledgements import ProducerAcknowledgement
 from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.model import SECOND
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 A, B = rows(x=[1, 2]), rows(x=[3])
 

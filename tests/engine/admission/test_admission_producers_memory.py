@@ -10,7 +10,7 @@ from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.events.commands import Push, Register
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 EACH = PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
 NOTHING = rows(x=[])

@@ -20,7 +20,7 @@ from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup_storage import DurableStore
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
 
 BYTES = 17
 """Of a tuple: a number, that it is not NULL, and its time."""

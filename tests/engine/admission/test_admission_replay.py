@@ -18,8 +18,8 @@ from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
-from psoup_testing.budget import scaled
-from psoup_testing.gate import Gate, rows
+from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.suite.budget import scaled
 
 CONFIG = EngineConfig(
     memory_bytes=4_000,

@@ -12,7 +12,7 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.events.commands import AlterStream
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas, Tenant, TenantAltered, TenantCreated, TenantDropped
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 WIDE = ", ".join(f"c{number} BIGINT" for number in range(1_000))
 LIMIT = 80_000_000

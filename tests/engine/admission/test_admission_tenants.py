@@ -34,7 +34,7 @@ from psoup.events.tenants import (
 )
 from psoup.model import SECOND
 from psoup_storage import DurableStore, MemoryStore, Store
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 OPERATOR = AccessToken("op", "operator", ("operator",), bytes(32))
 ACME = AccessToken("a1", "of acme", ("owner", "operator"), b"\x01" * 32, "acme")

@@ -9,7 +9,7 @@ from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
 from psoup.events.commands import Heartbeat
 from psoup.model import SECOND
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 EVENT = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS"
 SYSTEM = "CREATE STREAM s (x BIGINT)"

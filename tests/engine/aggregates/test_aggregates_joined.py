@@ -16,8 +16,8 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.join import routed_join as found
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 JOINED = [
     "SELECT count(*) AS n, sum(r.v) AS t, min(s.w) AS least, max(r.t) AS last FROM r, s WHERE r.k = s.k",

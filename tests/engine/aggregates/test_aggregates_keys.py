@@ -16,8 +16,8 @@ from psoup.columns import Column, concat_columns
 from psoup.errors import ResourceExhausted
 from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
-from psoup_testing.aggregating import TYPES, random_column, values_of
-from psoup_testing.values import arrow_array
+from psoup_testing.histories.values import arrow_array
+from psoup_testing.oracles.aggregates import TYPES, random_column, values_of
 
 
 def _shown(value: Any) -> Any:

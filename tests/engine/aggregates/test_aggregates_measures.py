@@ -16,7 +16,7 @@ from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal, wide
 from psoup.plan.nodes import Measure
-from psoup_testing.aggregating import TYPES, close, exact_sum, expected, random_column, values_of
+from psoup_testing.oracles.aggregates import TYPES, close, exact_sum, expected, random_column, values_of
 
 _NUMBERS = tuple(kind for kind in TYPES if kind not in (TEXT, TIMESTAMP, DATE))
 _GROUPS = 5

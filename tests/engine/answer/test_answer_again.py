@@ -25,8 +25,8 @@ from psoup.invariants import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.reading import ReadBudget
-from psoup_testing.budget import SCALE, Budget
-from psoup_testing.positions import PositionClient, answer, rows_of
+from psoup_testing.copies.positions import PositionClient, answer, rows_of
+from psoup_testing.suite.budget import SCALE, Budget
 
 pytestmark = [
     pytest.mark.seeded("an answer is computed again over a range that is partly lost"),

@@ -21,9 +21,9 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup_testing.asking import again
-from psoup_testing.budget import Budget
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import Budget
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, shape=EAGER)
 ROUNDS = Budget("rows age: streams", 26)

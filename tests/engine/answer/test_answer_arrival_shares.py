@@ -20,7 +20,7 @@ from psoup.engine.maintenance.dear import TooDear
 from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import Call
 from psoup.model import DEFAULT_TENANT
-from psoup_testing.recording import RecordingPSoup
+from psoup_testing.engines.recorded import RecordingPSoup
 
 WINDOW = 10.0
 SMALL = EngineConfig(chunk_rows=64, delta_queries=4)

@@ -17,10 +17,10 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, NotSupporte
 from psoup.local import LocalPSoup
 from psoup.model import Schema
 from psoup.sql.templates.ladder import Values
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.expressions import Maker, Scope
-from psoup_testing.histories import BASE, draw_declaration, draw_pools
-from psoup_testing.queries import draw_query, with_other_constants
+from psoup_testing.histories.expressions import Maker, Scope
+from psoup_testing.histories.histories import BASE, draw_declaration, draw_pools
+from psoup_testing.histories.queries import draw_query, with_other_constants
+from psoup_testing.suite.budget import Budget, run_cases
 
 SQL = "SELECT x, name FROM s WHERE x > 3 AND name LIKE '%a%' ORDER BY x DESC"
 

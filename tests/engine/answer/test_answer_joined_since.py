@@ -24,10 +24,10 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_testing.budget import SCALE, Budget
-from psoup_testing.join_copies import EVERYTHING, Client
-from psoup_testing.join_duel import JoinDuel
-from psoup_testing.join_statements import JoinQuery
+from psoup_testing.copies.join_copies import EVERYTHING, Client
+from psoup_testing.histories.join_statements import JoinQuery
+from psoup_testing.oracles.join_duel import JoinDuel
+from psoup_testing.suite.budget import SCALE, Budget
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 HISTORIES = Budget("joins since: histories", round(10 / min(SCALE, 1)))

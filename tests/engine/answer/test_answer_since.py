@@ -25,9 +25,9 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_testing.asking import again
-from psoup_testing.budget import SCALE, Budget
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import SCALE, Budget
 
 pytestmark = [
     pytest.mark.seeded("an end of an interval is off by one"),

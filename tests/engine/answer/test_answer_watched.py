@@ -20,7 +20,7 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.published.snapshot import StreamView
 from psoup.sql import window_clause
-from psoup_testing.budget import SCALE, Budget
+from psoup_testing.suite.budget import SCALE, Budget
 
 pytestmark = [
     pytest.mark.seeded("the first new tuple is left out of a look for news"),

@@ -1,6 +1,7 @@
 """Rows held against the standing queries without being stored: as arrival would, whatever has changed since.
 
-That `match` says what arrival then finds is tested in the random histories, before each push (`psoup_testing.duel`).
+That `match` says what arrival then finds is tested in the random histories, before each push
+(`psoup_testing.oracles.duel`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.published import match_room
 from psoup.published.snapshot import Snapshot
-from psoup_testing.raising import poison, raising
+from psoup_testing.engines.error_expressions import poison, raising
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=64, delta_queries=8)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
-from psoup_testing.tabling import calls
+from psoup_testing.oracles.tables import calls
 
 QUERIES = 100_000
 SLACK = 1_000

@@ -28,8 +28,8 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.sets import TooManyPairs
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_testing.asking import again
-from psoup_testing.tabling import PLAIN, SMALL, Form, check_as_single, given_up, lived
+from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.tables import PLAIN, SMALL, Form, check_as_single, given_up, lived
 
 TEXTS = (
     PLAIN,

@@ -13,8 +13,8 @@ from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.plan.factors import Factor
 from psoup.sql import standing_query
-from psoup_testing.blocks import SPEC, block_of, conditions
-from psoup_testing.budget import scaled
+from psoup_testing.histories.blocks import SPEC, block_of, conditions
+from psoup_testing.suite.budget import scaled
 
 CONFIG = EngineConfig(delta_queries=8)
 

@@ -14,7 +14,7 @@ from psoup.clauses.scratch import Scratch
 from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.plan.factors import Factor, Interval, Term
-from psoup_testing.stems import A_MINUS_B, ATTRIBUTES, REFS, SCHEMA, random_factors
+from psoup_testing.histories.stems import A_MINUS_B, ATTRIBUTES, REFS, SCHEMA, random_factors
 
 CONFIG = EngineConfig(delta_queries=8)
 Shape = list[dict[str, tuple[tuple[Interval, ...], bool]]]

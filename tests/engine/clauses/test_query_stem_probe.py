@@ -22,10 +22,10 @@ from psoup.model import BIGINT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
 from psoup.runner import Runner, serial
-from psoup_testing.budget import scaled
-from psoup_testing.calls import calls_of
-from psoup_testing.shards import Shards
-from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
+from psoup_testing.engines.shards import Shards
+from psoup_testing.histories.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
+from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.call_counts import calls_of
 
 CHUNK = 256
 CONFIGS = {

@@ -15,7 +15,7 @@ from psoup.matching.scan import Zone, scan, zone_excludes
 from psoup.model import TEXT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup_testing.stems import (
+from psoup_testing.histories.stems import (
     B_HUGE,
     REFS,
     SCHEMA,

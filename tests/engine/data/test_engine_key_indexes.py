@@ -21,8 +21,8 @@ from psoup.local import LocalPSoup
 from psoup.matching.search import Search
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT
 from psoup.plan.factors import Factor
-from psoup_testing.asking import again
-from psoup_testing.stems import random_factors, random_piece
+from psoup_testing.histories.stems import random_factors, random_piece
+from psoup_testing.oracles.questions import again
 
 ALWAYS, NEVER = Shape(key_probes=1), Shape(key_probes=1 << 60)
 RNG = np.random.default_rng(4)

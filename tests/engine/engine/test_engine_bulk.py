@@ -12,8 +12,8 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.data_stem import OpenChunk
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 CONFIG = EngineConfig(chunk_rows=512, piece_rows=64, block_rows=64, chunk_text_bytes=4_000, shape=EAGER)
 STATEMENTS = (

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from psoup.answer.describe import list_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.blocks import CREATE, block_of, conditions
-from psoup_testing.budget import scaled
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.blocks import CREATE, block_of, conditions
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import scaled
 
 COLUMNS = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=8, columnar_queries=1, shape=EAGER)
 ROWS = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=8, columnar_queries=10**9, shape=EAGER)

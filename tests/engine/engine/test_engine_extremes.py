@@ -30,10 +30,10 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.kinds import arrow_type
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.asking import again
-from psoup_testing.budget import Budget, replayable
-from psoup_testing.expression_oracle import arrow_array
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.expression_oracle import arrow_array
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import Budget, replayable
 
 LONGEST = 48
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, text_bytes=LONGEST, evaluation_bytes=4_096, shape=EAGER)

@@ -32,10 +32,10 @@ from psoup.matching.old_tuples import COVER_TOGETHER
 from psoup.matching.old_work import OldTuples, work_of
 from psoup.model import BIGINT, DEFAULT_TENANT, SECOND
 from psoup.plan.factors import Factor, Interval, Term
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
-from psoup_testing.recording import RecordingPSoup
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.recorded import RecordingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 FULL = 60_000
 LIMIT = 40_000

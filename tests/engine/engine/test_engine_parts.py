@@ -19,7 +19,7 @@ from psoup.engine.stream.state import StreamState
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_testing.gate import rows
+from psoup_testing.engines.admission_gate import rows
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16)
 MUTATORS = (

@@ -27,12 +27,12 @@ from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import create_stream
-from psoup_testing.asking import again, rows_of
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.calls import calls_of
-from psoup_testing.histories import EAGER, Invoke, draw_history
-from psoup_testing.oracle import normal_rows
-from psoup_testing.recording import Player
+from psoup_testing.engines.recorded import Player
+from psoup_testing.histories.histories import EAGER, Invoke, draw_history
+from psoup_testing.oracles.duckdb_answers import normal_rows
+from psoup_testing.oracles.questions import again, rows_of
+from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.call_counts import calls_of
 
 SMALL = EngineConfig(chunk_rows=64, shape=EAGER)
 ROOMY = EngineConfig(chunk_rows=256)

@@ -18,8 +18,8 @@ from psoup.events.events import Event
 from psoup.expressions.guarded import reason_of
 from psoup.model import DEFAULT_TENANT
 from psoup.results.gaps import NO_GAPS, WHOLE
-from psoup_testing.raising import poison, raising
-from psoup_testing.recording import RecordingPSoup
+from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.engines.recorded import RecordingPSoup
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=8, delta_queries=4)
 BAD = {"abs": poison(13)}

@@ -14,9 +14,9 @@ from psoup.errors import Conflict, InvalidInput, OutOfRange, SqlError
 from psoup.events.acknowledgements import QueriesAcknowledgement
 from psoup.events.commands import RegisterMany
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.gate import Gate
-from psoup_testing.histories import EAGER
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64, shape=EAGER)
 TEMPLATE = "SELECT qty FROM trades WHERE sym = ? AND qty BETWEEN ? AND ?"

@@ -20,7 +20,7 @@ from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.events.commands import Command, CreateStream, DropStream, Push, Register, Unregister
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, SECOND
-from psoup_testing.calls import calls_of
+from psoup_testing.suite.call_counts import calls_of
 
 SMALL = EngineConfig(chunk_rows=64)
 BIG = 2**62

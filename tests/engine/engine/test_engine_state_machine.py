@@ -28,10 +28,8 @@ from psoup.errors import Conflict, NotFound, PSoupError
 from psoup.events.tags import tag_of
 from psoup.model import Schema
 from psoup.wording import quoted_text
-from psoup_testing.budget import Budget, draws, replayable, round_settings
-from psoup_testing.duel import Duel, to_table
-from psoup_testing.expressions import Maker, Scope
-from psoup_testing.histories import (
+from psoup_testing.histories.expressions import Maker, Scope
+from psoup_testing.histories.histories import (
     BASE,
     SPAN,
     Invoke,
@@ -42,8 +40,10 @@ from psoup_testing.histories import (
     draw_pools,
     make_rows,
 )
-from psoup_testing.queries import draw_query
-from psoup_testing.windows import SECOND
+from psoup_testing.histories.queries import draw_query
+from psoup_testing.histories.windows import SECOND
+from psoup_testing.oracles.duel import Duel, to_table
+from psoup_testing.suite.budget import Budget, draws, replayable, round_settings
 
 KEYS, USERS = ("a", "search 2", "é"), ("u0", "u1")
 

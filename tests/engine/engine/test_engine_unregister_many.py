@@ -13,9 +13,9 @@ from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from psoup.events.commands import UnregisterMany
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.budget import scaled
-from psoup_testing.histories import TINY
+from psoup_testing.histories.histories import TINY
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import scaled
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, delta_queries=16, shape=TINY)
 BLOCK = "SELECT x FROM s WHERE x = ? AND n <> ?"

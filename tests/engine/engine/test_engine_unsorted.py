@@ -21,7 +21,7 @@ import psoup.kernels
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 FEW = 64
 """Elements from which on a sort counts: what follows the number of attributes or of chunks is not meant."""

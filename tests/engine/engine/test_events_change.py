@@ -10,7 +10,7 @@ from psoup.events.change import change_of, rows_of
 from psoup.events.commands import AlterStream, Register, RegisterMany
 from psoup.events.events import RegisteredMany
 from psoup.events.tags import Tag
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 
 def test_the_sum_of_all_changes_is_what_stands() -> None:

@@ -15,8 +15,8 @@ import pytest
 from psoup.config import EngineConfig
 from psoup.execution.rows.record_batch import Message
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 CHUNK, ROWS = 128, 333
 COLUMNS = {

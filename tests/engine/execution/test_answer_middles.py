@@ -10,7 +10,7 @@ from psoup.errors import Corrupt
 from psoup.execution.aggregate import window_folds as reused
 from psoup.execution.aggregate.window_middle import Middle, middle_of
 from psoup.local import LocalPSoup
-from psoup_testing.reusing import folding
+from psoup_testing.engines.fold_reuse import folding
 
 ORDERED = "first(n) AS f, last(n) AS l, sum(n) AS s, count(*) AS c, min(x) AS z"
 

@@ -13,8 +13,8 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget
-from psoup_testing.raising import poison, raising
-from psoup_testing.recording import RecordingPSoup
+from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.engines.recorded import RecordingPSoup
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=8, delta_queries=4)
 VALUES = [5, -13, 13, 2, -7, *range(100, 200), 13, 4]

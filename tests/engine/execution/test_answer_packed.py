@@ -22,9 +22,9 @@ from psoup.execution.many.window_packs import check_packs
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
-from psoup_testing.kept_structures import KEPT
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.kept_structures import KEPT
 
 COUNT = Measure("count", (), BIGINT)
 SHOWN = [

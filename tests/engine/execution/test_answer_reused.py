@@ -24,10 +24,10 @@ from psoup.execution.aggregate.window_folds import check_folds, inner_of
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
-from psoup_testing.attaching import attach, write
-from psoup_testing.kept_structures import KEPT
-from psoup_testing.restarting import RestartingPSoup
-from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
+from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.kept_structures import KEPT
 
 COUNT = Measure("count", (), BIGINT)
 RECIPE = recipe_of((COUNT,))

@@ -16,8 +16,8 @@ from psoup.answer.invoke import invoke
 from psoup.errors import Corrupt, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_testing.asking import again
-from psoup_testing.reusing import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of
+from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of
+from psoup_testing.oracles.questions import again
 
 KEYS = ["n", "x", "s", "s, n", "n % 3", "x > 0", "n, s, x > 0"]
 ABOVE = ["", "", "HAVING count(*) > 9", "ORDER BY 2 DESC NULLS LAST LIMIT 3"]

@@ -8,7 +8,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.functions import cast, constant, resolve
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, decimal
-from psoup_testing.expression_oracle import Oracle, canonical
+from psoup_testing.oracles.expression_oracle import Oracle, canonical
 
 
 def both(oracle: Oracle, expr: Expr) -> tuple[list[object], list[object]]:

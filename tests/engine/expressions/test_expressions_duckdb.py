@@ -18,7 +18,7 @@ from psoup.expressions.render import render
 from psoup.expressions.rules_times import DIFF_PARTS
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.expression_oracle import SAMPLES, Oracle, sample
+from psoup_testing.oracles.expression_oracle import SAMPLES, Oracle, sample
 
 LITERALS: list[Expr] = [
     Literal(BIGINT, 3),

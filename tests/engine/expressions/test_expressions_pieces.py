@@ -17,7 +17,7 @@ from psoup.expressions.text import LONG_PART
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
-from psoup_testing.expression_oracle import TEXTS, Oracle, sample
+from psoup_testing.oracles.expression_oracle import TEXTS, Oracle, sample
 
 PLAIN = [text for text in TEXTS if "\u0301" not in text and "\u200d" not in text]
 """Texts of which each code point is what a reader sees as one character: reverse is DuckDB's for these."""

@@ -18,7 +18,7 @@ from psoup.expressions.regex import MOST_BYTES, MOST_STATES, regex_of
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
-from psoup_testing.expression_oracle import Oracle, sample
+from psoup_testing.oracles.expression_oracle import Oracle, sample
 
 T = AttributeRef(TEXT, 0, "t")
 WORDS = [

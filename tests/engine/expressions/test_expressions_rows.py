@@ -15,7 +15,7 @@ from psoup.expressions.evaluate import EVALUATORS, Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, decimal
-from psoup_testing.expression_oracle import Oracle, canonical, check
+from psoup_testing.oracles.expression_oracle import Oracle, canonical, check
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, TEXT
-from psoup_testing.expression_oracle import Oracle, canonical, check
+from psoup_testing.oracles.expression_oracle import Oracle, canonical, check
 
 A, B = AttributeRef(TEXT, 0, "a"), AttributeRef(TEXT, 1, "b")
 X, MANY = Literal(TEXT, "x"), Literal(TEXT, "x" * 3000)

@@ -12,7 +12,7 @@ from psoup.expressions.moments import SHORT
 from psoup.expressions.strptime import MOST_PARTS, READABLE
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, TEXT, TIMESTAMP
-from psoup_testing.expression_oracle import Oracle, mine_text
+from psoup_testing.oracles.expression_oracle import Oracle, mine_text
 
 TEXTS = [
     *(

@@ -11,7 +11,7 @@ import pytest
 from psoup.columns import Column
 from psoup.expressions.functions import cast
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
-from psoup_testing.expression_oracle import Oracle
+from psoup_testing.oracles.expression_oracle import Oracle
 
 NUMBERS = """0|5|-5|+5|  5  |007|-0|2.5|3.5|-2.5|0.49999|.5|5.|-.5|-.4|.|-|+||e5|.e5|1e|1e+|1e3|1E3|1e+2|1e-1|15e-1
     |25e-1|5e-1|-5e-1|1.5e1|1.e2|0e5|1_000|1__0|_1|1_|1_.5|1._5|1.5_5|1e1_0|9223372036854775807

@@ -10,7 +10,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.expression_oracle import Oracle, sample
+from psoup_testing.oracles.expression_oracle import Oracle, sample
 
 TARGETS = [BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, decimal(12, 3)]
 LEFT_OUT = {"case", "difference", "span_seconds", "power", "in", "extract", "date_trunc", "add_interval", "like"}

@@ -12,7 +12,7 @@ from psoup.expressions.functions import ALIASES, FUNCTIONS, cast, names, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
-from psoup_testing.expression_oracle import Oracle
+from psoup_testing.oracles.expression_oracle import Oracle
 
 TYPES = {
     "b": BIGINT,

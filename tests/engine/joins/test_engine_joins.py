@@ -25,8 +25,8 @@ from psoup.local import LocalPSoup
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup_testing.joining import join_of
-from psoup_testing.raising import poison, raising
+from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.histories.small_joins import join_of
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
 R, S = "SELECT * FROM r WHERE a > 5", "SELECT * FROM s WHERE b > 7"

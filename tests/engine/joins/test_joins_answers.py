@@ -19,7 +19,7 @@ from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceE
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_testing.restarting import making
+from psoup_testing.engines.restarts import making
 
 SECOND = 1_000_000
 BOTH = "SELECT r.k, a, b FROM r, s WHERE r.k = s.k"

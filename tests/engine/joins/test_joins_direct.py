@@ -31,8 +31,8 @@ from psoup.reading import ReadBudget
 from psoup.runner import serial
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)

@@ -22,8 +22,8 @@ from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.execution.select.window import all_in_memory
 from psoup.local import LocalPSoup
-from psoup_testing.join_copies import EVERYTHING, Client
-from psoup_testing.restarting import making
+from psoup_testing.copies.join_copies import EVERYTHING, Client
+from psoup_testing.engines.restarts import making
 
 SECOND = 1_000_000
 CONFIG = EngineConfig(chunk_rows=64, ahead=10**12)

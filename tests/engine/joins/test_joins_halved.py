@@ -22,8 +22,8 @@ from psoup.execution.rows.record_batch import Message, read
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup_service.host.runner import TaskPool
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 ROWS = 400
 

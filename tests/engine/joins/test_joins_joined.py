@@ -24,8 +24,8 @@ from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
 from psoup.reading import ReadBudget
-from psoup_testing.budget import scaled
-from psoup_testing.joined_sides import Side, by_looking, factor, node_of, ref, run, tuples_of
+from psoup_testing.histories.join_sides import Side, by_looking, factor, node_of, ref, run, tuples_of
+from psoup_testing.suite.budget import scaled
 
 BIG = 2**63 - 1
 VALUES: dict[DataType, list[Any]] = {

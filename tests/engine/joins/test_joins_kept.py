@@ -23,8 +23,8 @@ from psoup.execution.join import join_rows as joined_rows
 from psoup.execution.join import kept_pairs
 from psoup.joins.kept import PairTable
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.questions import again
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4)
 TYPES = "k BIGINT, n BIGINT, d DOUBLE, t TEXT, m DECIMAL(9, 2)"

@@ -16,7 +16,7 @@ from psoup.errors import ResourceExhausted
 from psoup.joins.kept import PairTable
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 JOIN = "SELECT r.k FROM r, s WHERE r.k = s.k"
 SMALL = 1_500

@@ -18,7 +18,7 @@ from psoup.data.keyed import KeyIndex
 from psoup.execution.join import lookup_filter as join_look_ups
 from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 CREATE = "(k BIGINT, a BIGINT, t TEXT, d DOUBLE, p DECIMAL(9, 2), on_day DATE)"
 

@@ -25,7 +25,7 @@ from psoup.kernels.joined import probe_buckets, probe_ranges
 from psoup.kernels.pairs import emit_pairs
 from psoup.model import BIGINT
 from psoup.reading import UNBOUNDED
-from psoup_testing.joined_sides import Side, factor, node_of, ref, tuples_of
+from psoup_testing.histories.join_sides import Side, factor, node_of, ref, tuples_of
 
 NONE, NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32)
 ROOM = Room(JoinLimits(), UNBOUNDED)

@@ -12,8 +12,8 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.execution.many import many_joins as joined_sets
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4, shape=EAGER)
 SELECT = "SELECT x.k, x.v, y.v AS w, x.t || y.t AS both, x._id AS i, y._id AS j"

@@ -17,7 +17,7 @@ from psoup.matching.scan import scan
 from psoup.matching.search import Search
 from psoup.model import BIGINT, DOUBLE
 from psoup.plan.factors import Factor, Interval, Term
-from psoup_testing.stems import random_factors, random_piece
+from psoup_testing.histories.stems import random_factors, random_piece
 
 
 def chunk_of(columns: tuple[Column, ...], first_id: int, times: np.ndarray) -> ChunkView:

@@ -10,8 +10,8 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 Truth = bool | None
 Row = tuple[int, int, str]

@@ -23,7 +23,7 @@ from psoup.model import BIGINT, TEXT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
-from psoup_testing.stems import (
+from psoup_testing.histories.stems import (
     A_MINUS_B,
     B_HUGE,
     DEAR,

@@ -32,7 +32,7 @@ from psoup.plan.factors import Factor, Interval, Term
 from psoup.published.snapshot import Snapshot
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
-from psoup_testing.stems import (
+from psoup_testing.histories.stems import (
     PATTERNS,
     REFS,
     SCHEMA,

@@ -19,8 +19,8 @@ from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
 from psoup.plan.patterns import RULES, Operator, Pattern
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 KEPT = create_stream("CREATE STREAM kept (a BIGINT, b DOUBLE, s TEXT)")
 FORGOTTEN = create_stream("CREATE STREAM forgotten (a BIGINT, b DOUBLE, s TEXT) RETENTION 1 DAY")

@@ -17,8 +17,8 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import PIECES, Offer, OfferBox, needed
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 ROWS = 1_024
 CREATE = "CREATE STREAM {} (a BIGINT, b BIGINT)"

@@ -21,7 +21,7 @@ from psoup.results.failures import Failures
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, grouped
 from psoup.results.sealed import merge_packs, seal
-from psoup_testing.budget import scaled
+from psoup_testing.suite.budget import scaled
 
 ROWS = 128
 SLOTS = 6

@@ -14,7 +14,7 @@ from psoup.plan.grouped import Aggregate, Having, Measure
 from psoup.plan.nodes import Distinct, Join, Limit, Project, Sort, plan_text
 from psoup.plan.patterns import Pattern
 from psoup.sql.aggregates import AGGREGATES
-from psoup_testing.trading import bind, table
+from psoup_testing.histories.trades import bind, table
 
 SYM, PRICE = AttributeRef(TEXT, 0, "sym"), AttributeRef(decimal(9, 2), 1, "price")
 

@@ -20,8 +20,8 @@ from psoup.sql.templates import template as template_module
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
-from psoup_testing.restarting import RestartingPSoup
-from psoup_testing.trading import bind, lookup
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.trades import bind, lookup
 
 
 @pytest.mark.seeded("a constant of HAVING is taken for one of WHERE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psoup_testing.trading import refusal
+from psoup_testing.histories.trades import refusal
 
 COUNTS = "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max, stddev,"
 COUNTS += (

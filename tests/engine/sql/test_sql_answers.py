@@ -17,7 +17,7 @@ from psoup.expressions.evaluate import Scope, evaluate
 from psoup.from_arrow import columns_from_arrow
 from psoup.local import LocalPSoup
 from psoup.sql import create_stream, standing_query
-from psoup_testing.asking import again
+from psoup_testing.oracles.questions import again
 
 TYPES = {
     "b": "BIGINT",

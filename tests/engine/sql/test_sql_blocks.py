@@ -17,8 +17,8 @@ from psoup.plan.factors import Factor, Interval, Key, Term
 from psoup.plan.standing import ClauseColumns, Edges
 from psoup.sql import prepare
 from psoup.sql.templates.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
-from psoup_testing.blocks import block_of, conditions, lookup
-from psoup_testing.budget import scaled
+from psoup_testing.histories.blocks import block_of, conditions, lookup
+from psoup_testing.suite.budget import scaled
 
 
 def factors(columns: ClauseColumns, row: int) -> set[Factor]:

@@ -17,7 +17,7 @@ from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
 from psoup.sql import guards as budget
 from psoup.sql.guards import MAX_BYTES, check_budget
 from psoup_storage import DurableStore
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 
 def ors(count: int) -> str:

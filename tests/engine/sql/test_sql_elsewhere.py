@@ -21,8 +21,8 @@ from psoup.sql.elsewhere.functions import ARGUMENTS, FUNCTIONS
 from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT
 from psoup.sql.elsewhere.signs import SIGNS
 from psoup.sql.elsewhere.statements import CREATED, STATEMENTS
-from psoup_testing.duck import drop_database, empty_database
-from psoup_testing.typed_elsewhere import REFUSED, TAKEN
+from psoup_testing.histories.other_dialects import REFUSED, TAKEN
+from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 
 TRADES = [("a", 1, 0.5, "2026-07-01 00:00:00"), ("b", 2, 1.5, "2026-07-01 10:00:00"), (None, None, None, "2026-07-02")]
 

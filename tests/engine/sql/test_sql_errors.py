@@ -8,7 +8,7 @@ from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query, window_clause
-from psoup_testing.within import within
+from psoup_testing.engines.within import within
 
 SPEC = create_stream("CREATE STREAM trades (price DOUBLE, vol BIGINT, sym TEXT, t TIMESTAMP, d DATE, f BOOLEAN)")
 SLOWEST = 1.0

@@ -14,10 +14,10 @@ from psoup.model import Schema, StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query
 from psoup.sql.templates.forms import Forms, form_of, in_order
-from psoup_testing.budget import Budget, run_cases
-from psoup_testing.expressions import Maker, Scope
-from psoup_testing.histories import BASE, draw_declaration, draw_pools
-from psoup_testing.queries import draw_query, with_other_constants
+from psoup_testing.histories.expressions import Maker, Scope
+from psoup_testing.histories.histories import BASE, draw_declaration, draw_pools
+from psoup_testing.histories.queries import draw_query, with_other_constants
+from psoup_testing.suite.budget import Budget, run_cases
 
 SPEC = create_stream(
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, ok BOOLEAN)"

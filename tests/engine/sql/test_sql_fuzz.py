@@ -15,8 +15,8 @@ from psoup.model import StreamSpec
 from psoup.plan.canonical import describe_window
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, drop_stream, first_word, standing_query, window_clause
-from psoup_testing.budget import Budget
-from psoup_testing.within import within
+from psoup_testing.engines.within import within
+from psoup_testing.suite.budget import Budget
 
 SPEC = create_stream(
     "CREATE STREAM Trades (price DECIMAL(10,2), vol INT NOT NULL, sym TEXT, x DOUBLE, t TIMESTAMP, d DATE, f BOOLEAN)"

@@ -23,8 +23,8 @@ from psoup.errors import SqlError
 from psoup.local import LocalPSoup
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, prepare, standing_query
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -8,7 +8,7 @@ import re
 from sqlglot import exp
 
 from psoup.errors import SqlError
-from psoup_testing.refusals import cases, query
+from psoup_testing.histories.refusals import cases, query
 
 CLASSES = {name for name, kind in vars(exp).items() if inspect.isclass(kind) and re.search("[a-z][A-Z]", name)}
 WORDS = """

@@ -13,8 +13,8 @@ import pytest
 from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
-from psoup_testing.asking import again
-from psoup_testing.histories import EAGER
+from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 ROWS = 150
 CREATE = "CREATE STREAM x (a TIMESTAMP, b TIMESTAMP, d DATE, n BIGINT, t TEXT)"

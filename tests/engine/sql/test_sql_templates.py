@@ -16,7 +16,7 @@ from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, StreamSp
 from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
 from psoup.sql.templates.template import Template
-from psoup_testing.budget import scaled
+from psoup_testing.suite.budget import scaled
 
 SPEC = create_stream(
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, day DATE, ok BOOLEAN)"

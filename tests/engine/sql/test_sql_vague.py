@@ -7,7 +7,7 @@ import pytest
 from psoup.errors import SqlError
 from psoup.model import SECOND
 from psoup.sql import alter_stream, create_stream
-from psoup_testing.gate import Gate
+from psoup_testing.engines.admission_gate import Gate
 
 CREATE = "CREATE STREAM s (t TIMESTAMP, x TEXT) TIMESTAMP BY t"
 

@@ -1,0 +1,1 @@
+"""Clients with copies of answers, driven at random beside the answers themselves."""

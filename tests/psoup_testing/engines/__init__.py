@@ -1,0 +1,1 @@
+"""Embedded engines under test: restarted, fed in batches, with history attached, without a service."""

@@ -1,0 +1,1 @@
+"""Plain HTTP/2 of hostile clients: messages that never end, and frames that no library sends."""

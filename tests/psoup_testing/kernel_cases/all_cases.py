@@ -1,0 +1,382 @@
+"""Arguments for every kernel, at random: `CASES[name](rng)` is a case of the kernel "module.name".
+
+sizes small, keys with ties and extremes, lists that are empty, slots without an owner
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from psoup.clauses.bounds import int_bounds
+from psoup.columns import new_array
+from psoup.kernels.lanes import LANES
+from psoup.kernels.plain import codes as plain_codes
+from psoup.kernels.plain import postings as plain_postings
+from psoup.kernels.plain.arrive import plan as plain_plan
+from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
+from psoup_testing.kernel_cases import (
+    automaton,
+    confirmed,
+    deltas,
+    fold,
+    gather,
+    identity,
+    keyed,
+    numbers,
+    pairs,
+    runs,
+    segments,
+    sets,
+    texts,
+)
+from psoup_testing.kernel_cases.located import LOCATING
+from psoup_testing.kernel_cases.paired import SHOWING
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def _words(rng: Rng, *shape: int) -> Any:
+    density = rng.choice([0.02, 0.5, 1.0])
+    bits = rng.random((*shape[:-1], shape[-1] * 64)) < density
+    return np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
+
+
+def _mask_to_bits(rng: Rng) -> Arguments:
+    return rng.integers(0, 2, int(rng.integers(0, 150))).astype(np.uint8), int(rng.integers(0, 100)), _words(rng, 4)
+
+
+def _span(rng: Rng, bits: int) -> tuple[int, int]:
+    low, high = sorted(rng.integers(0, bits + 1, 2).tolist())
+    return (0, bits) if rng.random() < 0.2 else (low, high)
+
+
+def _offset_range(rng: Rng) -> Arguments:
+    offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
+    return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
+
+
+def _blocks(rng: Rng, rows: int, words: int) -> Any:
+    """Rows of so many words, in one block or several."""
+    size = int(rng.choice([size for size in (1, 2, words) if words % size == 0]))
+    return _words(rng, words // size, rows, size)
+
+
+def _before(rng: Rng, start: int, stop: int) -> Any:
+    """70 rows of bits for `stop` tuples, set before `start` alone. They begin with a line of cache, or do not."""
+    size = int(rng.choice([1, 2, 8, 16]))
+    blocks = stop // (64 * size) + 1
+    memory = new_array(blocks * 70 * size + 1, np.uint64)[int(rng.integers(0, 2)) :][: blocks * 70 * size]
+    rows = memory.reshape(blocks, 70, size)
+    bits = np.arange(blocks * size * 64) < start
+    words = np.packbits(bits, bitorder="little").view(np.uint64).reshape(blocks, 1, size)
+    rows[:] = rng.integers(0, 2**63, rows.shape).astype(np.uint64) & words
+    return rows
+
+
+def _rows_to_offsets(rng: Rng) -> Arguments:
+    rows, which = _blocks(rng, 5, 6), rng.permutation(5)[:3].astype(np.int64)
+    sizes = np.bitwise_count(rows[:, which]).sum(axis=(0, 2), dtype=np.int64)
+    return rows, which, np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.uint16)
+
+
+def _gather_rows(rng: Rng) -> Arguments:
+    return _blocks(rng, 5, 6), rng.permutation(5)[:3].astype(np.int64), np.ones((3, 6), np.uint64)
+
+
+def _ints(rng: Rng) -> Arguments:
+    bounds = np.unique(rng.integers(-20, 20, int(rng.integers(0, 12)))) * int(rng.choice([1, 10**12])) + int(
+        rng.choice([0, 0, 10**18])
+    )
+    if rng.random() < 0.3:
+        bounds = np.concatenate([[np.int64(-(2**63))], bounds, [np.int64(2**63 - 1)]])
+    extremes = [-(2**63), 2**63 - 1, 0, -1]
+    ties = rng.choice(bounds, 20) if len(bounds) else bounds
+    keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
+    own = int_bounds(bounds)
+    return keys, bounds, own.table, own.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
+
+
+def _coded(rng: Rng) -> tuple[Any, Any]:
+    """Codes of three attributes with 1, 5 and 30 boundaries, and their bases."""
+    sizes, rows = [1, 5, 30], int(rng.integers(1, rng.choice([150, 1500])))
+    base = np.cumsum([0, *(s + 4 for s in sizes)]).astype(np.int64)
+    codes = np.stack([base[a] + rng.integers(0, s + 3, rows) for a, s in enumerate(sizes)]).astype(np.int32)
+    return codes, base
+
+
+def _count_codes(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    return codes, base, np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+
+
+def _counted(rng: Rng) -> Arguments:
+    arguments = _count_codes(rng)
+    plain_codes.count_codes(*arguments)
+    return arguments
+
+
+def _sort_tuples(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    use = rng.integers(0, 2, 3).astype(np.uint8)
+    return codes, base, counts, use, np.full(len(counts), -7, np.int32), np.zeros(codes.shape, np.int32)
+
+
+def _prefix_bitmaps(rng: Rng) -> Arguments:
+    codes, _, _, ranks, starts = _counted(rng)
+    shift = int(rng.integers(0, 64))
+    prefix = np.zeros((starts[-1], (shift + codes.shape[1] + 63) >> 6), np.uint64)
+    return codes, ranks, starts, rng.integers(0, 2, 3).astype(np.uint8), shift, prefix
+
+
+def _clauses(rng: Rng, base: Any) -> tuple[Any, ...]:
+    """clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr of some clauses; terms of a factor have different attributes."""
+    clause_ptr, factor_ptr, low, high, attr = [0], [0], [], [], []
+    for _ in range(30):
+        for _ in range(rng.choice([0, 1, 1, 2, 3, 4, 5, 8, 9])):
+            for a in sorted(rng.permutation(3)[: rng.choice([0, 1, 1, 1, 1, 2])].tolist()):
+                edges = base[a] + np.sort(rng.permutation(base[a + 1] - base[a] - 1)[: 2 * rng.choice([1, 1, 2])])
+                low.extend(edges[0:-1:2])
+                high.extend(edges[1::2])
+                attr.extend([a] * (len(edges) // 2))
+            factor_ptr.append(len(low))
+        clause_ptr.append(len(factor_ptr) - 1)
+    return tuple(np.array(own, np.int32) for own in (clause_ptr, factor_ptr, low, high, attr))
+
+
+def _plan(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    index = _clauses(rng, base)
+    candidates = np.sort(rng.permutation(30)[:25]).astype(np.int32)
+    alive = (rng.random(30) < 0.8).astype(np.uint8)
+    n, limit = codes.shape[1], int(rng.choice([0, 5, 1000]))
+    out = [np.zeros(25, np.int32), np.zeros(25, np.int32), np.zeros(26, np.int64)]
+    return (
+        candidates,
+        alive,
+        *index,
+        counts,
+        n,
+        int(rng.choice([0, 5, 1000])),
+        limit,
+        *out,
+        np.zeros(3, np.uint8),
+        np.zeros(3, np.uint8),
+    )
+
+
+def _count_and_plan(rng: Rng) -> Arguments:
+    codes, base, counts, ranks, starts = _count_codes(rng)
+    candidates, alive, *_ = _plan(rng)
+    rest = _plan(rng)[9:]
+    return base, codes, ranks, starts, candidates, alive, *_clauses(rng, base), counts, codes.shape[1], *rest
+
+
+def _prepare_and_emit(rng: Rng) -> Arguments:
+    base, starts, arguments = _emitted(rng)
+    for written in arguments[14:16]:
+        written[:] = 0
+    every = np.ones(3, np.uint8)
+    return base, starts, every, every, np.zeros(base[-1], np.int32), *arguments
+
+
+def _emit(rng: Rng) -> Arguments:
+    return _emitted(rng)[2]
+
+
+def _emitted(rng: Rng) -> tuple[Any, Any, Arguments]:
+    """`base` and `starts` of the codes, and the arguments of `emit`."""
+    codes, base, counts, ranks, starts = _counted(rng)
+    n, start, every = codes.shape[1], int(rng.integers(0, 100)), np.ones(3, np.uint8)
+    order = np.zeros(codes.shape, np.int32)
+    plain_codes.sort_tuples(codes, base, counts, every, np.zeros(len(counts), np.int32), order)
+    prefix = np.zeros((starts[-1], ((start & 63) + n + 63) >> 6), np.uint64)
+    plain_prefix(codes, ranks, starts, every, start & 63, prefix)
+    index = _clauses(rng, base)
+    work, walked, room = np.zeros(30, np.int32), np.zeros(30, np.int32), np.zeros(31, np.int64)
+    limit = int(rng.choice([0, 5, 1000]))
+    alive, flags = np.ones(30, np.uint8), (np.zeros(3, np.uint8), np.zeros(3, np.uint8))
+    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, limit, work, walked, room, *flags)
+    row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
+    slots = np.sort(rng.permutation(70)[:30]).astype(np.uint32)
+    out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)
+    first = int(rng.integers(0, size + 1))
+    clause_ptr, factor_ptr, low, high, attr = index
+    return base, starts, (
+        first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
+        prefix, start, min(limit, 3), row_of_slot, _before(rng, start, start + n), *out,
+    )  # fmt: skip
+
+
+def _listed(rng: Rng) -> tuple[Any, ...]:
+    """Codes, base, clauses, and lists of their intervals: grids over attributes 1 and 2, two kinds of 2 and 0 tests."""
+    codes, base, _, _, _ = _counted(rng)
+    grid_attr, grid_shift = np.array([1, 2, 2], np.int32), np.array([0, 0, 2], np.int32)
+    ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
+    grid_first = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 3, ends[-1]))]).astype(np.int32)
+    sizes, group_kind = (
+        rng.integers(1, rng.choice([9, 50]), cell_ptr[-1]),
+        rng.integers(0, 2, cell_ptr[-1]).astype(np.int32),
+    )
+    group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
+    kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
+    flags = rng.integers(0, 4, 2).astype(np.uint8)
+    entries = rng.integers(0, 30, group_ptr[-1] + LANES).astype(np.int32)
+    tests = rng.integers(0, 30, group_test[-1] + LANES).astype(rng.choice(["uint16", "int32"]))
+    grids, groups = (grid_attr, grid_shift, grid_first), (cell_ptr, group_ptr, group_kind)
+    return codes, base, grids, groups, (group_test, kind_ptr, kind_attr), flags, entries, tests
+
+
+def _reach(rng: Rng) -> Arguments:
+    codes, base, grids, groups, _, flags, entries, _ = _listed(rng)
+    most = 3 * codes.shape[1]
+    seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
+    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32)
+    return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
+
+
+def _match_lists(rng: Rng) -> Arguments:
+    state = rng.bit_generator.state
+    arguments = _reach(rng)
+    _, found, tested = plain_postings.reach(*arguments)
+    rng.bit_generator.state = state
+    codes, base, _, groups, more, flags, entries, tests = _listed(rng)
+    own = rng.permutation(found) if rng.random() < 0.5 else np.arange(found)
+    tuples, cells, bits = arguments[-2][own], arguments[-1][own], 8
+    dtype = rng.choice(["uint32", "uint64"])
+    return (
+        tuples, cells, *groups, *more, flags, entries, tests, base, codes,
+        *_clauses(rng, base), bits, np.zeros(tested + LANES, dtype),
+    )  # fmt: skip
+
+
+def _keep_factors(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    clauses = _clauses(rng, base)
+    places = rng.integers(-1, len(clauses[0]) - 1, 50)
+    return places, rng.integers(0, codes.shape[1], 50), *clauses, codes, rng.integers(0, 2, 50).astype(np.uint8)
+
+
+def _count_some(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
+    clauses = np.sort(rng.permutation(30)[: rng.integers(0, 9)]).astype(np.int32)
+    clause_ptr, factor_ptr, low, high, attr = _clauses(rng, base)
+    out = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+    return keys, clauses, clause_ptr, factor_ptr, low, high, attr, *out, np.zeros(codes.shape, np.int32)
+
+
+def _set_bits(rng: Rng) -> Arguments:
+    return _blocks(rng, 5, 6), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 384, 20).astype(np.uint16)
+
+
+CASES: dict[str, Callable[[Rng], Arguments]] = {
+    "columns.mask_to_bits": _mask_to_bits,
+    "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
+    "columns.bits_to_offsets": lambda rng: (_words(rng, 4), *_span(rng, 256), np.zeros(256, np.int64)),
+    "columns.offsets_to_bits": lambda rng: (rng.integers(0, 192, 20).astype(np.uint16), _words(rng, 3)),
+    "columns.offset_range": _offset_range,
+    "gather.text_bytes": gather.text_bytes,
+    "gather.has_nulls": gather.has_nulls,
+    "gather.gather_bits": gather.gather_bits,
+    "gather.gather": gather.gather,
+    "gather.lay_out": gather.lay_out,
+    "gather.take_texts": gather.take_texts,
+    "order.digit_pass": runs.digit_pass,
+    "order.count_digits": runs.count_digits,
+    "order.move_rows": runs.move_rows,
+    "order.mark_changes": lambda rng: (
+        rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
+    ),
+    "rising.longest_rising": runs.longest_rising,
+    "identity.mix_words": identity.mix_words,
+    "identity.mix_texts": identity.mix_texts,
+    "identity.look_up": identity.look_up,
+    "identity.fill_table": identity.fill_table,
+    "identity.take_out": identity.take_out,
+    "tags.find_names": identity.find_names,
+    "tags.merge_names": identity.merge_names,
+    "rows.set_bits": _set_bits,
+    "rows.count_rows": lambda rng: (_blocks(rng, 5, 6), np.ones(int(rng.integers(0, 6)), np.int64)),
+    "rows.gather_rows": _gather_rows,
+    "rows.rows_to_offsets": _rows_to_offsets,
+    "texts.reverse_texts": texts.reverse_texts,
+    "texts.first_letters": texts.first_letters,
+    "texts.find_pieces": texts.find_pieces,
+    "texts.splice_texts": texts.splice_texts,
+    "texts.padded_sizes": texts.padded_sizes,
+    "texts.pad_texts": texts.pad_texts,
+    "numbers.signs": numbers.signs,
+    "numbers.thousands": numbers.thousands,
+    "numbers.span_seconds": numbers.span_seconds,
+    "numbers.differences": numbers.differences,
+    "floats.power_float64": numbers.powers,
+    "floats.atan2_float64": numbers.powers,
+    "floats.math_float64": lambda rng: (int(rng.integers(0, 17)), numbers.powers(rng)[0], np.zeros(194)),
+    "codes.encode_int64": _ints,
+    "codes.prefix_keys": identity.prefix_keys,
+    "codes.encode_text": identity.encode_text,
+    "codes.mark_rows": lambda rng: (rng.integers(0, 2, 30).astype(np.uint8), 1, 77, np.zeros(30, np.int32)),
+    "codes.count_codes": _count_codes,
+    "codes.count_some": _count_some,
+    "codes.sort_tuples": _sort_tuples,
+    "bitmaps.prefix_bitmaps": _prefix_bitmaps,
+    "select.range_mask": lambda rng: (rng.integers(-5, 5, 40), -2, 3, np.zeros(40, np.uint8)),
+    "select.allowed_mask": lambda rng: (
+        rng.integers(0, 5, 40).astype(np.int32), rng.integers(0, 2, 5).astype(np.uint8), np.zeros(40, np.uint8),
+    ),
+    **keyed.CASES,
+    **deltas.CASES,
+    **confirmed.CASES,
+    "tally.tally_work": lambda rng: (
+        rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
+        np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,
+        np.zeros(30, np.int64), np.zeros(30, np.int64),
+    ),
+    "tally.tally_cells": lambda rng: (rng.integers(-5, 9, 40).astype(np.int32), np.zeros(9, np.int64)),
+    "arrive.plan": _plan,
+    "arrive.emit": _emit,
+    "arrive.count_and_plan": _count_and_plan,
+    "arrive.prepare_and_emit": _prepare_and_emit,
+    "postings.reach": _reach,
+    "postings.match_lists": _match_lists,
+    "automaton.grow_states": automaton.grow_states,
+    "automaton.search_texts": automaton.search_texts,
+    "patterns.hit_clauses": automaton.hit_clauses,
+    "patterns.keep_likes": automaton.keep_likes,
+    "patterns.keep_texts": automaton.keep_texts,
+    "patterns.keep_factors": _keep_factors,
+    "order.order_keys": runs.order_keys,
+    **fold.CASES,
+    "runs.group_pairs": runs.group_pairs,
+    "runs.group_keys": runs.group_keys,
+    "runs.name_slots": runs.name_slots,
+    "runs.find_pairs": runs.find_pairs,
+    "runs.mark_pairs": runs.mark_pairs,
+    "runs.count_pairs": runs.count_pairs,
+    "runs.put_together": runs.put_together,
+    "runs.busy_slots": runs.busy_slots,
+    "runs.keys_to_rows": runs.keys_to_rows,
+    "runs.split_keys": runs.split_keys,
+    "buckets.fill_buckets": pairs.fill_buckets,
+    "buckets.find_buckets": pairs.find_buckets,
+    "buckets.mark_keys": pairs.mark_keys,
+    "buckets.keep_marked": pairs.keep_marked,
+    **SHOWING,
+    **LOCATING,
+    "pairs.narrow_ranges": pairs.narrow_ranges,
+    "pairs.emit_pairs": pairs.emit_pairs,
+    "pairs.keep_pairs": pairs.keep_pairs,
+    "paired_sets.pairs_of_sets": pairs.pairs_of_sets,
+    **pairs.KEPT,
+    "named.count_offsets": runs.count_offsets,
+    "named.place_by_offset": runs.place_by_offset,
+    "named.count_bits": runs.count_bits,
+    "named.place_bits": runs.place_bits,
+    "named.write_out": runs.write_out,
+} | sets.CASES | segments.CASES  # fmt: skip

@@ -1,0 +1,398 @@
+"""The product against the naive model and DuckDB, action by action.
+
+    action ─┬─> LocalPSoup            acknowledgement, answer, or an error
+            └─> ModelStream, Oracle   what it must be
+
+Every difference is an AssertionError that shows the query, the window and the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.answer.completeness import Part
+from psoup.answer.invoke import Answer
+from psoup.answer.tuples.match_rows import Matched
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import OutOfRange, PSoupError
+from psoup.events.tags import NO_TAG, Tag
+from psoup.local import LocalPSoup
+from psoup_testing.engines.shards import Shards
+from psoup_testing.histories.histories import (
+    BASE,
+    Action,
+    Advance,
+    Heartbeat,
+    History,
+    Invoke,
+    Maintain,
+    Matches,
+    Push,
+    Register,
+    Unregister,
+)
+from psoup_testing.histories.queries import Query
+from psoup_testing.histories.values import arrow_array
+from psoup_testing.histories.windows import Window
+from psoup_testing.oracles.duckdb_answers import Oracle, difference
+from psoup_testing.oracles.match_bits import compare_bits, compare_tuple_ids
+from psoup_testing.oracles.model import Declaration, ModelStream, Range, Refusal, Row
+from psoup_testing.oracles.questions import TIMES, Told, asked_once, rows_of, same_answers
+from psoup_testing.suite.coverage import COVERAGE
+from psoup_testing.suite.kept_structures import KEPT
+
+_ASKED = 6
+"""Of so many invocations one is asked as a SELECT that is not registered, too."""
+Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A registered query, and the first tuple ID that came after it."""
+
+    query_id: int
+    query: Query
+    born: int
+    tag: Tag = NO_TAG
+
+
+class Duel:
+    """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry.
+
+    `Asked`: the oracle. `beside`: another duel, whose PSoup (and clock) this one's stream shares. `make` makes another
+    kind of PSoup.
+    """
+
+    Asked = Oracle
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        config: EngineConfig,
+        beside: Duel | None = None,
+        make: Make | None = None,
+        shards: int = 1,
+    ) -> None:
+        self.declaration = declaration
+        self.clock: VirtualClock = VirtualClock(BASE) if beside is None else beside.clock
+        if beside is not None:
+            self.psoup: LocalPSoup = beside.psoup
+        elif make is not None:
+            self.psoup = make(config, self.clock)
+        else:
+            self.psoup = LocalPSoup(config, self.clock, Shards(shards), verify="all")
+        self.psoup.execute(declaration.sql())
+        self.model = ModelStream(declaration, config.ahead)
+        self.oracle = self.Asked(declaration.schema)
+        self.coverage = COVERAGE
+        self.standing: dict[int, Standing] = {}
+        self.registrations = 0
+        self.compared = 0
+        self.forgets = make is not None
+        """Whether events are forgotten once their tuples are stored."""
+        self.history = 0
+        """The number of attached tuples: the first live tuple is at this place of the model, and has the ID 0."""
+        self._loaded = -1
+        self._released: list[tuple[int, int, int, Row]] = []
+
+    def close(self) -> None:
+        """Close the oracle's connection."""
+        self.oracle.close()
+
+    def run(self, actions: Sequence[Action]) -> None:
+        """All actions, with every invariant checked after each."""
+        for action in actions:
+            self.act(action)
+            if self.forgets:  # the others check themselves
+                self.psoup.check()
+
+    def act(self, action: Action) -> None:
+        """Do one action on both sides."""
+        match action:
+            case Push():
+                self.push(list(action.rows))
+            case Heartbeat():
+                self.heartbeat(action.time)
+            case Register():
+                self.register(action.query)
+            case Unregister():
+                self.unregister(action.number)
+            case Invoke():
+                self.invoke(action)
+            case Matches():
+                self.matches(action.place)
+            case Maintain():
+                self.psoup.maintain()
+            case Advance():
+                self.clock.advance(seconds=action.seconds)
+
+    def push(self, rows: list[Row]) -> None:
+        """Push the same rows to both; the acknowledgement must have the model's counts."""
+        would_match = self.psoup.match(self.declaration.name, to_table(self.declaration, rows))
+        acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
+        accepted, late, ahead = self.model.push(rows, self.clock.now())
+        found = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
+        assert found == (accepted, late, ahead, self.model.watermark), f"acknowledged {found}"
+        self._count_arrival()
+        self._compare_arrived(would_match, len(rows))
+        compare_tuple_ids(self.psoup, self.model, acknowledgement, self.history, forgets=self.forgets)
+
+    def _compare_arrived(self, would_match: Matched, rows: int) -> None:
+        """Arrival finds what the rows of this push would match, as it was said before; refused rows match nothing."""
+        released = self.released()
+        edge = self.model.edge([entry[0] for entry in released], self.clock.now())
+        mine = {entry[2] for entry in self.model.accepted if entry[1] == self.model.pushes}
+        assert not any(would_match.of(row) for row in range(rows) if row not in mine)
+        there = {
+            entry[2]: position - self.history
+            for position, entry in enumerate(released[edge:], edge)
+            if entry[1] == self.model.pushes
+        }
+        if there:
+            found = self.psoup.matches_many(self.declaration.name, list(there.values()))
+            wanted = [would_match.of(row) for row in there]
+            assert found == wanted, f"of tuples {there} arrival found {found}, and {wanted} was said before"
+
+    def heartbeat(self, time: int) -> None:
+        """Raise the watermark, or be refused, on both sides."""
+        outcome = expected_refusal(lambda: self.model.heartbeat(time, self.clock.now()))
+        found = expected_refusal(lambda: self.psoup.heartbeat(self.declaration.name, time))
+        assert found == outcome, f"heartbeat {time}: expected {outcome}, found {found}"
+        self._count_arrival()
+
+    def register(self, query: Query, tag: Tag = NO_TAG) -> None:
+        """Register a standing query, under a key and with labels; both refuse it or none."""
+        number, self.registrations = self.registrations, self.registrations + 1
+        outcome = expected_refusal(lambda: self.model.check_window(query.window))
+        asked = self._ask_before(query, outcome)
+        try:
+            query_id = self.psoup.register(query.sql(), key=tag.key, labels=dict(tag.labels))
+        except PSoupError as problem:
+            if query.folded() and problem.reason == "INVALID_VALUE":
+                self.coverage.refused[problem.reason] += 1
+                return
+            found = type(problem).__name__
+            assert found == outcome, f"refused ({problem.reason}): {query.sql()}\n{problem}"
+            assert asked == str(problem), f"registered: {problem}\nasked: {asked}"
+            return
+        assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
+        self.standing[number] = Standing(query_id, query, len(self.released()), tag)
+        if self.forgets:  # it may have started anew with this registration, and forgotten what was refused
+            asked = asked_once(self.psoup, query.sql())
+        same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
+
+    def _ask_before(self, query: Query, outcome: str | None) -> Told:
+        """Ask a query that is not registered, for which nothing is evaluated, some times; returns what is told."""
+        told = asked_once(self.psoup, query.sql())
+        if isinstance(told, str) or outcome is not None:
+            return told
+        expected = self._expected(query, self.model.range(query.window, self.clock.now(), None, True))
+        for _ in range(TIMES):
+            with KEPT.compared():
+                again = asked_once(self.psoup, query.sql())
+                assert repr(again) == repr(told), f"at first: {told}\nlater: {again}\n{query.sql()}"
+                problem = self.difference(query, expected, again[0])
+                assert problem is None, f"{problem}\n{query.sql()}"
+        return told
+
+    def unregister(self, number: int) -> None:
+        """Unregister a query; asking for it afterwards is an error."""
+        standing = self.standing.pop(number, None)
+        if standing is None:
+            return
+        self.psoup.unregister(standing.query_id)
+        assert expected_refusal(lambda: self.psoup.invoke(standing.query_id)) == "NotFound"
+
+    def invoke(self, action: Invoke) -> None:
+        """The answer, its completeness, and the forms in which it was found."""
+        standing = self.standing.get(action.number)
+        if standing is None:
+            return
+        window = action.window or standing.query.window
+        text = None if action.window is None else action.window.sql() or None
+        if text is None:
+            window = standing.query.window
+        try:
+            wanted = self.model.range(window, self.clock.now(), action.as_of, action.accept_truncation)
+        except Refusal as refusal:
+            found = expected_refusal(lambda: self._ask(standing.query_id, action, text))
+            assert found == str(refusal), f"expected {refusal}, found {found}: {standing.query.sql()} {action}"
+            asked = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
+            same_answers(lambda: self._ask(standing.query_id, action, text), asked, standing.query.sql())
+            return
+        forms, sql = self._forms(standing, wanted), standing.query.sql()
+        expected, told = self._expected(standing.query, wanted), None
+        for _ in range(TIMES):
+            with KEPT.compared():
+                answer = self._ask(standing.query_id, action, text)
+                problem = self.difference(standing.query, expected, rows_of(answer))
+                assert problem is None, f"{problem}\n{sql}\n{action}\n{wanted}"
+                again = answer.completeness._replace(errors=0)  # a fold counts those of whole chunks
+                assert told in (None, again), f"at first: {told}\nlater: {again}\n{sql}"
+            told = again
+        self._compare_told(answer, window, wanted, f"{sql}\n{action}")
+        self.compared += 1
+        for _ in range(TIMES if self.compared % _ASKED == 0 else 0):  # to bind a statement takes several milliseconds
+            with KEPT.compared():
+                asked = asked_once(self.psoup, sql, action.as_of, text, action.accept_truncation)
+                same_answers(lambda: answer, asked, f"{sql} {action}")
+        self.coverage.answered(standing.query, window.kind, forms, older=standing.born > wanted.first)
+
+    def matches(self, place: int) -> None:
+        """Check that a tuple matches exactly the queries whose WHERE it satisfies."""
+        released = self.released()
+        edge = self.model.edge([entry[0] for entry in released], self.clock.now())
+        if edge >= len(released):
+            return
+        position = edge + place * (len(released) - edge) // 1000
+        tuple_id, oldest = position - self.history, edge - self.history
+        self._load()
+        wanted = sorted(
+            s.query_id for s in self.standing.values() if self.oracle.matching(s.query, position, position + 1)
+        )
+        found = self.psoup.matches(self.declaration.name, tuple_id)
+        assert found == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {found}"
+        together = self.psoup.matches_many(self.declaration.name, [tuple_id, oldest, tuple_id])
+        assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {oldest}: expected {wanted}: {together}"
+        compare_bits(self.psoup, self.declaration.name, tuple_id, [s.query_id for s in self.standing.values()])
+        if edge:
+            with pytest.raises(OutOfRange, match="tuple IDs kept"):
+                self.psoup.matches(self.declaration.name, oldest - 1)
+
+    def released(self) -> list[tuple[int, int, int, Row]]:
+        """The model's released tuples, computed once after each change."""
+        key = (len(self.model.accepted), self.model.watermark)
+        if key != getattr(self, "_key", None):
+            self._key, self._released, self._loaded = key, self.model.released(), -1
+        return self._released
+
+    def _load(self) -> None:
+        released = self.released()
+        if self._loaded != len(released):
+            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released], -self.history)
+            self._loaded = len(released)
+
+    def _ask(self, query_id: int, action: Invoke, window: str | None) -> Answer:
+        return self.psoup.invoke(
+            query_id, as_of=action.as_of, window=window, accept_truncation=action.accept_truncation
+        )
+
+    def _expected(self, query: Query, wanted: Range) -> list[Row]:
+        """The oracle's answer."""
+        self._load()
+        return self.oracle.answer(query, wanted.first, wanted.stop)
+
+    def _compare_told(self, answer: Answer, window: Window, wanted: Range, asked: str) -> None:
+        """The completeness of an answer is the model's."""
+        (said,) = answer.completeness.sources
+        final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
+        now = answer.completeness.now
+        found = (now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
+        pending = len(self.model.accepted) - len(self.released())
+        model = (
+            wanted.now,
+            wanted.begin,
+            wanted.end,
+            wanted.truncated,
+            final,
+            self.model.late,
+            self.model.ahead,
+            pending,
+        )
+        assert found == model, f"completeness: expected {model}, found {found}\n{asked}"
+        self._compare_inside(said, self.model.inside(window, wanted, self.clock.now()), asked)
+
+    def difference(self, query: Query, expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+        """What an answer has that it should not have, or lacks; None if it is right."""
+        return difference(expected, found)
+
+    def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], asked: str) -> None:
+        """The numbers of refused and waiting tuples in the window; a log that forgets them may not know."""
+        found = (said.late_inside, said.ahead_inside, said.pending_inside)
+        pairs = zip(found, wanted, strict=True)
+        same = all(one == other or (one is None and self.forgets) for one, other in pairs)
+        assert same, f"inside the window: expected {wanted}, found {found}\n{asked}"
+
+    def _forms(self, standing: Standing, wanted: Range) -> list[str]:
+        """The forms of the kept columns of the chunks in the window, as the published root says."""
+        snapshot = self.psoup.engine.snapshot()
+        record = snapshot.query(standing.query_id, "default")
+        return [
+            entry.results.form(record.sqc_id, snapshot.clause(record.sqc_id).slot)
+            for entry in snapshot.by_id[record.stream_id].chunks
+            if entry.data.first_id + self.history < wanted.stop and entry.data.end_id + self.history > wanted.first
+        ]
+
+    def _count_arrival(self) -> None:
+        snapshot = self.psoup.engine.snapshot()
+        for standing in self.standing.values():
+            record = snapshot.query(standing.query_id, "default")
+            entry = snapshot.by_id[record.stream_id].chunks[-1]
+            if entry.data.first_id + self.history >= standing.born:
+                slot = snapshot.clause(record.sqc_id).slot
+                self.coverage.arrived(standing.query, entry.results.form(record.sqc_id, slot))
+
+
+def to_table(declaration: Declaration, rows: Sequence[Row]) -> pa.Table:
+    """Rows as the Arrow table that a client would push."""
+    attributes = declaration.schema.attributes
+    arrays = [arrow_array(a.type, [row[i] for row in rows]) for i, a in enumerate(attributes)]
+    return pa.table(arrays, names=[a.name for a in attributes])
+
+
+def expected_refusal(call: Any) -> str | None:
+    """The name of the error that `call` raises on purpose, or None if it raises none."""
+    try:
+        call()
+    except Refusal as refusal:
+        return str(refusal)
+    except PSoupError as problem:
+        return type(problem).__name__
+    return None
+
+
+def play(history: History, make: Make | None = None, kind: type[Duel] = Duel) -> int:
+    """A whole history against the model; returns how many answers were compared."""
+    duel = kind(history.declaration, history.config, make=make, shards=history.shards)
+    try:
+        duel.run(history.actions)
+        return duel.compared
+    finally:
+        duel.close()
+
+
+def play_together(one: History, two: History) -> int:
+    """Two histories on two streams of one PSoup, action by action in turn; the first one's configuration holds."""
+    first = Duel(one.declaration, one.config, shards=one.shards)
+    second = Duel(two.declaration, one.config, first)
+    try:
+        for left, right in zip_longest(one.actions, two.actions):
+            if left is not None:
+                first.run([left])
+            if right is not None:
+                second.run([right])
+        return first.compared + second.compared
+    finally:
+        first.close()
+        second.close()
+
+
+def play_again(one: History, two: History) -> int:
+    """A history, its stream dropped, and another history on a stream of the same name."""
+    first = Duel(one.declaration, one.config, shards=one.shards)
+    first.run(one.actions)
+    assert first.psoup.drop_stream(one.declaration.name, cascade=True) == len(first.standing)
+    second = Duel(two.declaration, one.config, first)
+    try:
+        second.run(two.actions)
+        return first.compared + second.compared
+    finally:
+        first.close()
+        second.close()

@@ -1,0 +1,326 @@
+"""Random aggregates and groups over one stream, and their answers: by plain Python, exact, which DuckDB confirms.
+
+    tuples of the window ─ WHERE, keys, arguments, FILTER in DuckDB ─> rows ─ groups, aggregates in Python ─> the answer
+                                                                        └─ DuckDB's own aggregates: the same, but for …
+
+The differences from DuckDB that are meant: its sums of DOUBLE are rounded at every step, and so are its means and
+variances; it refuses variances that are infinite, and gives any of the equal rows for ARG_MIN and ARG_MAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from psoup.expressions.tree import AttributeRef
+from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, DataType, Kind, wide
+from psoup.plan.nodes import Measure
+from psoup_testing.histories.expressions import Expression, Maker
+from psoup_testing.histories.histories import History, Register
+from psoup_testing.histories.queries import Query
+from psoup_testing.oracles.aggregates import close, expected
+from psoup_testing.oracles.duckdb_answers import Oracle, Row, leaving
+from psoup_testing.oracles.duel import Duel
+
+_ANY = ("count", "min", "max", "first", "last", "any_value", "count_distinct", "quantile_disc")
+_NUMBERS = ("sum", "avg", "sum_distinct", "stddev_samp", "var_pop", "median", "quantile_cont")
+_SHARES = (0.0, 0.25, 0.5, 0.9, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """An aggregate of a SELECT list. `name`: the function, with `_distinct` behind it for DISTINCT values."""
+
+    name: str
+    args: tuple[Expression, ...] = ()
+    condition: Expression | None = None
+    share: float | None = None
+
+    def sql(self, *, duck: bool = False) -> str:
+        """As PSoup reads it, or DuckDB; there values that cannot be computed are NULL, and rows are in their order."""
+        args = [f"TRY({arg.duck_sql()})" if duck else arg.psoup_sql() for arg in self.args]
+        if duck and self.type == DOUBLE:  # its quantiles of DECIMAL are cut to the digits of the type
+            args = [f"CAST({arg} AS DOUBLE)" for arg in args]
+        if self.share is not None and self.name != "median":
+            args.append(repr(self.share))
+        function = self.name.removesuffix("_distinct")
+        ordered = " ORDER BY _pos" if duck and function in ("first", "last", "any_value") else ""
+        text = f"{function}({'DISTINCT ' if self.distinct else ''}{', '.join(args) or '*'}{ordered})"
+        if self.condition is None:
+            return text
+        test = self.condition.duck_sql() if duck else self.condition.psoup_sql()
+        return f"{text} FILTER (WHERE {f'TRY({test})' if duck else test})"
+
+    @property
+    def distinct(self) -> bool:
+        """Whether equal values count once."""
+        return self.name.endswith("_distinct")
+
+    @property
+    def measure(self) -> Measure:
+        """The same as a node of a plan has it, but for its condition."""
+        function = self.name.removesuffix("_distinct")
+        function = "quantile_cont" if function == "median" else function
+        refs = tuple(AttributeRef(arg.type, place, f"a{place}") for place, arg in enumerate(self.args))
+        return Measure(function, refs, self.type, self.distinct, None, self.share)
+
+    @property
+    def type(self) -> DataType:
+        """The type of its value."""
+        name = self.name.removesuffix("_distinct")
+        if name == "count":
+            return BIGINT
+        kind = self.args[0].type
+        if name == "sum":
+            return kind if kind == DOUBLE else wide(kind.scale)
+        if name in ("avg", "median", "quantile_cont", "stddev_samp", "var_pop"):
+            return TIMESTAMP if kind in (TIMESTAMP, DATE) else DOUBLE
+        return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(Query):
+    """A query with GROUP BY `keys`, if there are any, and aggregates; `least`: HAVING so many rows; `by`: ORDER BY."""
+
+    keys: tuple[Expression, ...] = ()
+    aggregates: tuple[Aggregated, ...] = ()
+    least: int | None = None
+    by: tuple[tuple[int, bool], ...] = ()
+
+    def sql(self) -> str:
+        """The text to register."""
+        shown = [f"{key.psoup_sql()} AS k{i}" for i, key in enumerate(self.keys)]
+        shown += [f"{one.sql()} AS m{i}" for i, one in enumerate(self.aggregates)]
+        text = f"SELECT {', '.join(shown)} FROM {self.stream}"
+        if self.where is not None:
+            text += f" WHERE {self.where.psoup_sql()}"
+        if self.keys:
+            text += f" GROUP BY {', '.join(f'k{i}' for i in range(len(self.keys)))}"
+        if self.least is not None:
+            text += f" HAVING count(*) >= {self.least}"
+        if self.by:
+            by = [f"{place + 1} DESC" if down else f"{place + 1}" for place, down in self.by]
+            text += f" ORDER BY {', '.join(by)}"
+        text += "" if self.limit is None else f" LIMIT {self.limit}"
+        text += f" OFFSET {self.skip}" if self.skip else ""
+        window = self.window.sql()
+        return f"{text} {window}" if window else text
+
+    def folded(self) -> bool:
+        """Whether a part of an expression is constant, so that its failure is found when the query is registered."""
+        parts = [*self.keys, *[arg for one in self.aggregates for arg in one.args]]
+        parts += [one.condition for one in self.aggregates if one.condition is not None]
+        leaves = [] if self.where is None else [leaf.condition for leaf in self.where.leaves()]
+        return any(part.folded() for part in [*parts, *leaves])
+
+
+def draw_grouped(make: Maker, query: Query) -> Grouped:
+    """Groups and aggregates of the tuples that another query selects."""
+    columns = make.scope.columns()
+    keys = tuple(_expression(make, make.pick(columns)) for _ in range(make.pick((0, 1, 1, 2, 3))))
+    keys = tuple(key for key in keys if not key.constant)
+    aggregates = tuple(_aggregate(make, columns) for _ in range(make.number(1, 4)))
+    places = len(keys) + len(aggregates)
+    exact = [k for k in range(places) if k < len(keys) or aggregates[k - len(keys)].type != DOUBLE]
+    by = tuple((make.pick(exact), make.number(0, 1) == 1) for _ in range(make.number(0, 2) if exact else 0))
+    return Grouped(
+        query.stream,
+        query.columns,
+        None,
+        query.where,
+        limit=make.number(0, 9) if make.number(0, 4) == 4 else None,
+        skip=make.pick((0, 0, 0, 1)),
+        window=query.window,
+        keys=keys,
+        aggregates=aggregates,
+        least=make.number(1, 4) if make.number(0, 3) == 3 else None,
+        by=tuple(dict(by).items()),
+    )
+
+
+def _expression(make: Maker, column: Expression) -> Expression:
+    return column if make.number(0, 3) else make.of(column.type)
+
+
+def _aggregate(make: Maker, columns: Sequence[Expression]) -> Aggregated:
+    """One of all functions, over a column or an expression, with a FILTER sometimes."""
+    condition = make.of(BOOLEAN) if make.number(0, 3) == 3 else None
+    choice = make.number(0, 9)
+    if choice == 0:
+        return Aggregated("count", (), condition)
+    arg = _expression(make, make.pick(columns))
+    numbers = [c for c in columns if c.type.kind in (Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)]
+    if choice == 1:
+        return Aggregated(make.pick(("arg_min", "arg_max")), (arg, _expression(make, make.pick(columns))), condition)
+    if choice <= 5 or not numbers:
+        name = make.pick(_ANY)
+        return Aggregated(name, (arg,), condition, make.pick(_SHARES) if name == "quantile_disc" else None)
+    name, arg = make.pick(_NUMBERS), _expression(make, make.pick(numbers))
+    share = 0.5 if name == "median" else make.pick(_SHARES) if name == "quantile_cont" else None
+    return Aggregated(name, (arg,), condition, share)
+
+
+class GroupedOracle(Oracle):
+    """Answers of queries with aggregates; others as ever."""
+
+    def answer(self, query: Query, first: int, stop: int) -> list[Row]:
+        """The rows of `query` over the tuples at positions first <= p < stop."""
+        if not isinstance(query, Grouped):
+            return super().answer(query, first, stop)
+        groups: dict[Any, list[list[Any]]] = {} if query.keys else {(): []}
+        shown: dict[Any, tuple[Any, ...]] = {(): ()}
+        for row in self._rows(query, first, stop):
+            keys = tuple(_key_shown(value) for value in row[: len(query.keys)])
+            name = tuple(map(_place, keys))
+            shown.setdefault(name, keys)
+            groups.setdefault(name, []).append(list(row[len(query.keys) :]))
+        rows = []
+        for name in sorted(groups):
+            members = groups[name]
+            if query.least is None or len(members) >= query.least:
+                rows.append((*shown[name], *self._aggregates(query, members)))
+        self._confirm(query, rows, first, stop)
+        for place, down in reversed(query.by):
+            rows = _stable(rows, place, down)
+        stop_at = None if query.limit is None else query.skip + query.limit
+        return rows[query.skip : stop_at]
+
+    def _rows(self, query: Grouped, first: int, stop: int) -> list[Any]:
+        """Keys, arguments and FILTERs of the tuples, in stream order."""
+        parts: list[Expression] = list(query.keys)
+        for one in query.aggregates:
+            parts += [*one.args, *([] if one.condition is None else [one.condition])]
+        shown = ", ".join(leaving(f"TRY({part.duck_sql()})", part.type) for part in parts) or "1"
+        return self.connection.execute(
+            f"SELECT {shown} FROM {self._tuples(query, first, stop)} ORDER BY _pos"
+        ).fetchall()
+
+    def _tuples(self, query: Grouped, first: int, stop: int) -> str:
+        where = f" AND {query.where.duck_sql()}" if query.where is not None else ""
+        return f"(SELECT * FROM tuples WHERE _pos >= {first} AND _pos < {stop}{where})"
+
+    def _aggregates(self, query: Grouped, members: list[list[Any]]) -> list[Any]:
+        """What the aggregates show of the rows of a group."""
+        found, at = [], 0
+        for one in query.aggregates:
+            end = at + len(one.args)
+            rows = [row for row in members if one.condition is None or row[end]]
+            values = [tuple(_engine(v, arg.type) for v, arg in zip(row[at:end], one.args, strict=True)) for row in rows]
+            found.append(_plain(expected(one.measure, values), one.type))
+            at = end + (one.condition is not None)
+        return found
+
+    def _confirm(self, query: Grouped, rows: list[Row], first: int, stop: int) -> None:
+        """DuckDB's aggregates are the same, where they mean the same."""
+        for place, one in enumerate(query.aggregates, len(query.keys)):
+            keys = ", ".join(f"TRY({key.duck_sql()})" for key in query.keys)
+            values = [row[place] for row in rows]
+            if one.name.startswith("arg_") or any(map(_is_odd, values)):
+                continue
+            sql = f"SELECT {leaving(one.sql(duck=True), one.type)}, count(*) FROM {self._tuples(query, first, stop)}"
+            having = f" HAVING count(*) >= {query.least}" if query.least is not None else ""
+            try:
+                theirs = self.connection.execute(sql + (f" GROUP BY {keys}" if keys else "") + having).fetchall()
+            except Exception as problem:  # a variance out of its range
+                assert "OutOfRange" in type(problem).__name__ or "Conversion" in type(problem).__name__, (sql, problem)
+                continue
+            mine, other = sorted(map(_rough, values)), sorted(_rough(row[0]) for row in theirs)
+            same = len(mine) == len(other) and all(map(_near, mine, other))
+            assert same, f"plain Python: {mine}\nDuckDB: {other}\n{sql}"
+
+
+def _stable(rows: list[Row], place: int, down: bool) -> list[Row]:
+    """The rows by a column, equal ones in their order, NULLs last."""
+
+    def compare(one: Row, two: Row) -> int:
+        if one[place] is None or two[place] is None:
+            return (one[place] is None) - (two[place] is None)
+        left, right = _place(one[place]), _place(two[place])
+        order = (left > right) - (left < right)
+        return -order if down else order
+
+    return sorted(rows, key=functools.cmp_to_key(compare))
+
+
+def _is_odd(value: Any) -> bool:
+    """Whether a value is large, or not a number, so that DuckDB rounds it away, or refuses it."""
+    return isinstance(value, float) and not abs(value) < 1e15
+
+
+def _rough(value: Any) -> Any:
+    """A value by which answers in any order can be compared."""
+    if value is None:
+        return (1, 0.0)
+    if isinstance(value, float | int | Decimal):
+        return (0, float(value) if not isinstance(value, int) or isinstance(value, bool) else value)
+    return (0, value)
+
+
+def _near(one: Any, two: Any) -> bool:
+    if isinstance(one[1], str) or isinstance(two[1], str) or one[0] or two[0]:
+        return bool(one == two)
+    return math.isclose(one[1], two[1], rel_tol=1e-6, abs_tol=1e-3)
+
+
+def _key_shown(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    """Where a value stands among others: NULL last, NaN before it, texts by bytes."""
+    if value is None:
+        return (2, 0)
+    if isinstance(value, float) and math.isnan(value):
+        return (1, 0)
+    return (0, value.encode() if isinstance(value, str) else value)
+
+
+def _engine(value: Any, data_type: DataType) -> Any:
+    """A value as the engine has it: DECIMAL is scaled."""
+    return int(value.scaleb(data_type.scale)) if isinstance(value, Decimal) else value
+
+
+def _plain(value: Any, data_type: DataType) -> Any:
+    """A value as clients have it."""
+    if value is None or data_type.kind not in (Kind.DECIMAL, Kind.WIDE):
+        return bool(value) if data_type == BOOLEAN and value is not None else value
+    digits = str(abs(value)).rjust(data_type.scale + 1, "0")
+    return Decimal((value < 0, tuple(map(int, digits)), -data_type.scale))
+
+
+class GroupedDuel(Duel):
+    """A duel whose queries may have aggregates; also beside another kind of duel, as a base class before it."""
+
+    Asked = GroupedOracle
+
+    def difference(self, query: Query, expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+        """What an answer has that it should not have, or lacks: means and variances may differ in their last bits."""
+        if not isinstance(query, Grouped):
+            return super().difference(query, expected, found)
+        for number, (wanted, row) in enumerate(zip(expected, found, strict=False)):
+            for place, (one, two) in enumerate(zip(wanted, row, strict=True)):
+                measure = None if place < len(query.keys) else query.aggregates[place - len(query.keys)].measure
+                if type(one) is not type(two) or not _same(measure, one, two):
+                    return f"row {number}, column {place}: expected {one!r}, found {two!r}"
+        return None if len(expected) == len(found) else f"expected {len(expected)} rows, found {len(found)}"
+
+
+def _same(measure: Measure | None, one: Any, two: Any) -> bool:
+    if measure is None:
+        return _place(one) == _place(two) and repr(one) == repr(two)
+    return close(measure, two, one)
+
+
+def with_groups(make: Maker, history: History) -> History:
+    """A history whose queries aggregate what they select, but for some."""
+    actions = [
+        replace(action, query=draw_grouped(make, action.query))
+        if isinstance(action, Register) and make.number(0, 7)
+        else action
+        for action in history.actions
+    ]
+    return replace(history, actions=tuple(actions))

@@ -1,0 +1,110 @@
+"""Questions that are asked again and again, and a SELECT beside the same query, registered: the same answers.
+
+    rows = rows_of(again(soup.invoke, query, window=window))     asked `TIMES` times; the rows were the same each time
+
+The first questions note what is asked for, and make what is kept; the later ones are answered from it. A test in
+`tests/project` finds random tests that ask without this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from psoup.answer.invoke import Answer
+from psoup.errors import PSoupError
+from psoup.local import LocalPSoup
+from psoup_testing.histories.histories import Row
+from psoup_testing.histories.values import plain_values
+from psoup_testing.suite.kept_structures import KEPT
+
+TIMES = 4
+"""The times that each question is asked: structures that the first ones leave serve the last."""
+
+
+Given = ParamSpec("Given")
+Asked = TypeVar("Asked")
+
+
+def again(ask: Callable[Given, Asked], *given: Given.args, **named: Given.kwargs) -> Asked:
+    """Ask a question `TIMES` times, and compare the rows of the answers with one another; returns the last answer."""
+    answer, first = None, None
+    for time in range(TIMES):
+        with KEPT.compared():
+            answer = ask(*given, **named)
+            told = _told_by(answer)
+            first = told if time == 0 else first
+            assert same_rows(first, told), f"at first: {first}\nthe {time + 1}. time: {told}\n{given} {named}"
+    assert answer is not None
+    return answer
+
+
+async def again_awaited(ask: Callable[Given, Awaitable[Asked]], *given: Given.args, **named: Given.kwargs) -> Asked:
+    """`again` for a coroutine."""
+    answers = [await ask(*given, **named) for _ in range(TIMES)]
+    asked = iter(answers)
+    return again(lambda: next(asked))
+
+
+def same_rows(one: Any, other: Any) -> bool:
+    """Whether two tables, lists of them, or other values are the same; rows of tables may come in any order."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_rows, one, other))
+    if not isinstance(one, pa.Table):
+        return bool(one == other)
+    if one.schema != other.schema:
+        return False
+    return one.equals(other) or sorted(map(repr, plain_rows(one))) == sorted(map(repr, plain_rows(other)))
+
+
+def _told_by(answer: Any) -> Any:
+    """The rows of an answer, those of a list of answers, or what else it says."""
+    if isinstance(answer, list | tuple):
+        return [_told_by(each) for each in answer]
+    for name in ("to_table", "to_arrow"):
+        if hasattr(answer, name):
+            return getattr(answer, name)()
+    return answer if isinstance(answer, pa.Table) else repr(answer)
+
+
+def rows_of(answer: Answer) -> list[Row]:
+    """All rows of an answer as plain values."""
+    return plain_rows(answer.to_table())
+
+
+def plain_rows(table: pa.Table) -> list[Row]:
+    """All rows of a table as plain values."""
+    columns = [plain_values(column) for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+Told = tuple[list[Row], Any] | str
+"""Rows and completeness, or the message of a refusal."""
+
+
+def asked_once(
+    psoup: LocalPSoup, sql: str, as_of: int | None = None, window: str | None = None, truncation: bool = False
+) -> Told:
+    """The answer of a SELECT that is not registered; it changes nothing."""
+    root, sequence, query_id = psoup.engine.snapshot(), psoup.admission.sequence, psoup.admission.next_query
+    told = _told(lambda: psoup.ask(sql, as_of, window, truncation))
+    assert psoup.engine.snapshot() is root, f"asking has published something: {sql}"
+    assert (psoup.admission.sequence, psoup.admission.next_query) == (sequence, query_id), f"an ID was taken: {sql}"
+    return told
+
+
+def same_answers(invoke: Callable[[], Answer], asked: Told, sql: str) -> None:
+    """The query, registered, answers as it did when it was asked once."""
+    told = _told(invoke)
+    assert repr(told) == repr(asked), f"registered: {told}\nasked: {asked}\n{sql}"
+
+
+def _told(invoke: Callable[[], Answer]) -> Told:
+    try:
+        answer = invoke()
+        told = answer.completeness
+        return rows_of(answer), (told.now, told.sources, answer.select_errors)
+    except PSoupError as problem:
+        return str(problem)
