@@ -24,53 +24,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import (
-    aggregates,
-    archive,
-    arrival,
-    attacked,
-    buckets,
-    calls,
-    counters,
-    durability,
-    fair,
-    far,
-    files,
-    functions,
-    gate,
-    growth,
-    idle,
-    invocation,
-    joins,
-    joins_adapt,
-    joins_kept,
-    joins_large,
-    joins_many,
-    one,
-    page,
-    point,
-    registration,
-    removal,
-    scale,
-    secured,
-    spark,
-    spark_attach,
-    spark_backfill,
-    spark_stand,
-    sync,
-    sync_joins,
-    sync_many,
-    tables,
-    tags,
-    text,
-    watch,
-    web,
-    wire,
-)
-from benchmarks.machine import machine
-from benchmarks.measure import Row
-from benchmarks.report import head_line, json_line, markdown, number, print_table, write_json
-from benchmarks.run import Run, Size
+from benchmarks.answers import aggregates, archive, buckets, counters, invocation, point, tables
+from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
+from benchmarks.attacks import neighbour
+from benchmarks.copies import page, sync, sync_joins, sync_many, watch, web
+from benchmarks.ingest import calls, durability, fair, far, files, gate, idle, tls, wire
+from benchmarks.joins import joins, joins_adapt, joins_kept, joins_large, joins_many
+from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
+from benchmarks.tool.machine import machine
+from benchmarks.tool.measure import Row
+from benchmarks.tool.report import head_line, json_line, markdown, number, print_table, write_json
+from benchmarks.tool.run import Run, Size
 
 GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.q4096.f4": arrival.rows,
@@ -81,7 +45,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.text": text.rows,
     "functions": functions.rows,
     "register": registration.rows,
-    "register.one": one.rows,
+    "register.one": one_query.rows,
     "tags": lambda run: chain(tags.rows(run), removal.rows(run)),
     "invoke.w": invocation.rows,
     "ask.w": invocation.ask_rows,
@@ -105,7 +69,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     ),
     "aggregate": lambda run: chain(aggregates.rows(run), buckets.rows(run)),
     "push.grpc": wire.push_rows,
-    "push.tls": secured.rows,
+    "push.tls": tls.rows,
     "push.far": far.rows,
     "push.csv": files.rows,
     "push.durable": durability.push_rows,
@@ -116,7 +80,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "idle": idle.rows,
     "fair": fair.rows,
     "gate": gate.rows,
-    "attacked": attacked.rows,
+    "attacked": neighbour.rows,
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
     "spark.attach": spark_attach.attach_rows,

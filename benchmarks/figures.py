@@ -22,8 +22,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.machine import processor
-from benchmarks.report import number
+from benchmarks.tool.machine import processor
+from benchmarks.tool.report import number
 
 AXES = {
     "growth.queries.eq": ("standing queries: one equality of 10,000 symbols, two ranges", "ns a tuple"),

@@ -27,10 +27,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks.machine import machine
-from benchmarks.processes import Served, resident, served
-from benchmarks.report import machine_line, number
-from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
+from benchmarks.tool.machine import machine
+from benchmarks.tool.processes import Served, resident, served
+from benchmarks.tool.report import machine_line, number
+from benchmarks.tool.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup_client import Client, PSoupError
 
 BATCH = 4_096

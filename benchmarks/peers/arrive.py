@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from benchmarks.peers import Missing
 from benchmarks.peers.by_hand import Common, Masks, Peer
 from benchmarks.peers.postgres import EAGER, PostgresServer
-from benchmarks.workload import ATTRIBUTES, DOMAIN, Columns, Query, to_table
+from benchmarks.tool.workload import ATTRIBUTES, DOMAIN, Columns, Query, to_table
 
 
 class DuckDBJoin(Common):

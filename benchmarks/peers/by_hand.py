@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.peers import Missing
-from benchmarks.workload import DOMAIN, Columns, Query
+from benchmarks.tool.workload import DOMAIN, Columns, Query
 
 Masks = npt.NDArray[np.bool_]
 """bool[queries, n]"""

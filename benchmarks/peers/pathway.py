@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.measure import Sample
 from benchmarks.peers import Missing
+from benchmarks.tool.measure import Sample
 
 Integers = npt.NDArray[np.int64]
 NAME = "Pathway, counts alone"

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from benchmarks.peers import Missing
 from benchmarks.peers.postgres import PostgresServer
-from benchmarks.workload import ATTRIBUTES, Columns, Query, to_table
+from benchmarks.tool.workload import ATTRIBUTES, Columns, Query, to_table
 
 
 def in_order(rows: Columns) -> Columns:

@@ -14,14 +14,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.machine import machine
-from benchmarks.report import head_line
 from benchmarks.reproduce.cacq_adapt import cacq_adapt
 from benchmarks.reproduce.cacq_routing import cacq_routing
 from benchmarks.reproduce.experiment import Experiment
 from benchmarks.reproduce.figure8 import figure8
 from benchmarks.reproduce.figure11 import figure11
-from benchmarks.run import Run, Size
+from benchmarks.tool.machine import machine
+from benchmarks.tool.report import head_line
+from benchmarks.tool.run import Run, Size
 
 EXPERIMENTS: dict[str, Callable[[Run], Experiment]] = {
     "figure8": figure8,

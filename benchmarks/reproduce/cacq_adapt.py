@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.reproduce.cacq_filters import Filters, Query
 from benchmarks.reproduce.experiment import Experiment, Shape
-from benchmarks.run import Run
+from benchmarks.tool.run import Run
 from psoup.joins.policies import Lottery
 
 WORKLOADS: dict[str, list[list[Query]]] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.reproduce.cacq_filters import Filters, Query, Random
 from benchmarks.reproduce.experiment import Experiment, Shape
-from benchmarks.run import Run
+from benchmarks.tool.run import Run
 from psoup.joins.policies import Fixed, Greedy, Lottery
 
 LEAST = (90, 70, 50, 30, 10)

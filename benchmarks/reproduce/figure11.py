@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from benchmarks.measure import Sample, seconds
 from benchmarks.reproduce.experiment import Experiment, Shape
-from benchmarks.run import Run
+from benchmarks.tool.measure import Sample, seconds
+from benchmarks.tool.run import Run
 from psoup.local import LocalPSoup
 
 Integers = npt.NDArray[np.int64]

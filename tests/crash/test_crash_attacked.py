@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attacks import ATTACKS, repeat
-from benchmarks.processes import resident
+from benchmarks.attacks.attacks import ATTACKS, repeat
+from benchmarks.tool.processes import resident
 from psoup_client import Client
 from psoup_testing.http2.hostile_connections import ONCE, Victim
 from psoup_testing.services.zygote import Zygote

@@ -19,7 +19,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from benchmarks.processes import resident
+from benchmarks.tool.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_testing.services.wire import ipc

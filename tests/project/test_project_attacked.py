@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.attacked import Scenes, attacked
-from benchmarks.half_messages import Stalled
+from benchmarks.attacks.half_messages import Stalled
+from benchmarks.attacks.neighbour import Scenes, attacked
 from psoup_testing.services.threaded_service import serving
 
 

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import arrival, growth, invocation, report, scale
-from benchmarks.machine import machine
-from benchmarks.measure import Row, Sample, Target, beside
+from benchmarks.answers import invocation
+from benchmarks.arrival import arrival, growth, scale
 from benchmarks.peers import Missing, join, made
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery
 from benchmarks.peers.postgres import PostgresServer
 from benchmarks.peers.scan import in_order, other_scans, quick_scans
-from benchmarks.run import Run, Size
-from benchmarks.workload import batches, make_columns, make_queries
+from benchmarks.tool import report
+from benchmarks.tool.machine import machine
+from benchmarks.tool.measure import Row, Sample, Target, beside
+from benchmarks.tool.run import Run, Size
+from benchmarks.tool.workload import batches, make_columns, make_queries
 
 SMALL = {
     "arrival": lambda run: arrival.paper("arrival.q16.f2", make_queries(16, 2), samples=1),

@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import growth
-from benchmarks.machine import machine
-from benchmarks.measure import Row, Sample, Target
-from benchmarks.report import json_line, write_json
+from benchmarks.arrival import growth
+from benchmarks.tool.machine import machine
+from benchmarks.tool.measure import Row, Sample, Target
+from benchmarks.tool.report import json_line, write_json
 
 
 @pytest.fixture(scope="module")

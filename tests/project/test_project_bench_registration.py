@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import one, registration
-from benchmarks.run import Run
+from benchmarks.arrival import one_query as one
+from benchmarks.arrival import registration
+from benchmarks.tool.run import Run
 
 
 def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

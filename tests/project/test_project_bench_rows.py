@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import durability, joins_large, registration
+from benchmarks.arrival import registration
+from benchmarks.ingest import durability
+from benchmarks.joins import joins_large
 from psoup_testing.suite.bench import failures, names, run_bench
 
 ROWS = """

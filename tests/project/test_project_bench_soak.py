@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import soak
-from benchmarks.processes import served
+from benchmarks.tool.processes import served
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.reproduce.__main__ import EXPERIMENTS, main
 from benchmarks.reproduce.cacq_filters import Filters
 from benchmarks.reproduce.cacq_routing import OPTIMAL, QUERIES, cacq_routing
-from benchmarks.run import Run, Size
+from benchmarks.tool.run import Run, Size
 from psoup.joins.policies import Fixed
 
 

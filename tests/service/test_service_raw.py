@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.frames import (
+from benchmarks.attacks.frames import (
     END_HEADERS,
     HEADERS,
     PREFACE,
@@ -29,7 +29,7 @@ from benchmarks.frames import (
     request,
     settings,
 )
-from benchmarks.processes import resident
+from benchmarks.tool.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service.settings import Settings

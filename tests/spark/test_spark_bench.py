@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import spark as feed
-from benchmarks import spark_backfill, spark_expression, spark_stand
+from benchmarks.spark import spark as feed
+from benchmarks.spark import spark_backfill, spark_expression, spark_stand
 from psoup_testing.spark.session import needs_java
 from psoup_testing.suite.bench import failures, names, run_bench
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import page
+from benchmarks.copies import page
 from psoup_testing.browser.browser import SKIPPED, executable
 from psoup_testing.suite.bench import failures, names, run_bench
 

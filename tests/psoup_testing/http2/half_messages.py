@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.frames import (
+from benchmarks.attacks.frames import (
     END_STREAM,
     HEADERS,
     PREFACE,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from benchmarks.frames import (
+from benchmarks.attacks.frames import (
     CONTINUATION,
     DATA,
     END_HEADERS,

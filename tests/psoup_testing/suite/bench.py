@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import benchmarks.__main__ as command
-from benchmarks import processes
+from benchmarks.tool import processes
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import serving

@@ -1,0 +1,1 @@
+"""Answers of one stream: selections, aggregates, tables of many answers, look-ups, streams on disk."""

@@ -1,0 +1,1 @@
+"""Tuples on arrival beside standing queries, and queries as they come and go: `arrival.*`, `register.*`, `growth.*`."""

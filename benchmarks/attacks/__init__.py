@@ -1,0 +1,1 @@
+"""Hostile clients, and the latencies of a neighbour meanwhile."""
