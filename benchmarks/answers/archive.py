@@ -41,7 +41,7 @@ from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Register, RegisterMany
 from psoup.model import BIGINT, SECOND, Anchor, Bound, WindowClause
 from psoup_service.host.runner import TaskPool
-from psoup_service.warmup import warm_up
+from psoup_service.process.warmup import warm_up
 from psoup_storage import DurableStore
 
 MILLION = 1_000_000

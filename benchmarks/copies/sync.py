@@ -35,7 +35,7 @@ from psoup_cli.flights.dataset import create_statement, load
 from psoup_client.json_columns import from_json
 from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.tokens import Tokens
 from psoup_storage import MemoryStore

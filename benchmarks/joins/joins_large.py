@@ -42,7 +42,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.runner import Runner
 from psoup_service.host.runner import TaskPool
-from psoup_service.warmup import warm_up
+from psoup_service.process.warmup import warm_up
 from psoup_storage import DurableStore
 
 MILLION = 1_000_000

@@ -34,7 +34,7 @@ from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.servicers.many import Many as Answers
 
 Integers = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if given[:1] != ["spark"]:  # which may have use for pandas
-            from psoup_service.lean import leave_out_pandas
+            from psoup_service.process.lean import leave_out_pandas
 
             leave_out_pandas()  # a third of the time until a command begins
         from psoup_cli.app import app

@@ -14,13 +14,13 @@ import typer
 from psoup_cli.common import message
 
 if TYPE_CHECKING:
-    from psoup_service.settings_sources import Loaded
+    from psoup_service.process.settings_sources import Loaded
 
 
 def load_settings(flags: Mapping[str, Any], config: str | None) -> Loaded:
     """The service's settings, after their notices; a refused one is a usage error, exit code 2."""
     from psoup.errors import InvalidInput
-    from psoup_service.settings_sources import load
+    from psoup_service.process.settings_sources import load
 
     try:
         loaded = load(flags, config=Path(config) if config else None)

@@ -22,7 +22,7 @@ import typer
 from psoup_client.addresses import completed, target
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from psoup_client.token import TOKEN_ADDRESS, in_environment
-from psoup_service.ownership import writable_by_others
+from psoup_service.process.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"
 FILE = "psoup.toml"

@@ -15,12 +15,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
-from psoup_service import allocators, event_loop, kernel_cache, log
+from psoup_service.host.turns import ShortTurns
 from psoup_service.host.worker import told
-from psoup_service.lean import lean
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
-from psoup_service.turns import ShortTurns
+from psoup_service.process import allocators, event_loop, kernel_cache, log
+from psoup_service.process.lean import lean
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 
 if TYPE_CHECKING:
     from psoup_service.service import Service

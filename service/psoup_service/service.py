@@ -27,8 +27,11 @@ from psoup.engine.engine import Engine
 from psoup.engine.maintenance.offered import Offered
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
-from psoup_service.clock import guarded
-from psoup_service.expiry import ExpiryWait
+from psoup_service.chores.expiry import ExpiryWait
+from psoup_service.chores.regular import RegularWork
+from psoup_service.figures.metrics import Metrics
+from psoup_service.figures.probes import Probes
+from psoup_service.figures.watchdog import Watchdog
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.call_turns import CallTurns
@@ -36,27 +39,24 @@ from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback, nobody_may_come
+from psoup_service.gate.listening import listen_on
 from psoup_service.gate.meters import Meters
 from psoup_service.gate.provider import open_id
 from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
+from psoup_service.host.ids import Ids
 from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
-from psoup_service.ids import Ids
-from psoup_service.late_kernels import watched
-from psoup_service.listening import listen_on
-from psoup_service.metrics import Metrics
-from psoup_service.probes import Probes
-from psoup_service.regular import RegularWork
+from psoup_service.process.clock import guarded
+from psoup_service.process.late_kernels import watched
+from psoup_service.process.settings import Settings
+from psoup_service.process.warmup import warm_up
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.health import HealthServicer
 from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.services import services_of
 from psoup_service.servicers.usage import tell_usage
-from psoup_service.settings import Settings
-from psoup_service.warmup import warm_up
-from psoup_service.watchdog import Watchdog
 from psoup_service.wire.answering import Answering
 from psoup_service.wire.calls import Calls
 from psoup_service.wire.decoders import Decoders

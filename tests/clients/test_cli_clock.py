@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from psoup_client import Client
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.machine_clocks import Machine
 from psoup_testing.services.threaded_service import serving

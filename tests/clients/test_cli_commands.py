@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_client import Client
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.command import COLUMNS, ROWS, Psoup
 from psoup_testing.services.threaded_service import Serving, serving

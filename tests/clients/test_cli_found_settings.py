@@ -14,8 +14,8 @@ from psoup_client import Client, ClientOptions
 from psoup_client.errors import InvalidRequest
 from psoup_client.token import token_metadata
 from psoup_service import main
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.threaded_service import Serving
 

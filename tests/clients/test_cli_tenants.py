@@ -18,7 +18,7 @@ from psoup_cli.quotas import QUOTAS, read_quota
 from psoup_client import Client
 from psoup_client.errors import InvalidRequest
 from psoup_proto.v1 import admin_pb2
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.threaded_service import serving
 

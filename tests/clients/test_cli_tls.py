@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.authority import Authority
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.threaded_service import serving

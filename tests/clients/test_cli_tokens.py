@@ -19,7 +19,7 @@ from psoup_cli.expiry import read_expiry
 from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
 from psoup_client.errors import InvalidRequest
 from psoup_client.token import CallToken, token_metadata
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.engines.format_fixture import leave
 from psoup_testing.services.authority import Authority

@@ -19,8 +19,8 @@ from psoup.model import SECOND
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, ResourceExhausted
 from psoup_client.places import placed
 from psoup_proto.v1 import sync_pb2
+from psoup_service.process.settings import Settings
 from psoup_service.servicers import sync as servicer
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import same, some, token_of
 from psoup_testing.oracles.questions import again

@@ -15,7 +15,7 @@ from psoup_client.convert import to_table
 from psoup_client.refused import LISTED, instants, refused_rows
 from psoup_client.schema import ColumnInfo, StreamInfo
 from psoup_client.sifting import sift
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 
 MakeStream = Callable[[str], str]
 LEAST, MOST = -(2**63), 2**63 - 1

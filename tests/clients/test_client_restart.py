@@ -20,7 +20,7 @@ from google.protobuf import message_factory
 import psoup_proto.v1
 from psoup_client import Client, ClientOptions, Query, RetryOptions, Unavailable
 from psoup_client.patience import Patience
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving
 

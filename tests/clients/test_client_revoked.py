@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import AccessDenied, Client, ClientOptions, Producer
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.threaded_service import serving
 
 TABLE = pa.table({"x": [1, 2]})

@@ -14,7 +14,7 @@ from psoup_client import AnswerCopy, Client, ClientOptions, NotFound, Query, Ret
 from psoup_client.errors import DeadlineExceeded
 from psoup_client.watching import WatchMessages
 from psoup_proto.v1 import sync_pb2
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import older
 from psoup_testing.services.threaded_service import Serving, serving

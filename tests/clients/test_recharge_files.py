@@ -18,7 +18,7 @@ import pytest
 from psoup_client import Client
 from psoup_recharge import Recharge, Store, StoreError
 from psoup_recharge import sqlite as sqlite_module
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.crash.faults import EIO, ENOSPC, Disk, Fault, failing
 from psoup_testing.services.threaded_service import serving

@@ -11,7 +11,7 @@ import pytest
 
 from psoup_client import Client, ClientOptions, PSoupError, RetryOptions, Unavailable
 from psoup_recharge import Recharged, Store, live, watch_log
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import older
 from psoup_testing.services.command import Psoup

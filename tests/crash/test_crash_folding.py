@@ -17,7 +17,7 @@ import pytest
 
 from psoup.sql.aggregates import AGGREGATES
 from psoup_client import Client
-from psoup_service.rehearsal import rehearse
+from psoup_service.process.rehearsal import rehearse
 from psoup_testing.services.zygote import Zygote
 
 pytestmark = pytest.mark.long

@@ -14,7 +14,7 @@ from numba.core.sigutils import normalize_signature
 
 from psoup.compiled import SIGNATURES, compile_listed, line_of
 from psoup.kernels.rows import count_rows
-from psoup_service import late_kernels
+from psoup_service.process import late_kernels
 
 LINES = SIGNATURES.read_text().splitlines()
 compiled = pytest.mark.skipif(not isinstance(count_rows, Dispatcher), reason="kernels are not compiled in this run")

@@ -19,7 +19,7 @@ OF_LIBRARIES = {("jwt", "decode"), ("datetime64", "now"), ("Timestamp", "now")}
 """Functions of libraries that ask the wall clock, if nothing is said."""
 
 EXCEPTIONS = {
-    "service/psoup_service/clock.py": "the guarded clock itself",
+    "service/psoup_service/process/clock.py": "the guarded clock itself",
     "service/psoup_service/gate/oidc.py": "PyJWT is told not to look at the times; the gate does",
     "service/psoup_service/gate/audit.py": "a line about a service that does not run",
     "storage/psoup_storage/durable/sqlite/database.py": "when a data directory was made, for people",

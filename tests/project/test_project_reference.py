@@ -18,7 +18,7 @@ import psoup_client
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.client import Client
 from psoup_client.session import Session
-from psoup_service.settings_sources import load
+from psoup_service.process.settings_sources import load
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "python.md"
 OPERATIONS = PAGE.parents[1] / "operations.md"

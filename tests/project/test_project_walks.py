@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from psoup_client import Client, Query
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -31,7 +31,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
 from psoup_service.host.runner import TaskPool
-from psoup_service.turns import SHORT_SECONDS
+from psoup_service.host.turns import SHORT_SECONDS
 from psoup_storage import MemoryStore
 
 CHUNKS = 6

@@ -14,7 +14,7 @@ import pytest
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
 from psoup_service.host.readers import LONG_S, Read, Readers
-from psoup_service.turns import SHORT_SECONDS
+from psoup_service.host.turns import SHORT_SECONDS
 from psoup_testing.services.host_rig import PATIENCE, happened
 
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from psoup_service.clock import wall_time
 from psoup_service.host.runner import TaskPool
+from psoup_service.process.clock import wall_time
 from psoup_testing.services.host_rig import PATIENCE
 
 

@@ -22,7 +22,7 @@ from psoup.execution.many import many_joins as joined_sets
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.servicers import many as servicer
 from psoup_service.servicers.many import Many
 from psoup_service.servicers.wanted import whole

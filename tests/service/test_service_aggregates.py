@@ -12,7 +12,7 @@ import pytest
 
 from psoup_client import Client, ResourceExhausted
 from psoup_proto.v1 import queries_pb2
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import serving
 

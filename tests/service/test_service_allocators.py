@@ -8,7 +8,7 @@ import pytest
 _FAULTS = """
 import resource, sys
 import numpy as np
-from psoup_service import allocators
+from psoup_service.process import allocators
 
 if sys.argv[1] == "kept":
     allocators.keep_freed_memory()

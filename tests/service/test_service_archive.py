@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from psoup_client import Client
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import open_store
 
 MIB = 1024 * 1024

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.wire import Wire, run
 
 BATCH = pa.table({"a": range(10)})

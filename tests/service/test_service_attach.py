@@ -16,8 +16,8 @@ from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_client import AttachResult, Client, Conflict, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import open_store
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psoup_client import Client, InvalidRequest, ResourceExhausted
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.threaded_service import Serving, serving
 

@@ -30,7 +30,7 @@ from psoup_service.host.expectations import Expectations
 from psoup_service.host.pins import Pins
 from psoup_service.host.readers import Read, Readers
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.staged import BatchKey, StagedPart, Stages

@@ -16,7 +16,7 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire.grpc_calls import Unreadable, parser
 from psoup_testing.services.wire import Wire, ipc, refusal_of, refused, run
 

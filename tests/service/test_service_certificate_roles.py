@@ -22,8 +22,8 @@ from psoup.errors import InvalidInput
 from psoup_client import AccessDenied, Client, ClientOptions
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import end_of
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_testing.services.authority import Authority
 from psoup_testing.services.threaded_service import serving
 

@@ -14,7 +14,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_service.clock import HOLD, STEP, GuardedClock, boot_time, guarded, wall_time
+from psoup_service.process.clock import HOLD, STEP, GuardedClock, boot_time, guarded, wall_time
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.machine_clocks import START, Machine

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "fixtures" / "clock_shim.c"
 
 PROCESS = """
 import json, sys
-from psoup_service.clock import GuardedClock, boot_time, wall_time
+from psoup_service.process.clock import GuardedClock, boot_time, wall_time
 clock = GuardedClock()
 for line in sys.stdin:
     accepted = clock.accept() if line.strip() == "accept" else None

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from psoup.config import EngineConfig
 from psoup.model import DEFAULT_TENANT, SECOND, time_text
 from psoup_client import AccessDenied, Client, ClientOptions, ServiceClock
-from psoup_service.expiry import WAIT
+from psoup_service.chores.expiry import WAIT
 from psoup_service.gate.audit import NAME
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.machine_clocks import START, Machine
 from psoup_testing.services.threaded_service import Serving, serving
@@ -163,7 +163,7 @@ def test_a_step_is_shown_until_it_is_accepted(caplog: pytest.LogCaptureFixture) 
         assert (told.ahead, told.pending_since, told.time) == (timedelta(0), None, told.wall)
         assert figures() == [1, 0]
         assert read("/readyz") == "serving\n"
-    lines = [record.getMessage() for record in caplog.records if record.name == "psoup_service.clock"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "psoup_service.process.clock"]
     assert [line.split(":")[0] for line in lines] == [
         "the wall clock was set forward, and is not followed yet",
         "an operator has accepted the wall clock",
@@ -222,7 +222,7 @@ def test_a_start_with_a_clock_before_the_last_event_says_so(tmp_path: Path, capl
     machine.set_forward(-7_200)
     caplog.clear()
     with service_on(machine, tmp_path) as (_, client):
-        (record,) = [record for record in caplog.records if record.name == "psoup_service.clock"]
+        (record,) = [record for record in caplog.records if record.name == "psoup_service.process.clock"]
         assert record.levelno == logging.WARNING
         assert "the clock is before the last event" in record.getMessage()
         assert (vars(record)["seconds"], vars(record)["last_event"]) == (7_200, time_text(START + 7_200 * SECOND))

@@ -14,7 +14,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from psoup.compiled import compile_listed
-from psoup_service import compiling
+from psoup_service.process import compiling
 
 
 @pytest.fixture

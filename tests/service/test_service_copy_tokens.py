@@ -19,7 +19,7 @@ from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_cli.app import app
 from psoup_proto.v1 import sync_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.sync import tokens as module
 from psoup_service.sync.changes import Copies
 from psoup_service.sync.keys import rotate

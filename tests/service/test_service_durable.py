@@ -27,8 +27,8 @@ from psoup_proto.v1 import server_pb2
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.host import committer
 from psoup_service.host.host import Host
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_storage.durable.directory import DataDirectory
 from psoup_testing.crash.faults import EIO, ENOSPC, failing

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from psoup_client import Client
-from psoup_service import event_loop
+from psoup_service.process import event_loop
 from psoup_testing.services.threaded_service import serving
 
 

@@ -15,7 +15,7 @@ from psoup_proto.v1 import attach_pb2 as attach
 from psoup_proto.v1 import cover_pb2 as cover
 from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire.limits import Limits
 from psoup_storage import DurableStore
 from psoup_testing.http2.half_messages import half_sent

@@ -23,12 +23,12 @@ from psoup.expressions import supplied
 from psoup_cli.app import app
 from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
-from psoup_service import rehearsal
 from psoup_service.functions import process
 from psoup_service.functions.process import Failures, FunctionProcess
+from psoup_service.process import rehearsal
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_service.service import Service
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote

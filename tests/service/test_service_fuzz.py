@@ -34,7 +34,7 @@ from psoup_proto.v1 import (
     streams_pb2,
     sync_pb2,
 )
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.services.gated_service import Door, methods
 from psoup_testing.services.wire import Wire, ipc, run

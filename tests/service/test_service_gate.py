@@ -23,9 +23,9 @@ from psoup_service.gate.issuing import issued
 from psoup_service.gate.principal import EVERYBODY, STRANGER
 from psoup_service.gate.roles import ALLOWED, ANYBODY, OF_THE_SERVICE, OPERATOR, ROLES, may
 from psoup_service.gate.tokens import id_of, new_token
+from psoup_service.process.settings import Settings
 from psoup_service.service import Service
 from psoup_service.servicers.admin import AdminServicer
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.issuing import issue_offline
 from psoup_testing.services.gated_service import Door, behind, methods

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from psoup.clock import VirtualClock
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import ingest_pb2_grpc
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.wire import Refusal, Wire, ipc, refusal_of, refused, run
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT

@@ -16,7 +16,7 @@ from numba.core.caching import _CacheLocator
 
 import psoup
 from psoup.kernels.rows import count_rows
-from psoup_service import kernel_cache
+from psoup_service.process import kernel_cache
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
 

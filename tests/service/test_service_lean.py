@@ -12,7 +12,7 @@ from psoup_cli.main import main
 with suppress(SystemExit):
     main(["status", "--help"])
 from psoup_service.main import serve
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 
 def ready(address):
     print("pandas" in sys.modules)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from psoup_service import log
+from psoup_service.process import log
 
 NASTY = "a\x1b[2J\r\nb\x07\x9b31m\u202e\u2028 é\t\ud800"
 SHOWN = r"a\x1b[2J\r\nb\x07\x9b31m\u202e\u2028 é" + "\t" + r"\ud800"

@@ -29,8 +29,8 @@ from psoup_service.gate.oidc import OpenId
 from psoup_service.gate.principal import STRANGER
 from psoup_service.gate.provider import Provider, role_table
 from psoup_service.host.threads import Threads
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_testing.services.openid_provider import AUDIENCE, ISSUER, Identity, claims, ec_key, provider, rsa_key, signed
 from psoup_testing.services.threaded_service import serving
 

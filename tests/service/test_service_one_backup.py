@@ -15,9 +15,9 @@ import pytest
 
 from psoup.errors import ResourceExhausted, Unavailable
 from psoup_proto.v1 import backup_pb2 as backup
+from psoup_service.process.settings import Settings
 from psoup_service.service import Service, running_service
 from psoup_service.servicers.backup import LEAST_PACE, Pace
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import Frozen
 from psoup_testing.services.wire import Wire, refusal_of, refused

@@ -12,7 +12,7 @@ from psoup.errors import PSoupError
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_service.host.pins import Pin, Pins
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.wire import Wire, refused, run
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from psoup_service.metrics import FIGURES, Metrics
-from psoup_service.probes import MOST, Probes
+from psoup_service.figures.metrics import FIGURES, Metrics
+from psoup_service.figures.probes import MOST, Probes
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_testing.http2.hostile_connections import connected
 
 

@@ -25,8 +25,8 @@ from psoup.errors import Internal, InvalidInput
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_testing.services.wire import Wire, refused, run
 
 SERVE = [sys.executable, "-m", "psoup_service.main"]

@@ -24,7 +24,7 @@ from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import statements_pb2 as statements
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.services.gated_service import Door, behind
 from psoup_testing.services.wire import Wire, ipc, refused, run
 

@@ -32,7 +32,7 @@ from benchmarks.attacks.frames import (
 from benchmarks.tool.processes import resident
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.http2 import hostile_connections
 from psoup_testing.http2.hostile_connections import Victim, connected, flood, wait_closed
 from psoup_testing.services.authority import Authority

@@ -20,7 +20,7 @@ from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire import fields
 from psoup_testing.http2.half_messages import half_sent
 from psoup_testing.services.gated_service import descriptors

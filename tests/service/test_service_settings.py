@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from psoup.errors import InvalidInput
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 
 
 def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:

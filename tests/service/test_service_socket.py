@@ -13,8 +13,8 @@ import pytest
 
 from psoup.errors import InvalidInput
 from psoup_client import Client, Unavailable
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_testing.services.threaded_service import serving
 
 

@@ -15,7 +15,7 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExh
 from psoup.events.tenants import Tenant
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service.host.fair_turns import Weights
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.wire.staged import (
     COLUMN_BYTES,
     MOST_PARTS,

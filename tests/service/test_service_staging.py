@@ -10,8 +10,8 @@ import pyarrow as pa
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.wire import Wire, ipc, refused, run
 

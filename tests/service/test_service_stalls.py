@@ -17,8 +17,8 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.settings import Settings
-from psoup_service.watchdog import TICK_S
+from psoup_service.figures.watchdog import TICK_S
+from psoup_service.process.settings import Settings
 from psoup_testing.services.loop_turns import no_stalls
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.wire import ipc

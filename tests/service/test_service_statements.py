@@ -14,8 +14,8 @@ from google.protobuf import timestamp_pb2
 from psoup.answer.ask import bind_question
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import statements_pb2 as statements
+from psoup_service.process.settings import Settings
 from psoup_service.servicers import statements as servicer
-from psoup_service.settings import Settings
 from psoup_testing.services.host_rig import Gate, happened
 from psoup_testing.services.wire import Wire, ipc, refused, run
 

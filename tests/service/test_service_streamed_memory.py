@@ -72,7 +72,7 @@ def test_ten_million_rows_stream_in_little_memory_also_to_clients_that_stall() -
     script = """
 import asyncio, sys
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 
 async def main():
     async with running_service(Settings(port=0, metrics_port=0, data_dir=":memory:", memory_mib=4096)) as service:

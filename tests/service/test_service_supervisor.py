@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from psoup_service.metrics import Metrics
-from psoup_service.probes import Probes
-from psoup_service.supervisor import MOST_S, Supervisor
+from psoup_service.chores.supervisor import MOST_S, Supervisor
+from psoup_service.figures.metrics import Metrics
+from psoup_service.figures.probes import Probes
 
 
 class Time:

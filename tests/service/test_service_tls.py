@@ -24,8 +24,8 @@ from psoup_client import Client, ClientOptions, InvalidRequest, RetryOptions, Un
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import Listener, listener
 from psoup_service.host.threads import Threads
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_testing.services.authority import Authority
 from psoup_testing.services.threaded_service import Serving, serving
 

@@ -13,8 +13,8 @@ import pytest
 
 from psoup.clock import VirtualClock
 from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.oracles.questions import again_awaited
 from psoup_testing.services.wire import Wire

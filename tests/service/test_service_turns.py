@@ -15,7 +15,7 @@ from psoup.runner import Runner, serial
 from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
-from psoup_service.turns import BEHIND, SHORT_SECONDS, ShortTurns
+from psoup_service.host.turns import BEHIND, SHORT_SECONDS, ShortTurns
 from psoup_service.wire.decoders import QUICK_BYTES, Decoders
 from psoup_storage.memory import MemoryStore
 

@@ -26,9 +26,9 @@ from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
 from psoup_service.host.precautions import EVALUATING, Guard, Mark, read_mark
 from psoup_service.main import serve
-from psoup_service.rehearsal import rehearse
+from psoup_service.process.rehearsal import rehearse
+from psoup_service.process.settings import Settings
 from psoup_service.service import Service
-from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.services.threaded_service import serving

@@ -14,9 +14,9 @@ from psoup.clauses.table import SlotTable
 from psoup.errors import Internal, InvalidInput
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service import main as service_main
+from psoup_service.process.settings import Settings
+from psoup_service.process.settings_sources import load
 from psoup_service.service import Service, running_service
-from psoup_service.settings import Settings
-from psoup_service.settings_sources import load
 from psoup_storage import DurableStore
 from psoup_testing.services.wire import Wire, refused
 

@@ -20,8 +20,8 @@ from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
+from psoup_service.process.settings import Settings
 from psoup_service.servicers.sync import SyncServicer
-from psoup_service.settings import Settings
 from psoup_service.watching import rounds as module
 from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.rounds import Rounds

@@ -12,7 +12,7 @@ import pytest
 
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.watching.pages import Page
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant, over_quota
 from psoup_proto.v1 import admin_pb2 as admin
+from psoup_service.figures.tenant_figures import NAMED, OTHERS, TenantFigures
 from psoup_service.gate.roles import OPERATOR
-from psoup_service.tenant_figures import NAMED, OTHERS, TenantFigures
 from psoup_testing.services.gated_service import Door, behind
 from psoup_testing.services.wire import refused
 
@@ -80,7 +80,7 @@ def test_the_first_tenants_have_rows_and_all_others_one_together() -> None:
 def test_refusals_of_a_tenant_that_is_gone_are_among_the_others_and_their_number_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("psoup_service.tenant_figures._COUNTED", 2)
+    monkeypatch.setattr("psoup_service.figures.tenant_figures._COUNTED", 2)
     figures = TenantFigures(Many(FIRST_TENANT, Tenant("acme")))
     for name in ("acme", "gone", "lost", "mist", "acme"):
         figures.refused(error(Tenant(name)))

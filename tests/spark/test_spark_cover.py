@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_cli.commands.spark.progress import Meter
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, ResourceExhausted
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.spark.session import needs_java

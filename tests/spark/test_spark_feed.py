@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData, NotFound, Unavailable
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.proxy import Cut, cutting
 from psoup_testing.services.threaded_service import Serving, serving

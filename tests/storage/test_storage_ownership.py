@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from psoup.errors import Internal, InvalidInput
 from psoup_cli.app import app
-from psoup_service import kernel_cache
+from psoup_service.process import kernel_cache
 from psoup_service.sync.keys import rotate
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory, Notes

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_testing.browser.browser import Opened, Site, browser, opened
 from psoup_testing.browser.page_requests import Page
 from psoup_testing.browser.page_steps import STREAM, sale

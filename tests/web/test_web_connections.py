@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.web import gateway as module
 from psoup_testing.browser.page_requests import CALL, Page, path_of
 from psoup_testing.services.threaded_service import Serving, serving

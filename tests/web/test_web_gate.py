@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from psoup.errors import InvalidInput
 from psoup_client import Client, ClientOptions
 from psoup_service.gate.audit_reading import lines_of
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.web.gateway import Gateway, opened_gateway
 from psoup_storage import DurableStore
 from psoup_testing.browser.page_requests import CALL, Page, WebRefusal, path_of

@@ -120,7 +120,7 @@ def _rotate(directory: Path, more: bool) -> None:
 
 def _replay(directory: Path, memory: int | None, functions: list[str], report: Report) -> None:
     """Add to the report what a start would come to."""
-    from psoup_service.rehearsal import available_mib, rehearse
+    from psoup_service.process.rehearsal import available_mib, rehearse
 
     if any(finding.severity == "damage" and not finding.repaired for finding in report.findings):
         message("psoup: what is damaged is not replayed; see the findings")

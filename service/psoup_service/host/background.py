@@ -22,7 +22,7 @@ from psoup.reading import ReadBudget, ReadEnded
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.giving_way import GivingWay, Rests
-from psoup_service.turns import ShortTurns
+from psoup_service.host.turns import ShortTurns
 
 MOST_CPU_S = 2.0
 """Seconds of processor time of one piece of work, if a read may use as much. Most take milliseconds."""

@@ -26,8 +26,8 @@ from psoup.errors import PSoupError
 from psoup.resting import resting
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.giving_way import LEAST_S, GivingWay, Rests
+from psoup_service.host.turns import ShortTurns
 from psoup_service.host.worker import Failure, StageThread, deliver
-from psoup_service.turns import ShortTurns
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 
 from psoup.execution.ahead.attempts import Work
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
 FOLDING, LEFT_OUT = "folding", "not-folded"

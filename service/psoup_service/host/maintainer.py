@@ -19,8 +19,8 @@ from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
+from psoup_service.host.turns import ShortTurns, go_behind
 from psoup_service.host.worker import Failure, StageThread
-from psoup_service.turns import ShortTurns, go_behind
 
 _log = logging.getLogger(__name__)
 

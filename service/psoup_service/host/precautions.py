@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions
 from psoup.errors import NotFound
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
 EVALUATING, KEPT_OUT = "evaluating", "kept-out"

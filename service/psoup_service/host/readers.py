@@ -27,8 +27,8 @@ from psoup.expressions import supplied
 from psoup.reading import ReadEnded
 from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.giving_way import GivingWay, Rests
+from psoup_service.host.turns import ShortTurns
 from psoup_service.host.worker import deliver
-from psoup_service.turns import ShortTurns
 
 T = TypeVar("T")
 

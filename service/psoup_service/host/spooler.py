@@ -21,8 +21,8 @@ from psoup.admission.pushes import Foreseen
 from psoup.columns import Batch
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Event, Pushed
+from psoup_service.host.turns import go_behind
 from psoup_service.host.worker import Failure, StageThread
-from psoup_service.turns import go_behind
 from psoup_storage.contract import Spooled, Store
 
 ALONE_SECONDS, ALONE_PIECES = 1.0, 8

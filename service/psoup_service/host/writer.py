@@ -31,8 +31,8 @@ from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.room import Entered, Room
+from psoup_service.host.turns import ShortTurns
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
-from psoup_service.turns import ShortTurns
 
 RUN_ROWS = 65_536
 """Tuples after which a run is closed: larger runs gain nothing, and are published later."""

@@ -22,7 +22,7 @@ from psoup_service.gate.credentials import Gate
 from psoup_service.gate.issuing import issued
 from psoup_service.gate.meters import RATES
 from psoup_service.gate.principal import EVERYBODY
-from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.convert import clock_state, timestamp

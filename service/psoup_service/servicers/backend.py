@@ -12,13 +12,13 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.published.snapshot import Snapshot
-from psoup_service.clock import GuardedClock
+from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
+from psoup_service.host.ids import Ids
 from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
-from psoup_service.ids import Ids
-from psoup_service.metrics import Metrics
+from psoup_service.process.clock import GuardedClock
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.limits import Limits

@@ -15,7 +15,7 @@ from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
-from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller

@@ -23,7 +23,7 @@ from psoup.events.tags import NO_TAG
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup_proto.v1 import queries_pb2, types_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.servicers.wanted import Wanted, whole
 from psoup_service.wire import answers, convert
 from psoup_service.wire.written import PART_BYTES, Parts, Written

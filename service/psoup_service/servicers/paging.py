@@ -15,7 +15,7 @@ from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.execution.select.window import Ranges
 from psoup_proto.v1 import queries_pb2
-from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.wire import answers, convert
 
 _ROWS, _MAX_ROWS = 100, 10_000

@@ -29,8 +29,8 @@ from psoup.reading import ReadBudget
 from psoup.sql.lifetime import lifetime_days
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
+from psoup_service.host.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.host.room import TakenRoom
-from psoup_service.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.servicers.checks import CheckCalls
 from psoup_service.servicers.costs import CostCalls

@@ -11,7 +11,7 @@ from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.published.snapshot import Snapshot
 from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
-from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller

@@ -30,7 +30,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import check_pinned, instant, other_window
 from psoup_service.wire import convert

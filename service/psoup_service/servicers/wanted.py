@@ -14,7 +14,7 @@ from psoup.plan.sides import FIRST_SIDE
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.wire import answers
 
 

@@ -33,7 +33,7 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.sync.asked import Asked
 from psoup_service.sync.compared import ComparedPage, compared_page
 from psoup_service.sync.joined import page_of

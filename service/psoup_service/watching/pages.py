@@ -17,7 +17,7 @@ from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.outcomes import outcome_of
 from psoup_service.sync.tokens import Tokens

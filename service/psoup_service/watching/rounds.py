@@ -22,7 +22,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.host import Host
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Tokens
 from psoup_service.watching.pages import Page, Pages
 from psoup_service.watching.topics import SLOW_S, Topics

@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 from psoup.errors import InvalidInput, PSoupError
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import TLS, Listener
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
 from psoup_service.web.guard import CALLS, HEADERS, RequestGuard, check_head

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied
+from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.held_refusals import HeldRefusals
@@ -27,7 +28,6 @@ from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
 from psoup_service.host.giving_way import GivingWay
-from psoup_service.metrics import Metrics
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
 from psoup_service.wire.under_way import CallsUnderWay

@@ -30,8 +30,8 @@ from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
-from psoup_service.clock import GuardedTime
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
+from psoup_service.process.clock import GuardedTime
 from psoup_service.wire.status import status_of
 
 _MAX_WINDOW = 1_000

@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from psoup_service.host.turns import go_behind
 from psoup_service.host.worker import deliver
-from psoup_service.turns import go_behind
 
 T = TypeVar("T")
 

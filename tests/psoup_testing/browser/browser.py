@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import psoup_service.web
 from psoup_client import Client
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_service.web.pages import Site as SitePages
 from psoup_storage import DurableStore
 from psoup_testing.browser.page_steps import ENTRY

@@ -21,8 +21,8 @@ from psoup.reading import ReadBudget
 from psoup_client.copies import AnswerCopy, Synced, sync_copies
 from psoup_client.errors import Unavailable
 from psoup_proto.v1 import sync_pb2
-from psoup_service.ids import Ids
-from psoup_service.metrics import Metrics
+from psoup_service.figures.metrics import Metrics
+from psoup_service.host.ids import Ids
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.sync.keys import rotate
 from psoup_service.wire.limits import Limits

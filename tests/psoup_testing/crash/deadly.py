@@ -30,7 +30,7 @@ def make_deadly(value: int = VALUE) -> None:
 
 
 if __name__ == "__main__":
-    from psoup_service.rehearsal import main
+    from psoup_service.process.rehearsal import main
 
     make_deadly()
     sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from psoup.model import SECOND
-from psoup_service.clock import GuardedClock
+from psoup_service.process.clock import GuardedClock
 
 START = 1_790_000_000 * SECOND
 """The right time when the machine was started."""

@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 
 ISSUER, AUDIENCE = "https://id.example.org", "psoup"
 

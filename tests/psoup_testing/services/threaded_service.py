@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from psoup.clock import Clock
 from psoup.config import EngineConfig
-from psoup_service import event_loop
+from psoup_service.process import event_loop
+from psoup_service.process.settings import Settings
 from psoup_service.service import Service, running_service
-from psoup_service.settings import Settings
 from psoup_storage import Store
 
 

@@ -33,8 +33,8 @@ from psoup_proto.v1 import (
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.process.settings import Settings
 from psoup_service.service import Service, running_service
-from psoup_service.settings import Settings
 from psoup_service.wire.envelope import PREFIX
 from psoup_storage import Store
 

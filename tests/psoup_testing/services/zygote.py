@@ -133,8 +133,8 @@ def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, s
         del os.environ[name]
     os.environ.update(environ)
     from psoup_service.main import serve
-    from psoup_service.settings import Settings
-    from psoup_service.settings_sources import load
+    from psoup_service.process.settings import Settings
+    from psoup_service.process.settings_sources import load
 
     rows = int(os.environ.get("PSOUP_TEST_CHUNK_ROWS", "0"))
     if rows:  # not a setting: only tests want small chunks
@@ -198,7 +198,7 @@ class _Nursery:
 def main() -> None:
     """The zygote."""
     import psoup_service.main  # noqa: F401 - what takes long is done before the first fork
-    from psoup_service.warmup import warm_up
+    from psoup_service.process.warmup import warm_up
 
     refuse_unlisted()
     warm_up()

@@ -15,7 +15,7 @@ import pytest
 
 import benchmarks.__main__ as command
 from benchmarks.tool import processes
-from psoup_service.settings import Settings
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import serving
 

@@ -1,6 +1,6 @@
 """All kernels compiled by two processes at once, into the folder of kernels: half the time, given two processors.
 
-    python -m psoup_service.compiling
+    python -m psoup_service.process.compiling
         this process   in the order of their list
         a second one   from the end of the list on
 
@@ -25,7 +25,7 @@ import numba
 from numba.core.dispatcher import Dispatcher
 
 from psoup.compiled import compile_listed
-from psoup_service.kernel_cache import VARIABLE
+from psoup_service.process.kernel_cache import VARIABLE
 
 _OURS = "psoup."
 """Kernels of these modules are kept; those of Numba itself are parts of them."""

@@ -19,7 +19,7 @@ from psoup.engine.maintenance.dear import TooDear
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
-from psoup_service.ids import Ids
+from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
 EVERY_S = 30.0

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from psoup.budgets import BUDGETS
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
-from psoup_service.tenant_figures import TenantFigures, Usage
+from psoup_service.figures.tenant_figures import TenantFigures, Usage
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 

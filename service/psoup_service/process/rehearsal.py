@@ -4,7 +4,7 @@
                          <── findings: where it ended, or which expressions failed, and which queries compute them
 
 The limit is on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
-where a start would be killed if the machine had no memory for it. Run as `python -m psoup_service.rehearsal`.
+where a start would be killed if the machine had no memory for it. Run as `python -m psoup_service.process.rehearsal`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock
 from psoup_service.functions.process import FunctionProcess
+from psoup_service.host.ids import Ids
 from psoup_service.host.precautions import Guard
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS
-from psoup_service.ids import Ids
-from psoup_service.settings import Settings
-from psoup_service.warmup import warm_up
+from psoup_service.process.settings import Settings
+from psoup_service.process.warmup import warm_up
 from psoup_storage.durable.looking import LookingStore
 from psoup_storage.durable.tools.findings import Finding, Severity
 
@@ -51,7 +51,7 @@ _MIB = 1024 * 1024
 
 
 def rehearse(
-    path: Path, memory_mib: int, child: str = "psoup_service.rehearsal", functions: Sequence[str] = ()
+    path: Path, memory_mib: int, child: str = "psoup_service.process.rehearsal", functions: Sequence[str] = ()
 ) -> list[Finding]:
     """Replay the directory in a child that may take `memory_mib` of memory; returns what ended the child, if it did
     not come to the end.

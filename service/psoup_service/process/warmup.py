@@ -17,9 +17,9 @@ from psoup.answer.invoke import by_halves
 from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_service import kernel_cache, late_kernels
-from psoup_service.clock import GuardedClock
-from psoup_service.compiling import compile_together
+from psoup_service.process import kernel_cache, late_kernels
+from psoup_service.process.clock import GuardedClock
+from psoup_service.process.compiling import compile_together
 
 _STREAM = (
     "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"

@@ -21,9 +21,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from psoup.errors import InvalidInput
-from psoup_service.allowed import allowed
-from psoup_service.ownership import writable_by_others
-from psoup_service.settings import TOGETHER, Settings
+from psoup_service.process.allowed import allowed
+from psoup_service.process.ownership import writable_by_others
+from psoup_service.process.settings import TOGETHER, Settings
 
 PREFIX = "PSOUP_"
 CONFIG_FILE = "psoup.toml"

@@ -1,5 +1,5 @@
 """The service's settings: their names, values and defaults, the values that are refused, and what each part takes of
-them. Where the values come from is in `psoup_service.settings_sources`.
+them. Where the values come from is in `psoup_service.process.settings_sources`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from psoup.events.commands import UnregisterMany
 from psoup.model import SECOND
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.snapshot import Snapshot
-from psoup_service.clock import GuardedClock
 from psoup_service.host.host import Host
+from psoup_service.process.clock import GuardedClock
 from psoup_storage.contract import Store
 
 EVERY_S = 3_600.0

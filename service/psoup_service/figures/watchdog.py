@@ -23,7 +23,7 @@ import threading
 import time
 from typing import IO
 
-from psoup_service.metrics import Metrics
+from psoup_service.figures.metrics import Metrics
 
 TICK_S = 0.01
 STALL_S = 0.05

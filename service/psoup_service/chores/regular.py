@@ -14,23 +14,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from psoup.published.snapshot import Snapshot
-from psoup_service import arrival_watch, expiry, folding
-from psoup_service.arrival_watch import ArrivalWatch
-from psoup_service.clock import EVERY_S, GuardedClock
-from psoup_service.expiry import Expiry
-from psoup_service.folding import Folding
+from psoup_service.chores import arrival_watch, expiry, folding
+from psoup_service.chores.arrival_watch import ArrivalWatch
+from psoup_service.chores.expiry import Expiry
+from psoup_service.chores.folding import Folding
+from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
 from psoup_service.host.allowance import Allowance
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.host import Host
 from psoup_service.host.threads import Threads
-from psoup_service.supervisor import Supervisor
+from psoup_service.process.clock import EVERY_S, GuardedClock
 
 if TYPE_CHECKING:
     from psoup_service.gate.certificates import Certificates
     from psoup_service.gate.credentials import Gate
-    from psoup_service.settings import Settings
+    from psoup_service.process.settings import Settings
     from psoup_storage.contract import Store
 
 
