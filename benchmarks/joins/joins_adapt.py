@@ -20,7 +20,7 @@ from benchmarks.tool.run import Run
 from psoup.config import TextLimits
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.select.clause_matches import Side, sides_of_join
-from psoup.joins.joined import joined
+from psoup.joins.join_pieces import joined
 from psoup.joins.policies import Fixed, Greedy, Policy
 from psoup.joins.steps import Step
 from psoup.local import LocalPSoup

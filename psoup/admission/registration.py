@@ -28,7 +28,7 @@ from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, Quer
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, TagColumns
-from psoup.joins.kept import join_with_pairs
+from psoup.joins.pairs_store import join_with_pairs
 from psoup.plan.standing import StandingQuery
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock

@@ -60,8 +60,7 @@ class Folds:
     inner: dict[tuple[int, int], Fold] = field(default_factory=dict)
     """The folds of chunks [first, stop) of the latest windows."""
     middles: dict[tuple[int, int], Fold | None] = field(default_factory=dict)
-    """The folds of tuple IDs [low, high) of the latest windows; None: needed once
-    (`psoup.execution.aggregate.window_middle`)."""
+    """Folds of tuple IDs [low, high) of the latest windows; None: needed once (see `window_middle`)."""
     nbytes: int = _FOLDS_BYTES
     used: bool = True
     oldest: int | None = None

@@ -31,7 +31,7 @@ from psoup.execution.plan import Arrivals, JoinRows, Reading, rows_of
 from psoup.execution.rows.record_batch import Message, form_of, read, row_bytes
 from psoup.execution.select.clause_matches import Matches, matches_in, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
-from psoup.joins.kept import PairTable, join_with_pairs
+from psoup.joins.pairs_store import PairTable, join_with_pairs
 from psoup.kinds import arrow_type
 from psoup.model import Kind
 from psoup.plan.nodes import Node

@@ -1,1 +1,22 @@
-"""The Query SteM: the standing query clauses of a stream as a predicate index, and which of them are one clause."""
+"""The Query SteM: the standing clauses of a stream as a predicate index, and which of them are one clause.
+
+    clauses ──> table: one slot for equal clauses ──> query_stem ─┬─> index: large parts, merged
+                                                                  └─> index: a small part for recent clauses
+    new tuples ──> sides: the parts that a probe reads
+
+Files, in reading order:
+
+    query_stem                     the clauses of one stream, ready to meet new tuples
+    table, names                   slots of clauses; 128-bit names of equal clauses
+    attributes                     columns and expressions by small numbers
+    index                          the room of the predicate index
+    factor_table, block, column_block    many clauses at once as one part of the index
+    text_search                    clauses that look for texts, found together
+    cheap_clauses, error_clauses   clauses without slow factors; clauses with errors as true
+    quarantine                     clauses that are not in the index, and why
+    sides, scratch, costs          what a probe reads, its memory, its costs by clause
+    describe                       a clause in words, all clauses as a table
+
+Never here: tuples that are kept, results, text of SQL.
+Not for: the meeting of tuples and clauses itself (`psoup.matching`).
+"""

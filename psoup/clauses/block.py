@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from psoup.clauses.combine import combine
 from psoup.clauses.factor_table import FactorTable
-from psoup.clauses.posting_lists import Layout, unlisted
-from psoup.clauses.predicate_index import Part, PredicateIndex, bases
-from psoup.clauses.rows import gather
+from psoup.clauses.index.clause_rows import gather
+from psoup.clauses.index.combine import combine
+from psoup.clauses.index.posting_lists import Layout, unlisted
+from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
 from psoup.expressions.tree import Expr
 from psoup.plan.factors import Factor
 

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.clauses.bounds import Bounds, distinct, edge_bounds, int_bounds
-from psoup.clauses.combine import assemble
-from psoup.clauses.posting_lists import Layout
-from psoup.clauses.predicate_index import Part, bases
-from psoup.clauses.rows import ClauseRows
+from psoup.clauses.index.bounds import Bounds, distinct, edge_bounds, int_bounds
+from psoup.clauses.index.clause_rows import ClauseRows
+from psoup.clauses.index.combine import assemble
+from psoup.clauses.index.posting_lists import Layout
+from psoup.clauses.index.predicate_index import Part, bases
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind

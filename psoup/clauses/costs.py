@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.clauses.predicate_index import Part, PredicateIndex
+from psoup.clauses.index.predicate_index import Part, PredicateIndex
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.expressions.guarded import Compute

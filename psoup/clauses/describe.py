@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.clauses.attributes import Waits
-from psoup.clauses.predicate_index import PredicateIndex
-from psoup.clauses.searched import Searched
+from psoup.clauses.index.predicate_index import PredicateIndex
+from psoup.clauses.text_search import Searched
 from psoup.columns import Array
 from psoup.expressions.supplied import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal

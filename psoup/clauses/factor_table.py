@@ -15,11 +15,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
-from psoup.clauses.delta import END, PAST_NULL, START, Edge, edges_of
+from psoup.clauses.index.bounds import Bounds, int_bounds, text_bounds
+from psoup.clauses.index.clause_rows import ClauseRows
+from psoup.clauses.index.delta import END, PAST_NULL, START, Edge, edges_of
+from psoup.clauses.index.predicate_index import bases
 from psoup.clauses.names import ClauseNames
-from psoup.clauses.predicate_index import bases
-from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind

@@ -20,18 +20,18 @@ import pyarrow as pa
 
 from psoup.clauses.attributes import Attributes, Waits
 from psoup.clauses.block import block_part
-from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
-from psoup.clauses.combine import MergeResult, MergeTask, combine
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.delta import Delta
 from psoup.clauses.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.clauses.factor_table import FactorTable
-from psoup.clauses.posting_lists import STANDARD, Layout
-from psoup.clauses.predicate_index import Part, PartView
+from psoup.clauses.index.bounds import distinct
+from psoup.clauses.index.combine import MergeResult, MergeTask, combine
+from psoup.clauses.index.delta import Delta
+from psoup.clauses.index.posting_lists import STANDARD, Layout
+from psoup.clauses.index.predicate_index import Part, PartView
 from psoup.clauses.scratch import Scratch
-from psoup.clauses.searched import LAYOUT, Routes, Searched
 from psoup.clauses.sides import IndexView, Side, Subset, factors_at, with_plans
+from psoup.clauses.text_search import LAYOUT, Routes, Searched
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure

@@ -16,10 +16,10 @@ import numpy as np
 
 from psoup.clauses.attributes import Attributes, Waits
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.delta import RecentView
-from psoup.clauses.predicate_index import Part, PartView, PredicateIndex
+from psoup.clauses.index.delta import RecentView
+from psoup.clauses.index.predicate_index import Part, PartView, PredicateIndex
 from psoup.clauses.scratch import Scratch
-from psoup.clauses.searched import Searched
+from psoup.clauses.text_search import Searched
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.expressions.tree import AttributeRef, Expr

@@ -28,7 +28,7 @@ from psoup.engine.stream.shelf import Shelf
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Registered, RegisteredMany
 from psoup.invariants import ensure
-from psoup.joins.kept import KeptPairs, PairKey, PairRow, PairTable, join_with_pairs, pair_text
+from psoup.joins.pairs_store import KeptPairs, PairKey, PairRow, PairTable, join_with_pairs, pair_text
 from psoup.plan.nodes import Join
 from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.block import BoundBlock

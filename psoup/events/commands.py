@@ -136,7 +136,8 @@ class Register:
     """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first.
 
     `replace`: if another query has the key, the new one takes its place. `expires_after`: as in "90 days", the time
-    without being asked after which it is unregistered. `keep_pairs`: keep the pairs of its join (`psoup.joins.kept`).
+    without being asked after which it is unregistered. `keep_pairs`: keep the pairs of its join
+    (`psoup.joins.pairs_store`).
     """
 
     sql: str

@@ -159,7 +159,7 @@ class Registered:
     side_streams: tuple[int, ...] = ()
     """Of a join the stream of each of its sides; `stream_id` is the first of them."""
     keep_pairs: bool = False
-    """Whether the pairs of its join are kept (`psoup.joins.kept`)."""
+    """Whether the pairs of its join are kept (`psoup.joins.pairs_store`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,21 @@
 """Joins: the tuples of several sides that satisfy all factors between them, found when they are asked for.
 
-    sides ──keys──> int64 keys, rows that can join ──thinned──> fewer rows ──builds──> orders of the rows by key
-                                                                                            │
-    rows of the first source ──pieces──> eddy: a step for each source, as the policy says ──┘──> sorted ──rest──> pieces
+    sides ──key_columns──> int64 keys ──semi_join──> fewer rows ──sort_builds──> rows by key
+                                                                                    │
+    first source, in pieces ──> eddy: a step for each source, as the policy says ───┘
+                                  └──> from_order ──> residual ──> pieces of tuples
 
-`psoup.joins.joined` is the way in. A side is what an ordinary standing selection gives: nothing here knows clauses,
-windows or chunks.
+Files, in reading order:
+
+    join_pieces                the way in: a join evaluated, piece by piece
+    side, key_columns          a side as rows of a selection; operands of factors as int64 keys
+    semi_join, sort_builds     rows without a partner removed; rows of a side by place of their key
+    eddy, steps, policies      the loop over partial tuples, its steps, and their order
+    hash_pairs, multiway       joins without routes: two sides; several sides by one equality each
+    from_order, residual       tuples in the order of FROM; conditions that are neither keys nor bands
+    budget                     limits on candidates and bytes
+    pairs_store                kept pairs of two closed chunks
+
+Never here: clauses, windows, chunks. A side is what an ordinary standing selection gives.
+Not for: the choice among ways of a join (`psoup.execution.join`).
 """

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
-from psoup.joins.builds import Builds
-from psoup.joins.keys import Edge
+from psoup.joins.key_columns import Edge
 from psoup.joins.policies import Policy
+from psoup.joins.sort_builds import Builds
 from psoup.joins.steps import Places, Step, StepFigures
 
 

@@ -3,7 +3,7 @@
     Fixed     the same order always
     Lottery   a step wins with the tickets it has: one for each tuple it was given, one less for each it made of them
     Greedy    the step that leaves the fewest tuples for its cost, by what was seen lately; sometimes another one
-    InFromOrder  none where the order of FROM needs no routes (`psoup.joins.nested`), else as Greedy: the default
+    InFromOrder  none where the order of FROM needs no routes (`psoup.joins.multiway`), else as Greedy: the default
 
 A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. What
 Greedy saw is kept with the plan (`Learned`), so that a join of few pieces need not try every step first.

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array, scratch_array
-from psoup.joins.builds import Buckets, Build, Builds, hashed
-from psoup.joins.keys import Edge
+from psoup.joins.key_columns import Edge
+from psoup.joins.sort_builds import Buckets, Build, Builds, hashed
 from psoup.kernels import pairs as kernels
 from psoup.kernels.joined import probe_buckets
 from psoup.kernels.order import order_keys

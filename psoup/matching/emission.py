@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.clauses.predicate_index import Part
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from psoup.clauses.hopeful import Hopeful, hopeful_of, with_errors
-from psoup.clauses.predicate_index import Part
+from psoup.clauses.error_clauses import Hopeful, hopeful_of, with_errors
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
-from psoup.clauses.searched import Searched
 from psoup.clauses.sides import Side
+from psoup.clauses.text_search import Searched
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from psoup.clauses.hopeful import with_errors
-from psoup.clauses.predicate_index import Part
-from psoup.clauses.rows import gather
-from psoup.clauses.searched import Early, Searched
+from psoup.clauses.cheap_clauses import listed, strip, waits_of
+from psoup.clauses.error_clauses import with_errors
+from psoup.clauses.index.clause_rows import gather
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.sides import Side
-from psoup.clauses.stripped import listed, strip, waits_of
+from psoup.clauses.text_search import Early, Searched
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values

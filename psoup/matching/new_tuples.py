@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.predicate_index import Part
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Side, Subset
 from psoup.columns import Array

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
+from psoup.clauses.index.bounds import Bounds, int_bounds, text_bounds
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.archived import Zone

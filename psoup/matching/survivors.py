@@ -18,11 +18,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from psoup.clauses.bounds import distinct
-from psoup.clauses.hopeful import with_errors
-from psoup.clauses.predicate_index import Part
+from psoup.clauses.cheap_clauses import Stripped, listed, strip
+from psoup.clauses.error_clauses import with_errors
+from psoup.clauses.index.bounds import distinct
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.sides import Side
-from psoup.clauses.stripped import Stripped, listed, strip
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from psoup.clauses.rows import gather
-from psoup.clauses.searched import PatternSet, Searched
+from psoup.clauses.index.clause_rows import gather
 from psoup.clauses.sides import Side
+from psoup.clauses.text_search import PatternSet, Searched
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of

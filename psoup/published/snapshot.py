@@ -39,7 +39,7 @@ from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
 from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
 from psoup.invariants import corrupt
-from psoup.joins.kept import NO_PAIRS, KeptPairs
+from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.lifetimes import Lifetimes

@@ -19,10 +19,10 @@ import pytest
 
 from psoup.columns import Column
 from psoup.config import JoinLimits
-from psoup.joins.builds import Builds
+from psoup.joins.budget import Room
 from psoup.joins.eddy import Eddy, Routes
-from psoup.joins.keys import keyed
-from psoup.joins.room import Room
+from psoup.joins.key_columns import keyed
+from psoup.joins.sort_builds import Builds
 from psoup.joins.steps import Step
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT

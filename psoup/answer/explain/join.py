@@ -16,8 +16,8 @@ from psoup.answer.plan_nodes import Findings
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.select.clause_matches import Side, matches_together
-from psoup.joins.joined import Joined, joined
-from psoup.joins.kept import PairTable
+from psoup.joins.join_pieces import Joined, joined
+from psoup.joins.pairs_store import PairTable
 from psoup.plan.nodes import Join
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget

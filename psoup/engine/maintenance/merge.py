@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.clauses.combine import MergeResult, MergeTask
+from psoup.clauses.index.combine import MergeResult, MergeTask
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.runner import Runner, serial

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from psoup.engine.kept_pairs import KeptJoin, KeptJoins, Missing
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted
-from psoup.joins.kept import BYTES, PairRow, pairs_of
+from psoup.joins.pairs_store import BYTES, PairRow, pairs_of
 from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.runner import Runner, serial
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.clauses.block import Clauses
-from psoup.clauses.combine import MergeResult
 from psoup.clauses.costs import CostTally
 from psoup.clauses.factor_table import FactorTable
+from psoup.clauses.index.combine import MergeResult
 from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset

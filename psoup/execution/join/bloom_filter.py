@@ -4,7 +4,8 @@
     large part   chunk 4  k: 1 7 3 9 7 …   bits of the side   ──> rows 1 3 4       no key is copied, no row is listed
                  chunk 5  …                                       but those that are left: the join decides
 
-`psoup.joins.thinned` does so with keys that are gathered. This is for parts of sides by one equality of whole numbers.
+`psoup.joins.semi_join` does so with keys that are gathered. This is for parts of sides by one equality of whole
+numbers.
 """
 
 from __future__ import annotations

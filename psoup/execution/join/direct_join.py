@@ -6,8 +6,8 @@
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
 Columns are of one kind, whose order keys are whole numbers, or texts that are equal; a constant may be added to a
-BIGINT or a TIMESTAMP of a band. All other joins are left to `psoup.joins.joined`, and so is one whose sums leave the
-range of their type, as these are errors.
+BIGINT or a TIMESTAMP of a band. All other joins are left to `psoup.joins.join_pieces`, and so is one whose sums leave
+the range of their type, as these are errors.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import NamedTuple
 from psoup.expressions.civil import FIRST_MICRO, LAST_MICRO
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal
-from psoup.joins.keys import FLIPPED
-from psoup.joins.two import Band, SideKeys
+from psoup.joins.hash_pairs import Band, SideKeys
+from psoup.joins.key_columns import FLIPPED
 from psoup.kernels.gather import NARROW, NUMBER, TEXT, WIDE
 from psoup.kernels.joined import FLOAT
 from psoup.model import BIGINT, Kind

@@ -1,6 +1,6 @@
 """The rows of a join: a position in each of its sides, found when the answer is read, and shown by gathering from each.
 
-    sides ─ psoup.joins.joined ─> pieces: one array of positions for each source, in FROM order
+    sides ─ psoup.joins.join_pieces ─> pieces: one array of positions for each source, in FROM order
                                     └─ SELECT reads (source, column): gathered from its side, one scope for all of them
 
 For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows that have been shown.
@@ -25,7 +25,7 @@ from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
-from psoup.joins.rest import without_rest
+from psoup.joins.residual import without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
 from psoup.runner import serial, threads_of

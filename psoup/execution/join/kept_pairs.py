@@ -25,9 +25,9 @@ from psoup.execution.join.routed_join import found_in
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Matches, Packed
-from psoup.joins.kept import PairRow, PairTable
-from psoup.joins.ordered import in_from_order
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
+from psoup.joins.from_order import in_from_order
+from psoup.joins.pairs_store import PairRow, PairTable
 from psoup.kernels.kept import meet_kept, number_rows
 from psoup.plan.nodes import Join
 

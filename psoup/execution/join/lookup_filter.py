@@ -25,7 +25,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import AttributeRef, Expr, of_source
-from psoup.joins.keys import whole_keys
+from psoup.joins.key_columns import whole_keys
 from psoup.matching.key_search import SLOW, KeyFactor, Places
 from psoup.model import Kind
 from psoup.plan.factors import Factor

@@ -22,7 +22,7 @@ from psoup.execution.join.located_side import ChunkTable, Located
 from psoup.execution.join.pair_form import PairForm
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
 from psoup.kernels.coded import may_be_null
 from psoup.kernels.gather import WIDE
 from psoup.kernels.halved import gather_pairs, read_side

@@ -1,9 +1,9 @@
 """The way in which the rows of a join are found: directly for the common join, else by routes.
 
-    r.k = s.k, s.t BETWEEN r.t - 5 AND r.t     keys gathered from the chunks, one step     psoup.joins.two
-    r.k = s.k AND r.name = s.name              their hash, and pairs confirmed             psoup.joins.two
-    r.k = s.k AND abs(r.a - s.a) > 5           the pairs by the key, and these tested      psoup.joins.rest
-    anything else                              operands computed, the eddy                 psoup.joins.joined
+    r.k = s.k, s.t BETWEEN r.t - 5 AND r.t     keys gathered from the chunks, one step     psoup.joins.hash_pairs
+    r.k = s.k AND r.name = s.name              their hash, and pairs confirmed             psoup.joins.hash_pairs
+    r.k = s.k AND abs(r.a - s.a) > 5           the pairs by the key, and these tested      psoup.joins.residual
+    anything else                              operands computed, the eddy                 psoup.joins.join_pieces
 
 Both give the same rows. What is common is decided once for each plan (`psoup.execution.join.direct_join`).
 """
@@ -22,11 +22,11 @@ from psoup.config import JoinLimits
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
-from psoup.joins.joined import Joined, joined
+from psoup.joins.budget import Room
+from psoup.joins.hash_pairs import PairTest, SideKeys, ascends, count_by_key, pairs_by_band, pairs_by_key, together
+from psoup.joins.join_pieces import Joined, joined
 from psoup.joins.policies import Learned
-from psoup.joins.rest import Rest, without_rest
-from psoup.joins.room import Room
-from psoup.joins.two import PairTest, SideKeys, ascends, count_by_key, pairs_by_band, pairs_by_key, together
+from psoup.joins.residual import Rest, without_rest
 from psoup.kernels.paired import pair_small
 from psoup.plan.nodes import Join
 from psoup.plan.plan_facts import plan_fact

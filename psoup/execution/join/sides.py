@@ -30,7 +30,7 @@ from psoup.execution.rows.select_list import Group, computed, gathered, shown
 from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, columns_of
-from psoup.joins.two import SideKeys
+from psoup.joins.hash_pairs import SideKeys
 from psoup.kernels.confirmed import gather_texts
 from psoup.kernels.gather import NUMBER, TEXT, WIDE
 from psoup.kernels.joined import gather_keys

@@ -22,7 +22,7 @@ from psoup.execution.join.pair_form import PairForm, pair_form
 from psoup.execution.join.parallel_join import halved
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
 from psoup.kernels.answered import answer_located
 from psoup.kernels.coded import gather_coded, may_be_null
 from psoup.plan.nodes import Node

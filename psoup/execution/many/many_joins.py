@@ -28,8 +28,8 @@ from psoup.execution.select.many_matches import Together, parts_of
 from psoup.execution.select.window import Reach
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import Expr
-from psoup.joins.keys import Keyed, keyed
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
+from psoup.joins.key_columns import Keyed, keyed
 from psoup.kernels.paired_sets import pairs_of_sets
 from psoup.kernels.sets import place_rows
 from psoup.model import Kind

@@ -24,7 +24,7 @@ from psoup.execution.rows.sort_keys import sorted_by
 from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
-from psoup.joins.kept import PairTable
+from psoup.joins.pairs_store import PairTable
 from psoup.reading import GroupBytes, HeldBytes, ReadBudget
 from psoup.runner import Runner, serial
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psoup.clauses.posting_lists import Layout
+from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Column
 from psoup.config import EngineConfig

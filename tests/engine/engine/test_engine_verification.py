@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clauses.combine import MergeResult
+from psoup.clauses.index.combine import MergeResult
+from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.names import ClauseNames
-from psoup.clauses.predicate_index import Part
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.table import SlotTable
 from psoup.config import EngineConfig

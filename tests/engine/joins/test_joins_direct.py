@@ -22,9 +22,9 @@ from psoup.execution.join import small_join as paired
 from psoup.execution.join.direct_join import direct_join
 from psoup.execution.join.join_batch import JoinedMessage
 from psoup.execution.rows.record_batch import Message, read
-from psoup.joins import two
-from psoup.joins.room import Room
-from psoup.joins.two import PairTest, SideKeys, pairs_by_key
+from psoup.joins import hash_pairs
+from psoup.joins.budget import Room
+from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
 from psoup.kernels.answered import answer_located
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
@@ -286,7 +286,7 @@ def test_hashes_that_are_all_equal_give_the_same_pairs(factors: str, monkeypatch
     soup = _soup("near", 0.1)
     sql = f"SELECT r._id, s._id AS j, r.w FROM r, s WHERE {factors}"
     expected = again(soup.ask, sql).to_table()
-    monkeypatch.setattr(two, "hashed", lambda keys: np.zeros(len(keys[0]), np.int64))
+    monkeypatch.setattr(hash_pairs, "hashed", lambda keys: np.zeros(len(keys[0]), np.int64))
     assert again(soup.ask, sql).to_table().equals(expected)
     assert expected.num_rows > 0
 

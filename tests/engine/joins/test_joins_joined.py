@@ -18,9 +18,9 @@ from psoup.errors import ResourceExhausted
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import Literal
 from psoup.from_arrow import column_from_arrow
-from psoup.joins.builds import hashed
-from psoup.joins.joined import joined
+from psoup.joins.join_pieces import joined
 from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy
+from psoup.joins.sort_builds import hashed
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
 from psoup.reading import ReadBudget

@@ -21,7 +21,7 @@ from psoup.errors import Corrupt, InvalidInput
 from psoup.execution.join import bloom_filter as marked
 from psoup.execution.join import join_rows as joined_rows
 from psoup.execution.join import kept_pairs
-from psoup.joins.kept import PairTable
+from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again

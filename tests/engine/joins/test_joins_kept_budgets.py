@@ -13,7 +13,7 @@ from psoup.budgets import READ_CPU
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.pair import PairTask, RefusedPairs
 from psoup.errors import ResourceExhausted
-from psoup.joins.kept import PairTable
+from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_testing.oracles.questions import again

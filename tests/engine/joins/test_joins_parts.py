@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from psoup.columns import Column
 from psoup.config import JoinLimits
-from psoup.joins.builds import Buckets, Builds, all_rows, hashed
+from psoup.joins.budget import Room
 from psoup.joins.eddy import Routes
-from psoup.joins.joined import joined
-from psoup.joins.keys import Edge
-from psoup.joins.ordered import in_from_order
+from psoup.joins.from_order import in_from_order
+from psoup.joins.join_pieces import joined
+from psoup.joins.key_columns import Edge
 from psoup.joins.policies import Fixed, Greedy, Learned, Lottery, Policy
-from psoup.joins.room import Room
+from psoup.joins.semi_join import thinned
+from psoup.joins.sort_builds import Buckets, Builds, all_rows, hashed
 from psoup.joins.steps import Step
-from psoup.joins.thinned import thinned
 from psoup.kernels.banded import probe_banded
 from psoup.kernels.joined import probe_buckets, probe_ranges
 from psoup.kernels.pairs import emit_pairs
@@ -202,7 +202,7 @@ def _star(swapped: bool) -> list[Side]:
 
 def test_what_was_seen_is_kept_for_the_next_join_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when selectivities have changed places meanwhile: in a join of three pieces nothing is tried twice."""
-    monkeypatch.setattr("psoup.joins.joined.tree_of", lambda *_: None)
+    monkeypatch.setattr("psoup.joins.join_pieces.tree_of", lambda *_: None)
     learned, before, after = Learned(), _star(swapped=True), _star(swapped=False)
     node = node_of(before, [factor("eq", ref(before, 0, 0), ref(before, place, 0)) for place in (1, 2, 3)])
 

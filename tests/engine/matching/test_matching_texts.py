@@ -14,9 +14,9 @@ import pytest
 
 from psoup.admission.pushes import offered
 from psoup.answer.tuples.match_rows import match
-from psoup.clauses import searched
+from psoup.clauses import text_search
 from psoup.clauses.query_stem import QuerySteM
-from psoup.clauses.searched import Routes
+from psoup.clauses.text_search import Routes
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
@@ -62,7 +62,7 @@ def draw_sizes(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "_HITS", rng.choice([1, 65_536]))
     monkeypatch.setattr(texts, "_ROW_SHARE", rng.choice([1, 8]))
     monkeypatch.setattr(texts, "_SEARCH_COST", rng.choice([0, 64]))
-    monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
+    monkeypatch.setattr(text_search, "_SHARED", rng.choice([2, 1_000]))
     monkeypatch.setattr(waiting, "LEAST_ROWS", rng.choice([1, 10**9]))
     monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
     monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 2]))
@@ -193,7 +193,7 @@ def test_hostile_patterns_are_found_once_a_tuple(hostile: str) -> None:
     view = results.view(22, np.zeros(0, np.int64))
     assert all(view.offsets(slot, 0, 22).tolist() == [*range(20)] for slot in range(count))
     if hostile == "all equal":  # the first of them are searched for, the others share an attribute
-        assert stem.texts is not None and len(stem.texts) == searched._SHARED
+        assert stem.texts is not None and len(stem.texts) == text_search._SHARED
 
 
 def periodic(number: int) -> str:
@@ -252,12 +252,12 @@ def test_which_clauses_are_searched_for() -> None:
     assert stem.texts is not None
     for slot in range(20):
         stem.add(slot, (contains("x"), contains("y")))
-    assert len(stem.texts) == searched._SHARED
+    assert len(stem.texts) == text_search._SHARED
     stem.remove(np.arange(3))
-    assert len(stem.texts) == searched._SHARED - 3
+    assert len(stem.texts) == text_search._SHARED - 3
     for slot in range(5):
         stem.add(20 + slot, (contains("x"),))
-    assert len(stem.texts) == searched._SHARED
+    assert len(stem.texts) == text_search._SHARED
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from psoup.columns import Array, Column
 from psoup.expressions.conversion import comparable
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import AttributeRef, Call, Expr, of_source, source_of
-from psoup.joins.joined import Joined, joined
+from psoup.joins.join_pieces import Joined, joined
 from psoup.model import BOOLEAN, Attribute, Schema, StreamSpec, WindowClause
 from psoup.plan.nodes import Join, PairFactor, Source
 

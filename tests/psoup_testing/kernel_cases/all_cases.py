@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.clauses.bounds import int_bounds
+from psoup.clauses.index.bounds import int_bounds
 from psoup.columns import new_array
 from psoup.kernels.lanes import LANES
 from psoup.kernels.plain import codes as plain_codes

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.clauses.rows import ClauseRows, gather
+from psoup.clauses.index.clause_rows import ClauseRows, gather
 from psoup.columns import Array
 from psoup.kernels.lanes import LANES
 

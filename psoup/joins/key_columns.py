@@ -23,7 +23,7 @@ from psoup.columns import Array, Column
 from psoup.expressions.conversion import comparable
 from psoup.expressions.frame import to_large_string
 from psoup.expressions.tree import Expr, of_source
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
 from psoup.joins.side import JoinSide
 from psoup.model import Kind
 from psoup.plan.canonical import expr_text

@@ -28,9 +28,9 @@ from psoup.expressions.conversion import comparable
 from psoup.expressions.guarded import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
-from psoup.joins.joined import joined
-from psoup.joins.keys import FLIPPED
-from psoup.joins.rest import without_rest
+from psoup.joins.join_pieces import joined
+from psoup.joins.key_columns import FLIPPED
+from psoup.joins.residual import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
 from psoup.plan.plan_facts import plan_fact
 from psoup.reading import UNBOUNDED, ReadBudget

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psoup.clauses.combine import assemble
-from psoup.clauses.posting_lists import STANDARD, Layout
-from psoup.clauses.predicate_index import Part, PredicateIndex, bases
-from psoup.clauses.rows import ClauseRows, gather
+from psoup.clauses.index.clause_rows import ClauseRows, gather
+from psoup.clauses.index.combine import assemble
+from psoup.clauses.index.posting_lists import STANDARD, Layout
+from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
 from psoup.columns import Array
 
 _UNLISTED = 1_024
-"""Clauses up to which none is put into lists, as in `psoup.clauses.delta`."""
+"""Clauses up to which none is put into lists, as in `psoup.clauses.index.delta`."""
 
 
 @dataclass(frozen=True, slots=True)

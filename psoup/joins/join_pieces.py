@@ -3,7 +3,7 @@
     rows of the first source   1,024 4,096 …  ──eddy──> tuples ──sorted if need be──> rest ──> at most 65,536 at a time
 
 Two sources need no routes: the pairs of their only step stream. Nor do more that are joined by one equality each
-(`psoup.joins.nested`). Others go through the eddy, some rows of the first source at a time. Its tuples are kept and
+(`psoup.joins.multiway`). Others go through the eddy, some rows of the first source at a time. Its tuples are kept and
 sorted, or, should they be too many, made again by steps in the order of FROM, and stream too. So nothing waits for all
 tuples of a join, and a reader that wants few stops early.
 """
@@ -16,17 +16,17 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import JoinLimits, TextLimits
-from psoup.joins.builds import Builds, all_rows
+from psoup.joins.budget import Room
 from psoup.joins.eddy import Eddy, Routes, taken
-from psoup.joins.keys import Edge, Keyed, keyed
-from psoup.joins.nested import Nested, tree_of
-from psoup.joins.ordered import in_from_order
+from psoup.joins.from_order import in_from_order
+from psoup.joins.key_columns import Edge, Keyed, keyed
+from psoup.joins.multiway import Nested, tree_of
 from psoup.joins.policies import Greedy, InFromOrder, Learned, Policy
-from psoup.joins.rest import Rest
-from psoup.joins.room import Room
+from psoup.joins.residual import Rest
+from psoup.joins.semi_join import thinned
 from psoup.joins.side import JoinSide
+from psoup.joins.sort_builds import Builds, all_rows
 from psoup.joins.steps import Places, StepFigures
-from psoup.joins.thinned import thinned
 from psoup.plan.nodes import Join
 from psoup.reading import UNBOUNDED, ReadBudget
 
@@ -105,7 +105,7 @@ class Joined(Iterator[list[Array]]):
 
     @property
     def nested(self) -> bool:
-        """Whether its steps were taken without routes: see `psoup.joins.nested`."""
+        """Whether its steps were taken without routes: see `psoup.joins.multiway`."""
         return isinstance(self._routes, Nested)
 
     @property

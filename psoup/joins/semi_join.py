@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.columns import Array, scratch_array
-from psoup.joins.keys import Edge
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
+from psoup.joins.key_columns import Edge
 from psoup.kernels.buckets import keep_marked, mark_keys
 from psoup.kernels.paired import SPREADING
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psoup.clauses.bounds import Bounds, distinct, union
-from psoup.clauses.posting_lists import STANDARD, Layout, list_clauses, unlisted
-from psoup.clauses.predicate_index import EXTRA_ROWS, Part, PredicateIndex, bases
-from psoup.clauses.rows import ClauseRows, concatenate
+from psoup.clauses.index.bounds import Bounds, distinct, union
+from psoup.clauses.index.clause_rows import ClauseRows, concatenate
+from psoup.clauses.index.posting_lists import STANDARD, Layout, list_clauses, unlisted
+from psoup.clauses.index.predicate_index import EXTRA_ROWS, Part, PredicateIndex, bases
 from psoup.columns import Array
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psoup.clauses.posting_lists import Layout
-from psoup.clauses.predicate_index import Part
-from psoup.clauses.stripped import Stripped, strip
+from psoup.clauses.cheap_clauses import Stripped, strip
+from psoup.clauses.index.posting_lists import Layout
+from psoup.clauses.index.predicate_index import Part
 from psoup.columns import Array
 from psoup.expressions.like import SoughtText, sought_text
 from psoup.expressions.tree import Expr

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psoup.clauses.combine import assemble
-from psoup.clauses.posting_lists import Layout
-from psoup.clauses.predicate_index import Part, PredicateIndex, bases
-from psoup.clauses.rows import ClauseRows
+from psoup.clauses.index.clause_rows import ClauseRows
+from psoup.clauses.index.combine import assemble
+from psoup.clauses.index.posting_lists import Layout
+from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
 from psoup.columns import Array
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from sortedcontainers import SortedDict
 
-from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
-from psoup.clauses.combine import assemble
-from psoup.clauses.posting_lists import STANDARD, Layout
-from psoup.clauses.predicate_index import Part, PartView, PredicateIndex, bases
-from psoup.clauses.rows import ClauseRows
+from psoup.clauses.index.bounds import Bounds, int_bounds, text_bounds
+from psoup.clauses.index.clause_rows import ClauseRows
+from psoup.clauses.index.combine import assemble
+from psoup.clauses.index.posting_lists import STANDARD, Layout
+from psoup.clauses.index.predicate_index import Part, PartView, PredicateIndex, bases
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.model import Kind

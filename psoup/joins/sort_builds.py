@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from psoup.columns import Array, scratch_array
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
 from psoup.kernels.buckets import fill_buckets, find_buckets
 from psoup.kernels.order import order_keys
 from psoup.kernels.paired import SPREADING, choose_buckets

@@ -7,9 +7,9 @@
 
 An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the
 input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
-`psoup.clauses.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a `Part`
-adds flags of the clauses that are still alive. Small ones are made by `psoup.clauses.delta`, large ones by
-`psoup.clauses.combine`. Readers see a part as it was when it was published (`PartView`).
+`psoup.clauses.index.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a
+`Part` adds flags of the clauses that are still alive. Small ones are made by `psoup.clauses.index.delta`, large ones by
+`psoup.clauses.index.combine`. Readers see a part as it was when it was published (`PartView`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from psoup.clauses.bounds import Bounds
-from psoup.clauses.posting_lists import PostingLists
+from psoup.clauses.index.bounds import Bounds
+from psoup.clauses.index.posting_lists import PostingLists
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
 
 if TYPE_CHECKING:
-    from psoup.clauses.hopeful import Hopeful
-    from psoup.clauses.searched import Searched
-    from psoup.clauses.stripped import Stripped
+    from psoup.clauses.cheap_clauses import Stripped
+    from psoup.clauses.error_clauses import Hopeful
+    from psoup.clauses.text_search import Searched
 
 EXTRA_ROWS = 4
 """Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
@@ -184,13 +184,13 @@ class Part:
     hits: Array | None = None
     """int64, how often each cell was tested; see `psoup.clauses.costs`."""
     stripped: tuple[Array, Stripped] | None = None
-    """For which attributes, bool[A], and what was made of the clauses that read them; see `psoup.clauses.stripped`."""
+    """For which attributes, bool[A], and what was made of the clauses that read them; see `cheap_clauses`."""
     hopeful: Hopeful | None = None
-    """Its clauses that may fail; see `psoup.clauses.hopeful`."""
+    """Its clauses that may fail; see `psoup.clauses.error_clauses`."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
     searched: Searched | None = None
-    """The search for the texts of its clauses; see `psoup.clauses.searched`."""
+    """The search for the texts of its clauses; see `psoup.clauses.text_search`."""
     _reads: tuple[list[Read], list[Read]] | None = None
     """The list of `reads`, once it was asked for."""
     _view: PartView | None = None

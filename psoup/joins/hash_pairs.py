@@ -6,7 +6,7 @@
            └───── (0, 1) (0, 3)
 
 Every step is one kernel over all rows, or over as many as fill a piece. What a hash found, or one of several factors,
-is confirmed by the others, pair by pair. `psoup.joins.joined` takes all other joins, and
+is confirmed by the others, pair by pair. `psoup.joins.join_pieces` takes all other joins, and
 gives the same for these.
 """
 
@@ -20,10 +20,10 @@ import numpy as np
 
 from psoup.columns import Array, scratch_array
 from psoup.config import JoinLimits
-from psoup.joins.builds import Buckets, all_rows, hashed
-from psoup.joins.keys import Edge
-from psoup.joins.room import Room
-from psoup.joins.thinned import differ, thinned
+from psoup.joins.budget import Room
+from psoup.joins.key_columns import Edge
+from psoup.joins.semi_join import differ, thinned
+from psoup.joins.sort_builds import Buckets, all_rows, hashed
 from psoup.kernels.banded import probe_banded
 from psoup.kernels.confirmed import keep_near, keep_texts
 from psoup.kernels.joined import probe_buckets, probe_ranges

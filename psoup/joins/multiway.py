@@ -16,9 +16,9 @@ import numpy as np
 
 from psoup.columns import Array, scratch_array
 from psoup.config import JoinLimits
-from psoup.joins.builds import Buckets
-from psoup.joins.keys import Edge
-from psoup.joins.room import Room
+from psoup.joins.budget import Room
+from psoup.joins.key_columns import Edge
+from psoup.joins.sort_builds import Buckets
 from psoup.joins.steps import StepFigures
 from psoup.kernels.nested import keep_partnered, nest
 
