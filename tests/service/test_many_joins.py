@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import invoke_many as many_joins
+from psoup.answer import invoke_many
 from psoup.answer.invoke import answer_to
 from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
-from psoup.execution.many import many_joins as joined_sets
+from psoup.execution.many import many_joins
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
@@ -103,13 +103,13 @@ def alone(soup: LocalPSoup, ids: Sequence[int], room: int, **options: Any) -> li
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of joins that each pass was for; a reply takes the time that it takes."""
     counted: list[int] = []
-    kernel = joined_sets.pairs_of_sets
+    kernel = many_joins.pairs_of_sets
 
     def counting(*arguments: Any) -> int:
         counted.append(len(arguments[0]))
         return int(kernel(*arguments))
 
-    monkeypatch.setattr(joined_sets, "pairs_of_sets", counting)
+    monkeypatch.setattr(many_joins, "pairs_of_sets", counting)
     monkeypatch.setattr(servicer, "MANY_S", 600.0)
     return counted
 
@@ -213,7 +213,7 @@ def test_a_reply_has_no_more_than_it_may(passes: list[int], monkeypatch: pytest.
 
 
 def test_too_many_rows_are_left_to_invocations(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_joins, "_PAIRS", 2_000)
+    monkeypatch.setattr(invoke_many, "_PAIRS", 2_000)
     rng = np.random.default_rng(7)
     soup = streams()
     ids = [*soup.register_many(f"SELECT {NUMBERS} FROM {FORMS[0][1]}", parameters(rng, 300))]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from google.rpc import error_details_pb2
 
-from psoup.answer.copies import answer_again as again
+from psoup.answer.copies import answer_again
 from psoup.answer.invoke import invoke
 from psoup.answer.tuples.match_bits import stretch
 from psoup.budgets import BUDGETS
@@ -87,11 +87,11 @@ def _bits() -> None:
 
 
 def _copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MOST_BYTES", 10)
+    monkeypatch.setattr(answer_again, "MOST_BYTES", 10)
     soup = _soup()
     snapshot, query = soup.engine.snapshot(), soup.register("SELECT DISTINCT k FROM s")
     snapshot = soup.engine.snapshot()
-    again.again(snapshot, snapshot.query(query, soup.tenant), again.NOTHING, now=100)
+    answer_again.again(snapshot, snapshot.query(query, soup.tenant), answer_again.NOTHING, now=100)
 
 
 def _processor_time() -> None:

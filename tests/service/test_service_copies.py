@@ -14,7 +14,7 @@ import pytest
 from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 
-from psoup.answer.copies import rows_since as since
+from psoup.answer.copies import rows_since
 from psoup_client import copies
 from psoup_client.moments import Moment
 from psoup_recharge import StoreError, live, store
@@ -236,12 +236,12 @@ def watched(machine: WatchingMachine) -> None:
 PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (Lives, "has", no_reset_after, played(put_back)),
     (changes, "digest_of_window", one_window_for_all, played(window_changed)),
-    (since, "within", one_more, played(clock_put_right, seed=1)),
-    (since, "without", history_ignored, played(history_twice)),
-    (since.Search, "end_of", limit_before_history, played(history_twice)),
+    (rows_since, "within", one_more, played(clock_put_right, seed=1)),
+    (rows_since, "without", history_ignored, played(history_twice)),
+    (rows_since.Search, "end_of", limit_before_history, played(history_twice)),
     (copies, "staying", nothing_leaves, played(clock_put_right)),
     (copies, "_changed", kept_at_a_reset, played(put_back)),
-    (since, "_cut", a_cut_that_goes_too_far, at_random(0)),
+    (rows_since, "_cut", a_cut_that_goes_too_far, at_random(0)),
     (Tokens, "write", a_token_before_its_rows, at_random(0)),
     (Rounds, "apply", the_place_of_before, played(watched, WatchingMachine)),
     (store.Store, "_insert", a_token_in_another_transaction, played(killed_anywhere)),

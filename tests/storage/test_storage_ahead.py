@@ -13,8 +13,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
-from psoup.execution.ahead import attempts
-from psoup.execution.ahead import folds_ahead as ahead
+from psoup.execution.ahead import attempts, folds_ahead
 from psoup.execution.ahead.attempts import Lent
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
@@ -79,7 +78,7 @@ def test_a_chunk_leaves_its_folds_though_nobody_has_asked(soup: RestartingPSoup)
 def test_chunks_are_folded_once_and_only_some_of_very_many_aggregates(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_MOST", 2)
+    monkeypatch.setattr(folds_ahead, "_MOST", 2)
     monkeypatch.setattr(attempts, "_TURN", 3)
     queries = [soup.register(text) for text in (COUNT, SUM, GROUPS)]
     push(soup, 0, 1_000)

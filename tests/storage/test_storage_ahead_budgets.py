@@ -13,8 +13,7 @@ from psoup.aggregates.refusals import Refusal, Refusals
 from psoup.answer.explain.explain import explain
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
-from psoup.execution.ahead import attempts
-from psoup.execution.ahead import folds_ahead as ahead
+from psoup.execution.ahead import attempts, folds_ahead
 from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.execution.many.many_folds import folds_of
@@ -151,14 +150,14 @@ def test_a_refusal_ends_with_the_definition_of_its_stream(soup: RestartingPSoup)
 
 def test_no_memory_ends_one_fold_and_no_other(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     deadly, plain = soup.register(PLAIN.replace("2", "3")), soup.register(PLAIN)
-    means, real = lend(soup, MIB), ahead.fold_of
+    means, real = lend(soup, MIB), folds_ahead.fold_of
 
     def fold_of(node: Any, matches: Any, *rest: Any, **more: Any) -> Any:
         if means.begun[-1] == deadly:
             raise MemoryError
         return real(node, matches, *rest, **more)
 
-    monkeypatch.setattr(ahead, "fold_of", fold_of)
+    monkeypatch.setattr(folds_ahead, "fold_of", fold_of)
     push(soup, 0, 300)
     assert means.told == [(deadly, "there was no memory for it")]
     assert means.begun == [deadly, *[plain] * 4] and not means.noted

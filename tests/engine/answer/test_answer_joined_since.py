@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.copies import id_boxes as boxes
+from psoup.answer.copies import id_boxes
 from psoup.answer.copies import join_since as module
 from psoup.answer.copies.join_since import HeldBox, paired
 from psoup.clock import VirtualClock
@@ -188,25 +188,25 @@ def test_a_client_holds_the_answer_after_any_history(monkeypatch: pytest.MonkeyP
     assert not [case for case in [*WANTED, "an end steps back"] if not met[case]], met
 
 
-def only_above(target: boxes.Box, kept: boxes.Box) -> Any:
-    return ((step, box) for step, box in boxes.steps(target, kept) if step % 2)
+def only_above(target: id_boxes.Box, kept: id_boxes.Box) -> Any:
+    return ((step, box) for step, box in id_boxes.steps(target, kept) if step % 2)
 
 
-def of_all_before(target: boxes.Box, kept: boxes.Box) -> Any:
+def of_all_before(target: id_boxes.Box, kept: id_boxes.Box) -> Any:
     """The steps with everything of earlier sources, not what is kept of them."""
-    for step, box in boxes.steps(target, kept):
+    for step, box in id_boxes.steps(target, kept):
         yield step, (*target[: step // 2], *box[step // 2 :])
 
 
-def from_the_row_on(box: boxes.Box, place: boxes.Ids) -> Any:
-    return boxes.behind(box, (*place[:-1], place[-1] - 1))
+def from_the_row_on(box: id_boxes.Box, place: id_boxes.Ids) -> Any:
+    return id_boxes.behind(box, (*place[:-1], place[-1] - 1))
 
 
-def from_the_next_tuple_on(box: boxes.Box, place: boxes.Ids) -> Any:
-    return boxes.behind(box, (place[0], *[EVERYTHING for _ in place[1:]]))
+def from_the_next_tuple_on(box: id_boxes.Box, place: id_boxes.Ids) -> Any:
+    return id_boxes.behind(box, (place[0], *[EVERYTHING for _ in place[1:]]))
 
 
-def not_cut(self: HeldBox, windows: boxes.Box) -> HeldBox:
+def not_cut(self: HeldBox, windows: id_boxes.Box) -> HeldBox:
     return self
 
 

@@ -21,7 +21,7 @@ from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place, 
 from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
-from psoup.execution.select import many_matches as together
+from psoup.execution.select import many_matches
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.published.snapshot import Snapshot
@@ -242,7 +242,7 @@ def test_a_row_that_is_too_large_fails_its_query_alone() -> None:
 
 def test_pairs_that_are_evaluated_for_the_call_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clauses that were not evaluated over a chunk may match all of it: as many pairs as clauses times tuples."""
-    monkeypatch.setattr(together, "_RESULT_BYTES", 1)
+    monkeypatch.setattr(many_matches, "_RESULT_BYTES", 1)
     monkeypatch.setattr(table_module, "_PAIRS", 700)
     soup = LocalPSoup(SMALL)
     soup.execute("CREATE STREAM s (k BIGINT, t TEXT)")

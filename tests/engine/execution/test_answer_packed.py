@@ -16,7 +16,7 @@ from psoup.answer.table import Table
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
-from psoup.execution.aggregate import window_folds as reused
+from psoup.execution.aggregate import window_folds
 from psoup.execution.many import window_packs as packed_module
 from psoup.execution.many.window_packs import check_packs
 from psoup.local import LocalPSoup
@@ -179,7 +179,7 @@ def test_a_window_that_comes_again_is_one_pack_between_its_ends() -> None:
 
 def test_one_query_takes_what_it_lacks_from_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all kinds of states, with matches in a span or without; but not of a clause that no pack has."""
-    monkeypatch.setattr(reused._Leaves, "folded", None)  # folding a chunk anew would fail
+    monkeypatch.setattr(window_folds._Leaves, "folded", None)  # folding a chunk anew would fail
     rng = np.random.default_rng(3)
     for form in SHOWN[:4]:
         soup = made(2)

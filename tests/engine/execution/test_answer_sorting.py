@@ -14,7 +14,7 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.execution.rows import sort_keys as ordering
+from psoup.execution.rows import sort_keys
 from psoup.execution.rows.sort import Sorting
 from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.tree import AttributeRef
@@ -117,7 +117,7 @@ def test_distinct_and_limit_hold_what_can_still_be_in_the_answer() -> None:
 
 
 def test_a_sort_ends_between_two_pieces_when_its_caller_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "PIECE", 1_000)
+    monkeypatch.setattr(sort_keys, "PIECE", 1_000)
     soup, asked = _soup(3_000, 10, SMALL), 0
 
     def ask() -> None:
@@ -160,9 +160,9 @@ def _key(value: object) -> tuple[bool, object]:
     return False, value.encode() if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("piece", [40, ordering.PIECE])
+@pytest.mark.parametrize("piece", [40, sort_keys.PIECE])
 def test_rows_are_sorted_and_told_apart_as_their_values_are(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(ordering, "PIECE", piece)
+    monkeypatch.setattr(sort_keys, "PIECE", piece)
     rng = np.random.default_rng(3)
     for _ in range(60):
         rows = int(rng.choice([1, 2, 40, 300]))

@@ -9,8 +9,7 @@ import pytest
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.execution.join import parallel_join as halved
-from psoup.execution.join import small_join as paired
+from psoup.execution.join import parallel_join, small_join
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget, ReadEnded
 
@@ -74,8 +73,8 @@ def test_keys_of_texts_of_four_megabytes_that_differ_at_their_end() -> None:
 def test_a_deadline_at_any_moment_leaves_nothing_held(
     way: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paired, "_SMALL", 32_767 if way == "at once" else 0)
-    monkeypatch.setattr(halved, "_MOST", 262_144 if way == "by halves" else 0)
+    monkeypatch.setattr(small_join, "_SMALL", 32_767 if way == "at once" else 0)
+    monkeypatch.setattr(parallel_join, "_MOST", 262_144 if way == "by halves" else 0)
     query, ended = soup.register("SELECT r.n, s.n AS m FROM r, s WHERE r.n = s.n"), list[int]()
     for moment in range(40):
         left = iter(range(moment))

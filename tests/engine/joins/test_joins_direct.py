@@ -17,8 +17,7 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
-from psoup.execution.join import routed_join as found
-from psoup.execution.join import small_join as paired
+from psoup.execution.join import routed_join, small_join
 from psoup.execution.join.direct_join import direct_join
 from psoup.execution.join.join_batch import JoinedMessage
 from psoup.execution.rows.record_batch import Message, read
@@ -109,7 +108,7 @@ def test_direct_joins_equal_others(name: str, null_share: float, small: int, mon
 def by_routes(answer: Answer) -> pa.Table:
     """The rows as the evaluator of all joins finds them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(found, "direct_join", lambda _: None)
+        patch.setattr(routed_join, "direct_join", lambda _: None)
         return answer.to_table()
 
 
@@ -127,7 +126,7 @@ def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatc
     """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""
     counts = list[int]()
     monkeypatch.setattr(
-        paired, "answer_located", lambda *ask: (made := answer_located(*ask), counts.append(made[0]))[0]
+        small_join, "answer_located", lambda *ask: (made := answer_located(*ask), counts.append(made[0]))[0]
     )
     soup = _soup(name, null_share)
     for where in ("", "AND r.n > 7", "AND r.n > 6 AND s.n > 7", "AND s.n > 50", "AND r.n < 0 AND s.n > -5"):
@@ -253,7 +252,7 @@ def test_conditions_beside_keys_and_bands_equal_others(
 ) -> None:
     monkeypatch.setattr("psoup.execution.join.routed_join._SMALL", small)
     soup, direct = _soup("near", 0.1), list[object]()
-    monkeypatch.setattr(found, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
+    monkeypatch.setattr(routed_join, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
     for condition in CONDITIONS:
         sql = f"SELECT r._id, s._id AS j, r.w FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
         answer, slow = again(soup.ask, sql), again(soup.ask, sql)

@@ -16,8 +16,7 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import Short
-from psoup.execution.join import parallel_join as halved
-from psoup.execution.join import small_join as paired
+from psoup.execution.join import parallel_join, small_join
 from psoup.execution.rows.record_batch import Message, read
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
@@ -65,18 +64,18 @@ def _messages(answer: Answer, most: int) -> list[Message]:
 @pytest.mark.parametrize("key", ["k", "five", "d", "m", "far", "n", "hot"])
 def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows and some; in one message a half, in batches of seven, and in parts of few bytes."""
-    made = list[halved.HalvedMessage]()
-    monkeypatch.setattr(halved, "_SPARE", 8)
-    monkeypatch.setattr(halved, "_PLACES", 0)
-    monkeypatch.setattr(halved, "_given", lambda messages, room: made.extend(messages) or iter(messages))
+    made = list[parallel_join.HalvedMessage]()
+    monkeypatch.setattr(parallel_join, "_SPARE", 8)
+    monkeypatch.setattr(parallel_join, "_PLACES", 0)
+    monkeypatch.setattr(parallel_join, "_given", lambda messages, room: made.extend(messages) or iter(messages))
     select = f"SELECT r.k, s.k AS l, s.d, r.m, r.f, s.n, s.{key} AS t, r._id, s._id AS j"
     for where in ("", "AND s.k > 20", "AND r.k > 300"):
         query = soup.register(f"{select} FROM r [ROWS 390], s [ROWS 333] WHERE r.{key} = s.{key} {where}")
         soup.maintain()
-        monkeypatch.setattr(paired, "_SMALL", 0)
-        monkeypatch.setattr(halved, "_MOST", 0)
+        monkeypatch.setattr(small_join, "_SMALL", 0)
+        monkeypatch.setattr(parallel_join, "_MOST", 0)
         wanted = again(soup.invoke, query).to_table()
-        monkeypatch.setattr(halved, "_MOST", 400)
+        monkeypatch.setattr(parallel_join, "_MOST", 400)
         made.clear()
         answer = again(soup.invoke, query)
         table = answer.to_table()
@@ -93,12 +92,12 @@ def test_keys_of_dense_sides_are_read_from_32_bits(
     key: str, kind: type, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the third time on, of closed chunks: keys that 16 bits do not say; neither NULLs nor those of less bits."""
-    monkeypatch.setattr(paired, "_SMALL", 0)
-    monkeypatch.setattr(halved, "_PLACES", 1 << 18)
+    monkeypatch.setattr(small_join, "_SMALL", 0)
+    monkeypatch.setattr(parallel_join, "_PLACES", 1 << 18)
     query = soup.register(f"SELECT r.{key} AS x, s._id AS j FROM r, s WHERE r.{key} = s.{key} AND r.k < 190")
     soup.maintain()
     tables = [again(soup.invoke, query).to_table() for _ in range(4)]
-    monkeypatch.setattr(halved, "_MOST", 0)
+    monkeypatch.setattr(parallel_join, "_MOST", 0)
     assert tables == [again(soup.invoke, query).to_table()] * 4
     stream = soup.engine.snapshot().stream("r", "default")
     *closed, newest = [entry.data for entry in stream.chunks if isinstance(entry.data, ChunkView)]
@@ -122,11 +121,11 @@ def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk(
 
 def test_crowded_joins_are_left_to_pieces_for_a_while(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = list[int]()
-    monkeypatch.setattr(paired, "_SMALL", 0)
-    monkeypatch.setattr(halved, "_CROWDED", 3)
-    monkeypatch.setattr(halved, "_SPARE", 8)
-    found = halved._found
-    monkeypatch.setattr(halved, "_found", lambda *ask: tried.append(1) or found(*ask))
+    monkeypatch.setattr(small_join, "_SMALL", 0)
+    monkeypatch.setattr(parallel_join, "_CROWDED", 3)
+    monkeypatch.setattr(parallel_join, "_SPARE", 8)
+    found = parallel_join._found
+    monkeypatch.setattr(parallel_join, "_found", lambda *ask: tried.append(1) or found(*ask))
     query = soup.register("SELECT r.k FROM r, s WHERE r.hot = s.hot AND r.k > -80")
     soup.maintain()
     rows = {soup.invoke(query).to_table().num_rows for _ in range(9)}

@@ -18,9 +18,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt, InvalidInput
-from psoup.execution.join import bloom_filter as marked
-from psoup.execution.join import join_rows as joined_rows
-from psoup.execution.join import kept_pairs
+from psoup.execution.join import bloom_filter, join_rows, kept_pairs
 from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
 from psoup_testing.engines.restarts import RestartingPSoup
@@ -74,7 +72,7 @@ def tables(soup: LocalPSoup) -> list[PairTable]:
 def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether kept pairs were used, for each reading that could; the last element says that they are hidden."""
     told: list[bool] = []
-    kept_rows = joined_rows.kept_rows
+    kept_rows = join_rows.kept_rows
 
     def telling(*given: object, few: bool) -> object:
         if told and told[-1] is None:  # type: ignore[comparison-overlap]
@@ -83,7 +81,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         told.append(rows is not None)
         return rows
 
-    monkeypatch.setattr(joined_rows, "kept_rows", telling)
+    monkeypatch.setattr(join_rows, "kept_rows", telling)
     return told
 
 
@@ -104,11 +102,11 @@ def compare(soup: LocalPSoup, ids: list[int], used: list[bool]) -> int:
 @pytest.mark.parametrize("factor", FACTORS)
 def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_pairs, "_FEW", 60)
-    monkeypatch.setattr(marked, "_LARGE", 60)
-    monkeypatch.setattr(marked, "_RATIO", 2)
+    monkeypatch.setattr(bloom_filter, "_LARGE", 60)
+    monkeypatch.setattr(bloom_filter, "_RATIO", 2)
     cut: list[int] = []
-    kernel = marked.marked_rows
-    monkeypatch.setattr(marked, "marked_rows", lambda *given: cut.append(kernel(*given)) or cut[-1])
+    kernel = bloom_filter.marked_rows
+    monkeypatch.setattr(bloom_filter, "marked_rows", lambda *given: cut.append(kernel(*given)) or cut[-1])
     rng = np.random.default_rng(len(factor))
     soup = LocalPSoup(SMALL, VirtualClock(0), verify="all")
     streams(soup, "RETENTION 500 ROWS")

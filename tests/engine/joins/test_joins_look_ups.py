@@ -15,7 +15,7 @@ from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import KeyIndex
-from psoup.execution.join import lookup_filter as join_look_ups
+from psoup.execution.join import lookup_filter
 from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
 from psoup.local import LocalPSoup
 from psoup_testing.oracles.questions import again
@@ -42,7 +42,7 @@ def table(rng: random.Random, rows: int, keys: int) -> pa.Table:
 def always(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sides are cut whatever their sizes."""
     with monkeypatch.context() as patch:
-        patch.setattr(join_look_ups, "_DENSE", 1 << 40)
+        patch.setattr(lookup_filter, "_DENSE", 1 << 40)
         rooms = [view.keys for view in soup.engine.snapshot().by_id.values()]
         for room in rooms:
             patch.setattr(room, "shape", replace(room.shape, cut_rows=1, cut_ratio=1, cut_worth=1))
@@ -189,7 +189,7 @@ def test_fifty_rows_meet_a_large_side_without_reading_it(monkeypatch: pytest.Mon
     soup.maintain()
     query = soup.register("SELECT r.k, s.b FROM r, s WHERE r.k = s.k")
     rows = []
-    original = join_look_ups.cut_down
+    original = lookup_filter.cut_down
     monkeypatch.setattr(
         "psoup.execution.join.join_rows.cut_down",
         lambda node, reading: rows.append(original(node, reading)) or rows[-1],

@@ -10,7 +10,7 @@ import pytest
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.execution.many import many_joins as joined_sets
+from psoup.execution.many import many_joins
 from psoup.local import LocalPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
@@ -61,13 +61,13 @@ def compare(soup: LocalPSoup, ids: list[int]) -> int:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of joins that each pass was for."""
     counted: list[int] = []
-    kernel = joined_sets.pairs_of_sets
+    kernel = many_joins.pairs_of_sets
 
     def counting(*arguments: Any) -> int:
         counted.append(len(arguments[0]))
         return int(kernel(*arguments))
 
-    monkeypatch.setattr(joined_sets, "pairs_of_sets", counting)
+    monkeypatch.setattr(many_joins, "pairs_of_sets", counting)
     return counted
 
 
@@ -129,7 +129,7 @@ def test_joins_of_too_many_rows_are_answered_in_parts(passes: list[int], monkeyp
 
 
 def test_few_joins_over_much_are_answered_one_by_one(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_sets, "_WORTH", 2)
+    monkeypatch.setattr(many_joins, "_WORTH", 2)
     soup = LocalPSoup(SMALL, VirtualClock(0))
     rng = np.random.default_rng(2)
     for stream in "rs":

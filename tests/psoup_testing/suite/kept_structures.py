@@ -17,15 +17,12 @@ from typing import Any
 from psoup.aggregates.folds import FoldRoom, Folds
 from psoup.aggregates.shelved import ShelfOnDisk
 from psoup.aggregates.spans import cover
-from psoup.answer import invoke
-from psoup.answer import join_ranges as placed
+from psoup.answer import invoke, join_ranges
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
-from psoup.execution.aggregate import window_folds as reused
-from psoup.execution.join import join_rows as joined_rows
-from psoup.execution.join import located_side as located
-from psoup.execution.join import lookup_filter as join_look_ups
-from psoup.execution.many import window_packs as packed
+from psoup.execution.aggregate import window_folds
+from psoup.execution.join import join_rows, located_side, lookup_filter
+from psoup.execution.many import window_packs
 from psoup.execution.many.packs_store import PackShelf
 from psoup.matching.key_search import Places
 from psoup.model import STREAMED, Kind
@@ -89,13 +86,13 @@ KEPT = KeptStructures()
 def observe() -> None:
     """Wrap what reads kept structures, in this process. Called once."""
     _wrap(Places, "taken", _taken)
-    _wrap(join_look_ups, "_cut", _cut)
+    _wrap(lookup_filter, "_cut", _cut)
     _wrap(FoldRoom, "fold", _fold)
-    _wrap(reused, "tails_of", _when_given("middle"))
-    _wrap(packed, "_known", _packs)
-    _wrap(joined_rows, "kept_rows", _when_given("kept pairs"))
+    _wrap(window_folds, "tails_of", _when_given("middle"))
+    _wrap(window_packs, "_known", _packs)
+    _wrap(join_rows, "kept_rows", _when_given("kept pairs"))
     _wrap(invoke, "placed", _placed)
-    for module in (located, placed):
+    for module in (located_side, join_ranges):
         _wrap(module, "run_of", _run)
     _wrap(ShelfOnDisk, "fetch", _when_given("fold on disk"))
     _wrap(PackShelf, "fetch", _when_given("pack on disk"))
