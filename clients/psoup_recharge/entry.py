@@ -77,8 +77,9 @@ class Entry:
                 raise InvalidRequest(f"{self.name[:80]}: {field} is {str(value)[:80]}; it must be a number")
         if not _NAME.fullmatch(self.name) or _TAKEN.fullmatch(self.name):
             raise InvalidRequest(
-                f"{self.name[:80]!r} is no name for a copy: a letter, then letters, digits or _, 63 at most, and not"
-                " store, queries, history, recharges, clock, clock_now, rows_… or sqlite_…, which the file has itself"
+                f"{self.name[:80]!r} is not a valid name of a copy: use a letter, then letters, digits or _, at most"
+                " 63, and not store, queries, history, recharges, clock, clock_now, rows_… or sqlite_…, which the file"
+                " has itself"
             )
         if bool(self.sql) + bool(self.query_id) + bool(self.key) != 1:
             raise InvalidRequest(f"{self.name}: give a statement, the ID of a query, or a key: one of them")

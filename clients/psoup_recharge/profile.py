@@ -43,11 +43,11 @@ def read_profile(path: str | Path) -> list[Entry]:
     with open(path, "rb") as file:
         content = file.read(_BYTES + 1)
     if len(content) > _BYTES:
-        raise InvalidRequest(f"{path} has more than {_BYTES:,} bytes: it is no profile")
+        raise InvalidRequest(f"{path} has more than {_BYTES:,} bytes: it is not a valid profile")
     try:
         tables = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as problem:
-        raise InvalidRequest(f"{path} is no TOML: {problem}") from None
+        raise InvalidRequest(f"{path} is not valid TOML: {problem}") from None
     seen = dict[str, str]()
     for name in tables:
         if seen.setdefault(name.lower(), name) != name:

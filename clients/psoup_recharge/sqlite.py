@@ -118,7 +118,7 @@ def _why(problem: apsw.Error) -> str:
     if getattr(problem, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
         return "it was removed, or is another file by now; nothing was changed: open it again"
     advice = {
-        apsw.NotADBError: "it is no SQLite file; choose another place for the store",
+        apsw.NotADBError: "it is not a valid SQLite file; choose another place for the store",
         apsw.CorruptError: "the file is damaged; delete it, and the next recharge brings all rows again",
         apsw.FullError: "the disk is full; nothing was changed",
         apsw.ReadOnlyError: "it cannot be written; nothing was changed",

@@ -71,7 +71,7 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
         )
     if not known and (not _operates(token) or token.expires):
         raise InvalidInput(
-            "the first token must have the role operator and no end, or nobody could issue another; psoup admin init"
+            "the first token must have the role operator and no end, as it issues all others; psoup admin init"
             " makes it",
             reason="FIRST_TOKEN",
             field="roles",
@@ -84,7 +84,7 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
         _check_share(token.tenant, known)
     if len(known) >= MOST_TOKENS:
         raise ResourceExhausted(
-            f"{MOST_TOKENS:,} tokens stand, the most there may be; revoke those that nobody uses",
+            f"{MOST_TOKENS:,} tokens stand, the limit; revoke tokens that are not in use",
             reason="TOO_MANY_TOKENS",
             limit=MOST_TOKENS,
         )
@@ -100,7 +100,7 @@ def _check_share(tenant: str, known: KnownTokens) -> None:
     if most < MOST_OF_TENANT:
         why = f"and one tenant may have {most:,} while {len(known):,} of {MOST_TOKENS:,} stand"
     raise ResourceExhausted(
-        f"{own:,} tokens of tenant {tenant!r} stand, {why}; revoke those that nobody uses, also those that have"
+        f"{own:,} tokens of tenant {tenant!r} stand, {why}; revoke tokens that are not in use, also those that have"
         " expired, or ask the service's operator to revoke those of other tenants",
         reason="TOO_MANY_TOKENS",
         tenant=tenant,
@@ -120,7 +120,7 @@ def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessTo
     others = (other for other in known.values() if other is not token)
     if _operates(token) and not any(_operates(other) and not other.expired(now) for other in others):
         raise FailedPrecondition(
-            f"{token.token_id} is the last token of an operator: nobody could issue another; issue one first",
+            f"{token.token_id} is the last token of an operator, who issues all others; issue one first",
             reason="LAST_OPERATOR",
             token=token.token_id,
         )

@@ -211,7 +211,7 @@ def test_a_view_is_in_order_whatever_its_columns_are_called(client: Client, stre
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "store", "ROWS_7", "sqlite_x", "a" * 64, 'a"b', "é"])
 def test_names_that_cannot_be_taken_are_refused(store: Store, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="no name for a copy"):
+    with pytest.raises(InvalidRequest, match="not a valid name of a copy"):
         store.add(name, sql="SELECT 1")
     assert not store.entries()
 
@@ -229,7 +229,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path, store: Store) -> None:
     newer.close()
     for path, what in (
         (tmp_path / "other.db", "something else"),
-        (tmp_path / "text.db", "no SQLite file"),
+        (tmp_path / "text.db", "not a valid SQLite file"),
         (tmp_path / "later.db", "format 9"),
         (tmp_path / "no" / "folder.db", "cannot be opened"),
     ):

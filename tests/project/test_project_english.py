@@ -30,7 +30,7 @@ MOST_WORDS = 20
 
 OPENING = re.compile(r"(What|How|Who|Where|One|Those|It|This|That|These|Such)\b")
 PHRASE = re.compile(
-    r"\b(who|whoever|whom|somebody|nobody|others|of which|(?:is|are) no|(?:that|those) of)\b", re.IGNORECASE
+    r"\b(who|whoever|whom|somebody|nobody|others|of which|(?<!there )(?:is|are) no|(?:that|those) of)\b", re.IGNORECASE
 )
 NAMES = {"found", "own", "known", "kept", "what", "told", "asked", "held", "most", "least", "there", "of", "one"}
 PARTICIPLE = re.compile(r"\w+(ing|ed)$")

@@ -231,7 +231,7 @@ def test_off_loopback_there_is_no_page_without_tls_and_without_a_credential(tmp_
     outside = Settings.model_validate({"host": "0.0.0.0", "web_port": 0, **secured})
     place = outside.web_listener()
     assert place is not None and place.tls and place.outside
-    with pytest.raises(InvalidInput, match="nobody could come in"), serving(outside):
+    with pytest.raises(InvalidInput, match="no caller could get in"), serving(outside):
         pass
 
 

@@ -99,7 +99,9 @@ def listed(tenant: Listed = "", as_json: AsJson = False, address: Address = None
         if tenant:
             message(f"Tenant {tenant} has no tokens. Make one: psoup token issue NAME --tenant {tenant} --role owner")
         else:
-            message("There are no tokens: everybody who reaches the service comes in. Make the first: psoup admin init")
+            message(
+                "There are no tokens: every caller that reaches the service gets in. Make the first: psoup admin init"
+            )
         return
     rows = [
         (
@@ -117,7 +119,7 @@ def listed(tenant: Listed = "", as_json: AsJson = False, address: Address = None
     print_list(["id", "name", "tenant", "roles", "streams", "issued", "expires"], rows, cells)
 
 
-@app.command("revoke", short_help="Let nobody in by a token any more.")
+@app.command("revoke", short_help="Revoke a token.")
 def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's ID.", show_default=False)],
     address: Address = None,

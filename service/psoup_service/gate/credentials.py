@@ -32,7 +32,7 @@ EVERY_S = 1.0
 
 SCHEME = "Bearer "
 _NEEDED = (
-    "this service lets nobody in without an access token: set PSOUP_TOKEN_FILE or PSOUP_TOKEN; an operator issues"
+    "this service needs an access token: set PSOUP_TOKEN_FILE or PSOUP_TOKEN; an operator issues"
     " tokens (psoup token issue)"
 )
 _NOT_VALID = "the access token is not valid here: it is torn, was revoked, or is of another service; ask its operator"

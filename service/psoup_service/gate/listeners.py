@@ -100,8 +100,8 @@ def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
 def nobody_may_come(data_dir: str) -> InvalidInput:
     """The error for a service that other machines reach, and into which there is no way."""
     return InvalidInput(
-        "other machines reach this service, and nobody could come in: there is no access token yet; make the first one"
-        f" before the start with psoup admin init --data-dir {data_dir}, or give --tls-client-ca, who signs the"
+        "other machines reach this service, and no access token exists yet, so no caller could get in; make the first"
+        f" one before the start with psoup admin init --data-dir {data_dir}, or give --tls-client-ca, who signs the"
         " certificates of clients",
         reason="NO_TOKEN",
     )
