@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
         (["add", "a", "SELECT 1", "--share", "2"], 1, "share is 2.0; it is a part of the budget"),
         (["add", "a", "SELECT 1", "--order", "best"], 1, "it is newest or oldest"),
         (["--only", "missing"], 4, "keeps no query 'missing'"),
-        (["add", "1a", "SELECT 1"], 1, "no name for a copy"),
+        (["add", "1a", "SELECT 1"], 1, "not a valid name of a copy"),
         (["add", "a"], 1, "one of them"),
         (["show", "missing"], 4, "keeps no query 'missing'"),
         (["show"], 2, "give the name of a copy"),
