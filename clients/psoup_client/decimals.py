@@ -54,7 +54,7 @@ def are_near(values: Iterable[Any]) -> bool:
 
 
 def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Read texts as decimals. Raises ArrowException or ValueError for one that is not exact in `target`.
+    """Read texts as decimals. Raises ArrowException or ValueError for a value that is not exact in `target`.
 
     O(bytes); a microsecond for each value once one of them has an exponent, or more than 38 digits in a row.
     """
@@ -68,7 +68,7 @@ def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array
 def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """Rescale decimals of a scale of at least `PLACES.start`.
 
-    Raises ArrowException or ValueError for one that is not exact in `target`.
+    Raises ArrowException or ValueError for a value that is not exact in `target`.
     """
     if array.type.scale in PLACES:
         return array.cast(target)

@@ -19,8 +19,8 @@ Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions, Positions]:
-    """Places of rows in a copy of `rows` rows: positions of those that stay, ascending; those that they take; those of
-    the new rows, ascending.
+    """Places of rows in a copy of `rows` rows: rows that stay, ascending; their new places; places of the new rows,
+    ascending.
     """
     stays, pairs = ~_inside(change.removed, rows), np.array(change.moved, np.int64).reshape(-1, 2).cumsum(axis=0)
     stay = np.flatnonzero(stays)

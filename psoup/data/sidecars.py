@@ -49,7 +49,7 @@ class Sidecars(Protocol):
     def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
         """The bytes of that name, as they were put; None if they are missing, damaged, or of other chunks.
 
-        `hold` is told their number before they are read, and may raise.
+        `hold` gets their number before they are read, and may raise.
         """
         ...
 

@@ -19,7 +19,7 @@ from typing import Protocol
 from psoup.joins.steps import Step
 
 _EXPLORE = 32
-"""One in this many hybrids takes the step that was not taken for longest."""
+"""The interval, in hybrids, at which the step that was not taken for longest is taken."""
 _FEW = 1_024
 """Tuples of a hybrid that may try a step of which nothing is known."""
 _NEAR, _SORTED = 0.1, 0.05

@@ -1,4 +1,4 @@
-"""docs/reference/python.md is made of the SDK's docstrings, the table of settings of its descriptions.
+"""docs/reference/python.md is made from docstrings of the SDK, the table of settings from its descriptions.
 
 `make golden` writes both anew.
 """

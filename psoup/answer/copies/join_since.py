@@ -170,7 +170,7 @@ class JoinedSince:
 
     @property
     def hidden(self) -> int:
-        """The number of columns that are before those of the query."""
+        """The number of columns before the columns of the query."""
         return self.how.sources + min(len(self._widths), 1)
 
     @property

@@ -21,7 +21,7 @@ class CheckCalls:
         self._backend = backend
 
     async def Check(self, request: queries_pb2.CheckRequest, caller: Caller) -> queries_pb2.CheckResponse:
-        """The standing query that the statement would be."""
+        """The standing query that the statement would become."""
         backend, tenant, sql = self._backend, self._backend.tenant(caller), request.statement
         await backend.reflecting(request.min_sequence)
         now = backend.now()
