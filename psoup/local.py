@@ -61,7 +61,7 @@ from psoup.events.commands import (
     UnregisterMany,
 )
 from psoup.events.tags import tag_of
-from psoup.execution.aggregate.window_folds import check_folds
+from psoup.execution.aggregate.check_folds import check_folds
 from psoup.execution.many.window_packs import check_packs
 from psoup.execution.select.window import WindowChoice
 from psoup.invariants import Verify

@@ -18,19 +18,14 @@ from psoup.answer.join_ranges import Placed, placed
 from psoup.answer.question import Question
 from psoup.columns import Column
 from psoup.data.archived import Chunk
-from psoup.data.chunk import ChunkView
-from psoup.execution.aggregate.single_row import only_row
-from psoup.execution.aggregate.window_folds import between_ends
-from psoup.execution.aggregate.window_middle import Found
-from psoup.execution.join.join_batch import joined_form
-from psoup.execution.join.located_side import Located, chunks_of, count_of, errors_of, found_sides
-from psoup.execution.join.pair_form import pair_form
-from psoup.execution.join.parallel_join import halved
-from psoup.execution.join.small_join import paired
-from psoup.execution.plan import Arrivals, JoinRows, Reading, rows_of
+from psoup.execution.aggregate.window_case import WindowCase
+from psoup.execution.join.located_side import chunks_of, count_of, errors_of, found_sides
+from psoup.execution.plan import Reading, rows_of
+from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
 from psoup.execution.rows.record_batch import Message, form_of, read, row_bytes
-from psoup.execution.select.clause_matches import Matches, matches_in, packed
+from psoup.execution.select.clause_matches import Matches, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
+from psoup.execution.ways import ANSWER, WINDOW
 from psoup.joins.pairs_store import PairTable, join_with_pairs
 from psoup.kinds import arrow_type
 from psoup.model import Kind
@@ -158,39 +153,18 @@ class Answer:
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
         self._reading.begin()
-        if self._reading.between is not None and (row := only_row(self._plan, self._reading)) is not None:
-            yield self._batch(row)
-            return
-        select = self._select
-        max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
-        most = min(max_bytes, _BATCH_BYTES)
-        joined = self._joined(max_rows, most) if len(self._streams) > 1 else None
-        if joined is not None:
-            for message in joined:
-                if message.size <= most:  # nearly always
-                    yield message
-                else:
-                    yield from _cut(message, most)
-            return
-        rows, form = rows_of(self._plan, self._reading), form_of(select)
-        if form is None or not isinstance(rows, Arrivals):
-            yield from map(self._batch, rows.columns([output.expr for output in select], max_rows))
-            return
-        for group in rows.groups(max_rows):  # nothing is computed, and nothing has another order than the chunks
-            self.budget.check()
-            here = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
-            if len(here) == len(group):
-                yield from _cut(Message(form, here), min(max_bytes, _BATCH_BYTES))
+        max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(self._select)), 1))
+        max_bytes = min(max_bytes, _BATCH_BYTES)
+        for part in ANSWER.take(self._plan, self._case(max_rows, max_bytes)):
+            if not isinstance(part, Message):
+                yield self._batch(part)
+            elif part.size <= max_bytes:  # nearly always
+                yield part
             else:
-                yield from map(self._batch, self._reading.computed([output.expr for output in select], group))
+                yield from _cut(part, max_bytes)
 
-    def _joined(self, max_rows: int, max_bytes: int) -> Iterator[Message] | None:
-        """The rows of a join as messages; None if something is computed, or if they are sorted."""
-        at_once = paired(self._plan, self._reading, max_rows)
-        if at_once is not None:
-            return at_once
-        rows, form = rows_of(self._plan, self._reading), joined_form(self._select, len(self._streams))
-        return rows.messages(form, max_rows, max_bytes) if isinstance(rows, JoinRows) and form is not None else None
+    def _case(self, max_rows: int, max_bytes: int) -> AnswerCase:
+        return AnswerCase(self._plan, self._reading, max_rows, max_bytes, rows_of)
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
@@ -206,11 +180,10 @@ class Answer:
         return pa.RecordBatch.from_arrays(arrays, [o.name for o in self._select])
 
 
-def by_halves(answer: Answer) -> Iterator[Message]:
-    """The rows of a join of two sides by an equality, found by halves, however few: so that this is compiled."""
-    known, (one, other) = pair_form(answer._plan), answer._reading.matches
-    assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    return halved(known, (one, other), answer._reading, _MAX_ROWS) or iter(())
+def by_way(answer: Answer, name: str) -> Iterator[AnswerPart]:
+    """The rows by the way of that name, even if another one comes before it. Raises what the way raises."""
+    (way,) = [way for way in ANSWER.ways if way.name == name]
+    return iter(way.run(answer._case(_MAX_ROWS, _BATCH_BYTES)))
 
 
 def _ends(matches: Sequence[Matches]) -> tuple[int, int] | None:
@@ -276,13 +249,8 @@ def answer_over(
     budget.window = high - low
     budget.check()
     texts = config.texts
-    ends = between_ends(view, clause, low, high, record.query.plan, snapshot, budget)
-    matched: Sequence[Found]
-    if ends is None:
-        matched = matches_in(view, clause, low, high, snapshot.run, config.archive_rows, budget, texts)
-    else:
-        matched = ends.matches
-    between = None if ends is None else ends.between
+    plan = record.query.plan
+    matched, between = WINDOW.take(plan, WindowCase(view, clause, low, high, plan, snapshot, budget))
     errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
     told = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
     reading = Reading(

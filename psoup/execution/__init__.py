@@ -5,6 +5,7 @@
 
 Files and rooms, in reading order:
 
+    ways         THE LIST: the implementations of each step, quickest first
     plan         each node makes rows of the rows of its input
     select       windows, and the tuples in them that match a clause
     rows         columns of SELECT, ORDER BY, record batches
@@ -13,7 +14,7 @@ Files and rooms, in reading order:
     many         sets of queries of one plan, answered together
     ahead        folds and packs that are made before a query asks
 
-Imports go down this list's reverse: ahead > many > aggregate > join > rows > select. `plan` knows all of them.
+Imports go down: ahead > many, plan > ways > aggregate > join > rows > select.
 Never here: a client, a clock, a thread of its own. The engine and admission never import this room.
 Not for: the meaning of a statement (`psoup.sql`), structures of joins and states of aggregates (rooms of their own).
 """

@@ -25,6 +25,7 @@ from psoup.execution.aggregate.groups import GroupRows
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.sort import Sorting, over_rows
 from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.ways import GROUPS, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
@@ -42,13 +43,13 @@ def _source(node: Source, reading: Reading) -> Rows:
 
 
 def _join(node: Join, reading: Reading) -> Rows:
-    return JoinRows(reading, node)
+    return JoinRows(reading, node, JOIN_WAYS)
 
 
 def _aggregate(node: Aggregate, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
     assert isinstance(rows, Arrivals | JoinRows), "rows are grouped as they come from their sources"
-    return GroupRows(rows, node)
+    return GroupRows(rows, node, GROUPS)
 
 
 def _having(node: Having, reading: Reading) -> Rows:

@@ -28,6 +28,7 @@ from psoup.kernels.banded import probe_banded
 from psoup.kernels.confirmed import keep_near, keep_texts
 from psoup.kernels.joined import probe_buckets, probe_ranges
 from psoup.kernels.paired import choose_buckets
+from psoup.plan.way import TryNext
 
 _GROWTH = 4
 _LOOKED = 1_048_576
@@ -116,11 +117,11 @@ def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKe
 
 def pairs_by_key(
     left: SideKeys, right: SideKeys, text: str, room: Room, limits: JoinLimits, tests: Sequence[PairTest] = ()
-) -> Iterator[list[Array]] | None:
+) -> Iterator[list[Array]]:
     """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow; `text`: of the factors.
 
-    Where many rows have one key, they are searched by a band among the tests whose right side ascends; None if no band
-    is like that. Raises ResourceExhausted, and what ends the read.
+    Where many rows have one key, they are searched by a band among the tests whose right side ascends; without such a
+    band TryNext is raised. Raises ResourceExhausted, and what ends the read.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
@@ -137,7 +138,7 @@ def pairs_by_key(
             (test for test in tests if test.band is not EQUAL and ascends(replace(test.right, rows=rows))), None
         )
         if near is None:
-            return None
+            raise TryNext
         room.hold(8 * len(rows), "the bands beside its keys")
         beside = near.left.keys, near.right.keys.take(build.rows), *near.band.bounds
         search = partial(probe_banded, left.keys, asked, *build.places, *beside)
@@ -146,17 +147,17 @@ def pairs_by_key(
     return _pieces(probe, len(driving), text, room, limits, tests)
 
 
-def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int | None:
-    """How many pairs of rows have equal keys; None if the buckets of the right side alone do not tell. O(rows).
+def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int:
+    """The number of pairs of rows with equal keys. O(rows).
 
-    Raises ResourceExhausted, and what ends the read.
+    Raises TryNext if a bucket of the right side may hold several keys; ResourceExhausted, and what ends the read.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
         return 0
     bounds = right.least, right.greatest
     if not choose_buckets(*bounds, len(rows))[-1]:
-        return None
+        raise TryNext
     build = Buckets(right.keys, rows, room, bounds)
     room.hold(16 * len(driving), "the partners of each row")
     keys = left.keys if left.rows is None else left.keys.take(driving)

@@ -20,8 +20,8 @@ ALLOWED = {
     "psoup/answer/copies/rows_since.py since": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,
     "psoup/execution/many/window_packs.py _check_pack": _CHECK,
-    "psoup/execution/aggregate/window_folds.py _check_equal": _CHECK,
-    "psoup/execution/aggregate/window_folds.py _check_spans": _CHECK,
+    "psoup/execution/aggregate/check_folds.py _check_equal": _CHECK,
+    "psoup/execution/aggregate/check_folds.py _check_spans": _CHECK,
     "psoup/execution/ahead/packs_ahead.py _find": "it only looks which names lie on the disk, and evaluates nothing",
     "service/psoup_service/host/expectations.py on_loop": "its `ask` ends it after two milliseconds on the loop",
 }

@@ -9,17 +9,22 @@ query q on stream trades          Explanation
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from psoup.answer.copies.rows_since import Travel, travel_in
+from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups
-from psoup.answer.explain.join import explain_join
+from psoup.answer.explain.join import explain_join, reading_of
 from psoup.answer.explain.source import SourceExplanation, explain_source
 from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
 from psoup.answer.figures.query_costs import QueryCost, query_cost
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
+from psoup.errors import ResourceExhausted
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
 from psoup.plan.nodes import Aggregate, Join, Node, Source
 from psoup.published.snapshot import Snapshot
@@ -103,18 +108,9 @@ def explain(
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
 
-    examined = budget.examined - before if all(source.counted and not source.outside for source in sources) else None
-
-    def findings(node: Node) -> Findings:
-        if isinstance(node, Join) and all(source.counted and not source.outside for source in sources):
-            return explain_join(node, wanted, seen[0].now, snapshot, budget)
-        if isinstance(node, Aggregate):
-            alone = len(sides) == 1 and sources[0].counted and not sources[0].outside
-            side, known = wanted[0] if alone else None, not sources[0].folded
-            return explain_groups(node, side, seen[0].now, snapshot, budget, known=known)
-        return sources[node.place].findings if isinstance(node, Source) else NOTHING
-
-    nodes, groups = plan_nodes(query.plan, findings), snapshot.groups_of(tenant)
+    examined = budget.examined - before if _are_counted(sources) else None
+    nodes = _nodes(query.plan, wanted, seen[0].now, sources, snapshot, tenant, budget)
+    known, groups = Known(examined, seconds), snapshot.groups_of(tenant)
     return Explanation(
         query_id=query_id,
         sql=query.text,
@@ -122,5 +118,40 @@ def explain(
         nodes=nodes,
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_in(query.plan, seen).name.lower(),
-        budgets=expected_spends(query.plan, nodes, sources, Known(examined, seconds), config, groups, budget),
+        budgets=expected_spends(query.plan, nodes, sources, known, config, groups, budget),
     )
+
+
+def _are_counted(sources: Sequence[SourceExplanation]) -> bool:
+    """Whether the matches of all sources were counted, and no clause is outside of its index."""
+    return all(source.counted and not source.outside for source in sources)
+
+
+def _nodes(
+    plan: Node,
+    wanted: Sequence[Side],
+    now: int | None,
+    sources: Sequence[SourceExplanation],
+    snapshot: Snapshot,
+    tenant: str,
+    budget: ReadBudget,
+) -> tuple[PlanNode, ...]:
+    """The nodes of the plan, with what each does and the ways that an invocation would try."""
+    counted = _are_counted(sources)
+    joined: Reading | ResourceExhausted | None = None
+    if len(wanted) > 1 and counted:
+        joined = reading_of(plan, wanted, now, snapshot, snapshot.groups_of(tenant), budget)
+    chosen = chosen_ways(plan, wanted, joined if isinstance(joined, Reading) else None, snapshot, budget)
+
+    def findings(node: Node) -> Findings:
+        return with_ways(details(node), chosen.get(id(node), ()))
+
+    def details(node: Node) -> Findings:
+        if isinstance(node, Join) and joined is not None:
+            return explain_join(node, joined)
+        if isinstance(node, Aggregate):
+            side = wanted[0] if len(wanted) == 1 and counted else None
+            return explain_groups(node, side, now, snapshot, budget, known=not sources[0].folded)
+        return sources[node.place].findings if isinstance(node, Source) else NOTHING
+
+    return plan_nodes(plan, findings)

@@ -15,8 +15,7 @@ from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.aggregates.spans import Span, cover, lacking
 from psoup.config import EngineConfig, TextLimits
 from psoup.execution.aggregate.single_row import folding_of
-from psoup.execution.aggregate.window_folds import inner_of
-from psoup.execution.aggregate.window_middle import middle_of
+from psoup.execution.aggregate.window_case import inner_of, middle_of
 from psoup.execution.select.clause_matches import Side
 from psoup.plan.nodes import Node
 from psoup.results.chunk_results import ALL

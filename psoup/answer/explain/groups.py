@@ -19,7 +19,7 @@ from psoup.answer.plan_nodes import Findings
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder, states_of
-from psoup.execution.aggregate.groups import parts_of
+from psoup.execution.aggregate.row_parts import parts_of
 from psoup.execution.rows.source_rows import Arrivals, Reading
 from psoup.execution.select.clause_matches import Side, matches_in
 from psoup.plan.nodes import Aggregate

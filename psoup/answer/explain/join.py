@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from psoup.answer.plan_nodes import Findings
+from psoup.config import GroupLimits
 from psoup.errors import ResourceExhausted
+from psoup.execution.join.located_side import found_sides
 from psoup.execution.join.sides import MatchedSide
-from psoup.execution.select.clause_matches import Side, matches_together
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import Side
 from psoup.joins.join_pieces import Joined, joined
-from psoup.joins.pairs_store import PairTable
-from psoup.plan.nodes import Join
+from psoup.joins.pairs_store import PairTable, join_with_pairs
+from psoup.plan.nodes import Join, Node
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.wording import counted
@@ -27,20 +30,15 @@ _MOST = 4_194_304
 """Candidates that are looked at: some tens of milliseconds."""
 
 
-def explain_join(
-    node: Join, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, budget: ReadBudget
-) -> Findings:
-    """Evaluate a join of sides at `now`, and tell what it did. O(candidates, up to some millions)."""
-    config = snapshot.config
-    try:
-        matches = matches_together(wanted, snapshot.run, config.archive_rows, budget, config.texts)
-    except ResourceExhausted as problem:
-        if problem.reason != "ARCHIVE_BUDGET":
-            raise
-        return Findings({}, {"problem": problem.message}, [f"an invocation is refused: {problem.message}"])
-    sides = [MatchedSide(found, config.texts, budget, config.join_bytes) for found in matches]
-    limits = replace(config.joins, pairs=min(config.joins.pairs, _MOST))
-    join = joined(node, sides, now=now, texts=config.texts, budget=budget, limits=limits)
+def explain_join(node: Join, reading: Reading | ResourceExhausted) -> Findings:
+    """Evaluate a join of some matches, and tell what it did. O(candidates, up to some millions)."""
+    if isinstance(reading, ResourceExhausted):
+        message = reading.message
+        return Findings({}, {"problem": message}, [f"an invocation is refused: {message}"])
+    texts, budget = reading.texts, reading.budget
+    sides = [MatchedSide(matches, texts, budget, reading.joins.bytes) for matches in reading.matches]
+    limits = replace(reading.joins, pairs=min(reading.joins.pairs, _MOST))
+    join = joined(node, sides, now=reading.now, texts=texts, budget=budget, limits=limits)
     rows, whole = 0, True
     try:
         for piece in join:
@@ -54,8 +52,24 @@ def explain_join(
         for side in sides:
             side.close()
     findings = _findings(node, join, rows, whole)
-    table = snapshot.pairs.of(node, [view.stream_id for view, *_ in wanted])
-    return findings if table is None else _with_pairs(findings, table)
+    return findings if reading.pairs is None else _with_pairs(findings, reading.pairs)
+
+
+def reading_of(
+    plan: Node, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, groups: GroupLimits, budget: ReadBudget
+) -> Reading | ResourceExhausted:
+    """The matches of a join's sides as an invocation reads them, or the refusal of an archive that is too large."""
+    config, views = snapshot.config, [view for view, *_ in wanted]
+    try:
+        matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    except ResourceExhausted as problem:
+        if problem.reason != "ARCHIVE_BUDGET":
+            raise
+        return problem
+    join = join_with_pairs(plan)
+    pairs = None if join is None else snapshot.pairs.of(join, [view.stream_id for view in views])
+    limits = config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs
+    return Reading(matches, now, config.texts, budget, *limits)
 
 
 def _with_pairs(findings: Findings, table: PairTable) -> Findings:

@@ -9,8 +9,8 @@ Bytes that keys and states take are told before they are taken; how many groups 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,11 +23,19 @@ from psoup.aggregates.recipes import FOLD_BYTES, Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.budgets import SORT_ROWS
 from psoup.columns import Array, Column, value_bytes
+from psoup.config import GroupLimits
 from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
-from psoup.execution.rows.source_rows import Reading
+from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
+from psoup.execution.aggregate.window_ends import first_of
+from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.select.clause_matches import ChunkMatches
+from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
+from psoup.published.snapshot import Snapshot
+from psoup.reading import GroupBytes, ReadBudget
 
 _QUICK = 2 * 1024**2
 """Bytes of states up to which their results are there in a few milliseconds; those of more are made without a check.
@@ -35,6 +43,11 @@ A read waits before it has more: what waits holds no more."""
 
 _CHECKED = 4_096
 """Rows from which on the deadline is looked at between two measures."""
+
+_MOST_BYTES = 1 << 28
+"""Bytes of groups that a read without a limit counts with."""
+_PIECE_SHARE = 16
+"""The texts of a piece take at most one part in so many of the bytes of groups."""
 
 _ONLY: Array = np.zeros(1, np.int64)
 """The place of the only group."""
@@ -49,6 +62,62 @@ class Kept:
     state: State
     room: int
     size: int = 0
+
+
+def fold_rows(case: GroupCase) -> GroupTable:
+    """The table of any aggregate, row by row. Raises ResourceExhausted if its groups are too many, or too large."""
+    reading = case.rows.reading
+    between = reading.between
+    folder = Folder(case.node, reading, case.hold, None if between is None else between.fold)
+    most = min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
+    with reading.texts_within(reading.texts.in_pieces(most)):
+        for rows in _pieces(case.rows, folder):
+            for part in parts_of(rows, folder.wanted, folder.coded):
+                folder.add(*part)
+    return folder.table()
+
+
+def fold_of(
+    node: Aggregate,
+    matches: Sequence[ChunkMatches | EndBits],
+    snapshot: Snapshot,
+    budget: ReadBudget,
+    groups: GroupLimits | None = None,
+    *,
+    keep: Hold | None = None,
+) -> Fold:
+    """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else.
+
+    `keep`: told of the most bytes of the fold before it is made, as it is a copy of the groups that were folded; the
+    default counts them until it is made.
+    """
+    config, held = snapshot.config, GroupBytes(budget)
+    groups = groups or config.groups
+    reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=groups)
+    folder, rows = Folder(node, reading, held.hold), Arrivals(reading, matches)
+    try:
+        for part in parts_of(rows, folder.wanted, folder.coded):
+            folder.add(*part)
+        (keep or held.hold)(folder.fold_bytes)
+        return folder.folded(rows.count, sum(match.errors for match in matches))
+    finally:
+        held.give_back()
+
+
+def _pieces(rows: Arrivals | JoinRows, folder: Folder) -> Iterator[Arrivals | JoinRows]:
+    """The rows; between the two ends of a window, the fold of the chunks between them is added to the states."""
+    between = rows.reading.between
+    if between is None or between.fold is None or not isinstance(rows, Arrivals):
+        yield rows
+        return
+    if between.recipe.commutes:
+        folder.join(between.fold)
+        yield rows
+        return
+    some = [match for match in rows.matches if match.count]
+    yield replace(rows, matches=[match for match in some if first_of(match) < between.begins])
+    folder.join(between.fold)
+    yield replace(rows, matches=[match for match in some if first_of(match) >= between.begins])
 
 
 class Folder:

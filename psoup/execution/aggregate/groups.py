@@ -1,8 +1,8 @@
-"""Rows of groups: the evaluator of Aggregate and Having, which folds the rows below part by part, in one pass.
+"""Rows of groups: the evaluator of Aggregate and Having, over a table with a row for each group.
 
-    rows below ─ keys, arguments, FILTER ─> numbers of groups ─ psoup.aggregates ─> states ─> a table: keys, measures
-                                                                                                │ HAVING
-    Project, Distinct, Sort, Limit  <── rows of the table, in the order of the keys ────────────┘
+    rows below ─ a way of folding ─> a table: keys, measures
+                                       │ HAVING
+    Project, Distinct, Sort, Limit  <──┘ rows of the table, in the order of the keys
 
 The table is made when the first of its rows is asked for. Bytes that keys and states take are charged to the budget of
 the read before they are taken; how many groups there may be is bounded (`group_keys`), and so are the rows that an
@@ -13,37 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.aggregates.keys import coded_column
 from psoup.budgets import GROUP_ROWS
 from psoup.columns import Array, Column
-from psoup.data.chunk import ChunkView
-from psoup.data.coded import Coded
 from psoup.errors import ResourceExhausted
-from psoup.execution.aggregate.fold_rows import Folder
-from psoup.execution.aggregate.window_ends import first_of, row_of
+from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.join.join_rows import JoinRows
-from psoup.execution.rows.select_list import Group, shown
+from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Arrivals, Reading
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.tree import AttributeRef, Expr
-from psoup.model import Kind
+from psoup.expressions.tree import Expr
 from psoup.plan.nodes import Aggregate
+from psoup.plan.way import Ways
 
 _MAX_ROWS = 65_536
-"""Rows that are folded at once."""
-
-_MOST_BYTES, _PIECE_SHARE = 1 << 28, 16
-"""Bytes of the room of groups, of a read that has no limit, and the share of the room that a piece's texts take."""
-_ALONE, _TEXTS_ALONE = 4_096, 1_024
-"""Matches of a chunk from which on they are folded by themselves: a chunk all of whose rows match is not copied, and
-what is known as numbers is not told apart. Of texts fewer: to hash one takes as long as to count several."""
-
-Part = tuple[int, Sequence[Column | Coded]]
-"""How many rows, and the expressions over them."""
+"""Rows of the table for which HAVING is computed at once."""
 
 
 @dataclass(slots=True)
@@ -52,6 +39,7 @@ class GroupRows:
 
     rows: Arrivals | JoinRows
     node: Aggregate
+    ways: Ways[GroupCase, GroupTable]
     having: Expr | None = None
     limit: int | None = None
     skip: int = 0
@@ -112,41 +100,11 @@ class GroupRows:
 
     def _fold(self) -> None:
         """Make the table, if it is not made yet."""
-        if self._table is None and (row := self._row()) is not None:
-            self._table, self._size = row, 1
-            if self.having is not None:
-                self._keep(self.having)
         if self._table is None:
-            between = self.reading.between
-            folder = Folder(self.node, self.reading, self._hold, None if between is None else between.fold)
-            most = min(self.reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
-            with self.reading.texts_within(self.reading.texts.in_pieces(most)):
-                for rows in self._pieces(folder):
-                    for part in parts_of(rows, folder.wanted, folder.coded):
-                        folder.add(*part)
-            self._table, self._size = folder.table()
+            case = GroupCase(self.rows, self.node, self._hold)
+            self._table, self._size = self.ways.take(self.node, case)
             if self.having is not None:
                 self._keep(self.having)
-
-    def _row(self) -> dict[int, Column] | None:
-        """The only row, if a window is folded already but for its two ends, and these need no evaluator."""
-        between = self.reading.between
-        return None if between is None or not isinstance(self.rows, Arrivals) else row_of(between, self.rows.matches)
-
-    def _pieces(self, folder: Folder) -> Iterator[Arrivals | JoinRows]:
-        """The rows below; between those of the two ends of a window what is folded already is put to the states."""
-        rows, between = self.rows, self.reading.between
-        if between is None or between.fold is None or not isinstance(rows, Arrivals):
-            yield rows
-            return
-        if between.recipe.commutes:
-            folder.join(between.fold)
-            yield rows
-            return
-        some = [match for match in rows.matches if match.count]
-        yield replace(rows, matches=[match for match in some if first_of(match) < between.begins])
-        folder.join(between.fold)
-        yield replace(rows, matches=[match for match in some if first_of(match) >= between.begins])
 
     def _keep(self, condition: Expr) -> None:
         """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""
@@ -192,66 +150,6 @@ def _halves(rows: slice | Array) -> Sequence[slice | Array]:
         middle = (rows.start + rows.stop) // 2
         return slice(rows.start, middle), slice(middle, rows.stop)
     return rows[: len(rows) // 2], rows[len(rows) // 2 :]
-
-
-def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
-    """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
-    if isinstance(rows, JoinRows):
-        try:
-            for count in () if wanted else rows.counts(_MAX_ROWS):
-                yield count, []
-            for ids, parts in rows.keyed(wanted, _MAX_ROWS) if wanted else ():
-                for columns in parts:
-                    yield len(columns[0]) if columns else len(ids), columns
-        finally:
-            rows.close()
-        return
-    if not wanted:
-        yield rows.count, []
-        return
-    alone = _TEXTS_ALONE if any(ref.type.kind is Kind.TEXT for ref in coded) else _ALONE
-    for group in _groups(rows, alone):
-        rows.reading.budget.check()
-        known = _coded(group, coded, alone)
-        rest = [expr for expr in wanted if expr not in known]
-        start, parts = 0, rows.reading.computed(rest, group) if rest else iter([[]])
-        for columns in parts:
-            count = len(columns[0]) if columns else sum(len(offsets) for _, offsets in group)
-            own = iter(columns)
-            yield count, [known[e].slice(start, start + count) if e in known else next(own) for e in wanted]
-            start += count
-
-
-def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Expr, Coded]:
-    """The columns that are known as numbers of their values, of the only chunk of a group."""
-    data, offsets = group[0]
-    if len(group) > 1 or len(offsets) < alone or not isinstance(data, ChunkView):
-        return {}
-    found = {ref: coded_column(data, ref.index) for ref in wanted}
-    known: dict[Expr, Coded] = {ref: column for ref, column in found.items() if column is not None}
-    if int(offsets[-1]) - int(offsets[0]) + 1 == len(offsets):
-        first = int(offsets[0])
-        return {ref: column.slice(first, first + len(offsets)) for ref, column in known.items()}
-    return {ref: column.take(offsets) for ref, column in known.items()}
-
-
-def _groups(rows: Arrivals, alone: int) -> Iterator[Group]:
-    """The matches in their order: those of a chunk by themselves from `alone` on, else of several chunks together."""
-    group: Group = []
-    room = _MAX_ROWS
-    for match in rows.matches:
-        count = match.count
-        if group and (count >= alone or count > room):
-            yield group
-            group, room = [], _MAX_ROWS
-        if count:
-            group.append((match.data, match.offsets))
-            room -= count
-        if count >= alone:
-            yield group
-            group, room = [], _MAX_ROWS
-    if group:
-        yield group
 
 
 def _over_rows(rows: int, most: int) -> ResourceExhausted:

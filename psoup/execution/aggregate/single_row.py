@@ -9,12 +9,13 @@ expression takes as long as to fold a chunk's bits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from psoup.aggregates.recipes import Recipe, recipe_of
 from psoup.columns import Column
-from psoup.execution.aggregate.window_ends import row_of
-from psoup.execution.rows.source_rows import Reading
+from psoup.execution.aggregate.window_ends import fits_ends, row_of
+from psoup.execution.rows.answer_case import AnswerCase
 from psoup.expressions.tree import AttributeRef
 from psoup.plan.nodes import Aggregate, Node, Project, Source
 from psoup.plan.plan_facts import plan_fact
@@ -46,15 +47,25 @@ def folding_of(plan: Node) -> Folding | None:
     return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))
 
 
-def only_row(plan: Node, reading: Reading) -> list[Column] | None:
-    """The only row of an answer; None: not this way, or it is not folded. O(matches at the ends). Raises as `check`."""
-    between = reading.between
-    folding = None if between is None else folding_of(plan)
-    if between is None or folding is None or folding.shown is None:
-        return None
-    reading.budget.check()
-    row = row_of(between, reading.matches[0])
-    return None if row is None else [row[place] for place in folding.shown]
+def serves(plan: Node) -> bool:
+    """Whether SELECT shows the measures of a plan's only row as they are."""
+    folding = folding_of(plan)
+    return folding is not None and folding.shown is not None
+
+
+def accepts(case: AnswerCase) -> bool:
+    """Whether the inner chunks are folded, or were read, and the ends are few chunks in memory."""
+    between = case.reading.between
+    return between is not None and fits_ends(between, case.reading.matches[0])
+
+
+def single_row(case: AnswerCase) -> Iterator[list[Column]]:
+    """The only row. O(matches at the ends)."""
+    between, folding = case.reading.between, folding_of(case.plan)
+    assert between is not None and folding is not None and folding.shown is not None
+    case.reading.budget.check()
+    row = row_of(between, case.reading.matches[0])
+    return iter([[row[place] for place in folding.shown]])
 
 
 def _shown(plan: Node, node: Aggregate) -> tuple[int, ...] | None:

@@ -2,8 +2,8 @@
 
     left end's matches ─ columns, as they lie in the chunk ─> states ─ + fold ─ + right end's matches ─> a row
 
-What takes more than the values of columns (expressions, FILTER, chunks on disk) goes the common way,
-`psoup.execution.aggregate.groups.Folder`, to the same states.
+All other aggregates (expressions, FILTER, chunks on disk) are folded row by row into the same states, by
+`psoup.execution.aggregate.fold_rows`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from psoup.aggregates.state import State, copied
 from psoup.aggregates.sums import IntegerSum
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
+from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
+from psoup.execution.rows.source_rows import Arrivals
 from psoup.execution.select.clause_matches import Matches
 from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.kernels import fold
@@ -26,26 +28,31 @@ from psoup.kernels import fold
 _NO_VALUES: Array = np.zeros(0, np.int64)
 
 MOST_MATCHES = 4
-"""Chunks whose matches are put to the states one by one; of more, the common way puts those of several together."""
+"""Most chunks whose matches are added one by one; `fold_rows` adds the matches of several chunks together."""
 
 
-def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | None:
-    """The value of each measure, by its place; None: not this way. O(matches)."""
-    recipe, fold = between.recipe, between.fold
+def fits_ends(between: Between, matches: Sequence[Matches]) -> bool:
+    """Whether the values of plain columns, of few chunks in memory, are all that the row takes. O(chunks)."""
+    recipe = between.recipe
     if recipe.keys or recipe.plain is None or len(matches) > MOST_MATCHES:
-        return None
+        return False
+    return not [match for match in matches if not isinstance(match.data, ChunkView)]
+
+
+def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column]:
+    """The value of each measure, by its place; of what `fits_ends`. O(matches)."""
+    recipe, fold = between.recipe, between.fold
     if fold is not None and recipe.commutes:
         states, fold = [copied(state) for state in fold.states], None
     else:
         states = [folding.empty(1) for folding in recipe.foldings]
     for match in matches:
-        data = match.data
-        if not isinstance(data, ChunkView):
-            return None
         if not match.count:
             continue
         if fold is not None and first_of(match) >= between.begins:
             states, fold = recipe.combined(states, fold), None
+        data = match.data
+        assert isinstance(data, ChunkView)
         states = _added(recipe, states, match, data)
     if fold is not None:
         states = recipe.combined(states, fold)
@@ -53,20 +60,33 @@ def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column] | 
     return {place: recipe.foldings[at].finish(states[at], measure, 1) for place, (measure, at) in enumerate(measures)}
 
 
+def accepts(case: GroupCase) -> bool:
+    """Whether a window is folded but for its two ends, and these need no evaluator."""
+    between = case.rows.reading.between
+    return between is not None and isinstance(case.rows, Arrivals) and fits_ends(between, case.rows.matches)
+
+
+def window_ends(case: GroupCase) -> GroupTable:
+    """The table of an aggregate without keys: its only row. O(matches)."""
+    between = case.rows.reading.between
+    assert between is not None and isinstance(case.rows, Arrivals)
+    return row_of(between, case.rows.matches), 1
+
+
 def first_of(match: Matches) -> int:
     """A tuple ID of a chunk's matches, at least one, that is not above the first of them."""
     return match.data.first_id + (match.start if isinstance(match, EndBits) else int(match.offsets[0]))
 
 
-def _from_bits(recipe: Recipe, states: list[State], match: EndBits, data: ChunkView) -> bool:
-    """Add matches that are kept as bits to counts, sums and extremes of integers without NULL; False: not this way."""
+def _fits_bits(recipe: Recipe, columns: Sequence[Column]) -> bool:
+    """Whether all measures are counts, sums and extremes of whole numbers without NULL, which need no offsets."""
+    return recipe.numbers is not None and not [i for i in recipe.numbers if not _is_straight(columns[i])]
+
+
+def _add_bits(recipe: Recipe, states: list[State], match: EndBits, columns: Sequence[Column]) -> None:
+    """Add matches that are kept as bits to the states, in place."""
     assert recipe.plain is not None
-    columns, bits, start, stop = data.columns, match.bits, match.start, match.stop
-    if recipe.numbers is None:
-        return False
-    for index in recipe.numbers:
-        if not _is_straight(columns[index]):
-            return False
+    bits, start, stop = match.bits, match.start, match.stop
     for folding, state, indexes in zip(recipe.foldings, states, recipe.plain, strict=True):
         first, values = state[0], columns[indexes[0]].values if indexes else _NO_VALUES
         if isinstance(folding, Extreme):
@@ -77,7 +97,6 @@ def _from_bits(recipe: Recipe, states: list[State], match: EndBits, data: ChunkV
         first[0] += match.count
         if isinstance(folding, IntegerSum):
             fold.sum_bits(bits, start, stop, values, state[1])
-    return True
 
 
 def _is_straight(column: Column) -> bool:
@@ -89,7 +108,8 @@ def _is_straight(column: Column) -> bool:
 def _added(recipe: Recipe, states: list[State], match: Matches, data: ChunkView) -> list[State]:
     """States with the matches of a chunk."""
     assert recipe.plain is not None
-    if isinstance(match, EndBits) and _from_bits(recipe, states, match, data):
+    if isinstance(match, EndBits) and _fits_bits(recipe, data.columns):
+        _add_bits(recipe, states, match, data.columns)
         return states
     offsets, columns = match.offsets, dict[int, Column]()
     first, count = int(offsets[0]), len(offsets)

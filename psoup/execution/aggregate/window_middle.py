@@ -1,4 +1,4 @@
-"""The middle of a window, folded: what lies between its first and its last step is kept for the next invocation.
+"""The middle of a window, folded: the part between its first and its last step is kept for the next invocation.
 
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm        steps |   of tuple IDs, 16 of them as long as a full chunk
               tail └ middle: one fold      └ tail
@@ -11,72 +11,92 @@ with those of two ends takes longer than to read these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
 import numpy as np
 
-from psoup.aggregates.folds import FoldRoom, Folds
-from psoup.aggregates.recipes import Between, Fold, Recipe
+from psoup import budgets
+from psoup.aggregates.folds import Folds
+from psoup.aggregates.recipes import Between, Recipe
 from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
+from psoup.execution.aggregate.fold_rows import fold_of
+from psoup.execution.aggregate.window_case import Ends, Found, Inner, Middle, WindowCase, only_counts
 from psoup.execution.aggregate.window_ends import MOST_MATCHES
 from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
 from psoup.kernels.columns import count_bits
-from psoup.published.records import ClauseRecord
-from psoup.published.snapshot import StreamView
+from psoup.plan.way import TryNext
 
-STEPS = 16
-"""Steps in a full chunk."""
 _ROWS = 32
 """Rows of the two ends for each group of the inner chunks, from which on these are joined."""
-
-Found = ChunkMatches | EndBits
-
-
-class Middle(NamedTuple):
-    """The tuple IDs [low, high) of a window that are between two steps."""
-
-    low: int
-    high: int
+_BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name)
+"""Budgets that a read tuple by tuple takes less of."""
 
 
-def middle_of(low: int, high: int, chunk_rows: int) -> Middle | None:
-    """The middle of a window; None if it has none. O(1)."""
-    step = chunk_rows // STEPS
-    first, stop = -(-low // step) * step, high // step * step
-    return Middle(first, stop) if first < stop else None
+def accepts(case: WindowCase) -> bool:
+    """Whether the fold of the middle is kept."""
+    return case.folded_middle is not None
 
 
-def tails_of(
-    view: StreamView, clause: ClauseRecord, recipe: Recipe, low: int, high: int, middle: Middle
-) -> list[Found] | None:
-    """The matches of a window outside its middle; None if they are not known, or have errors. O(tails)."""
+def window_middle(case: WindowCase) -> Ends:
+    """The matches outside the middle, and its fold. Raises TryNext if they are not known, too many, or have errors."""
+    middle, recipe = case.middle, case.folding.recipe
+    assert middle is not None
+    between = Between(recipe, (case.low, case.high), case.folded_middle, middle.low)
+    return Ends(_tails(case, middle, recipe), between)
+
+
+def _tails(case: WindowCase, middle: Middle, recipe: Recipe) -> list[Found]:
+    """The matches of a window outside its middle. O(tails)."""
+    clause = case.clause
     tails, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
-    for ids in ((low, middle.low), (middle.high, high)):
-        for entry, start, stop in many_matches.parts_of(view, *ids):
+    for ids in ((case.low, middle.low), (middle.high, case.high)):
+        for entry, start, stop in many_matches.parts_of(case.view, *ids):
             bits = end_bits(entry, clause, start, stop) if as_bits and isinstance(entry.data, ChunkView) else None
             match = bits or known_matches(entry, clause, start, stop)
             if match is None or match.errors:
-                return None
+                raise TryNext
             if match.count:
                 tails.append(match)
-    return tails if len(tails) <= MOST_MATCHES else None
+    if len(tails) > MOST_MATCHES:
+        raise TryNext
+    return tails
 
 
-def folded(
-    room: FoldRoom,
-    folds: Folds,
-    middle: Middle,
-    between: Between,
-    matches: Sequence[Found],
-    fold_of: Callable[[Sequence[Found]], Fold],
-) -> tuple[list[Found], Between] | None:
-    """Fold the middle of a window, if it was noted before and that pays; returns what is left of its matches, and what
-    is between them. O(matches)."""
+def with_middle(case: WindowCase, ends: Ends) -> Ends:
+    """The ends of a window that was read in another way; its middle is folded if it was needed before."""
+    between, middle = ends.between, case.middle
+    assert between is not None
+    if middle is None or case.folded_middle is not None:
+        return ends
+    if between.fold is None and only_counts(between.recipe):  # bits are counted quickly as they are
+        return ends
+    folds = case.view.folds.known(case.clause.sqc_id, between.recipe, case.view.tenant)
+    if folds is None or _reaches_beyond(middle, case.inner):
+        return ends
+    try:
+        return _fold_middle(case, folds, middle, ends, between)
+    except ResourceExhausted as problem:
+        raise_unless_bytes(problem)
+        return ends
+
+
+def raise_unless_bytes(problem: ResourceExhausted) -> None:
+    """Raise a problem again, unless it is a lack of bytes: then the window is read tuple by tuple."""
+    if problem.facts.get("budget") not in _BYTES:
+        raise problem
+
+
+def _reaches_beyond(middle: Middle, inner: Inner | None) -> bool:
+    """Whether the inner chunks are not within a middle: a chunk that ALTER ended, say, ends at any tuple ID."""
+    return inner is not None and (inner.low < middle.low or inner.high > middle.high)
+
+
+def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, between: Between) -> Ends:
+    """Fold the middle of a window and keep it, if it was noted before and that pays. O(matches)."""
+    room, matches = case.view.folds, ends.matches
     if not room.noted(folds, middle) or any(match.errors for match in matches):
-        return None
+        return ends
     tails, left, right = list[Found](), list[Found](), list[Found]()
     for match in matches:
         before, within, after = _cut(match, middle)
@@ -84,14 +104,15 @@ def folded(
         (left if match.data.first_id < between.begins else right).append(within)
     recipe, fold = between.recipe, between.fold
     if recipe.keys and (fold is None or _ROWS * fold.groups > sum([match.count for match in (*left, *right)])):
-        return None
+        return ends
     if len(tails) > MOST_MATCHES:
-        return None
-    whole = recipe.joined([fold_of(left), *([] if fold is None else [fold]), fold_of(right)])
+        return ends
+    parts = [fold_of(case.folding.node, own, case.snapshot, case.budget) for own in (left, right)]
+    whole = recipe.joined([parts[0], *([] if fold is None else [fold]), parts[1]])
     if recipe.keys:
         whole = folds.tables.numbered(recipe.keys, whole)
     room.keep_middle(folds, middle, whole)
-    return tails, Between(recipe, between.window, whole, middle.low)
+    return Ends(tails, Between(recipe, between.window, whole, middle.low))
 
 
 def _cut(match: Found, middle: Middle) -> list[Found]:

@@ -23,8 +23,9 @@ from typing import NamedTuple
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Fold, Recipe, recipe_of
 from psoup.aggregates.shelved import shelf_of
+from psoup.execution.aggregate.fold_rows import fold_of
 from psoup.execution.aggregate.single_row import aggregate_of
-from psoup.execution.aggregate.window_folds import fold_of, named_folds
+from psoup.execution.aggregate.window_folds import named_folds
 from psoup.execution.ahead.attempts import Attempts, Spare, Turn, Work
 from psoup.execution.ahead.packs_ahead import PacksAhead
 from psoup.execution.many.query_sets import plan_of

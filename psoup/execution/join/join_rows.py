@@ -1,14 +1,14 @@
 """The rows of a join: a position in each of its sides, found when the answer is read, and shown by gathering from each.
 
-    sides ─ psoup.joins.join_pieces ─> pieces: one array of positions for each source, in FROM order
-                                    └─ SELECT reads (source, column): gathered from its side, one scope for all of them
+    node, matches ─ a way of joining ─> pieces: one array of positions for each source, in FROM order
+                                      └─ SELECT reads (source, column): gathered from its side, one scope for all
 
 For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows that have been shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,25 +16,46 @@ from functools import partial
 import numpy as np
 
 from psoup.columns import Array, Column
-from psoup.execution.join.join_batch import MESSAGES, Blocks, JoinedForm, JoinedMessage, SideColumns
-from psoup.execution.join.kept_pairs import KeptRows, kept_rows
-from psoup.execution.join.lookup_filter import cut_down
-from psoup.execution.join.routed_join import SHARED, Direct, Found, found_in, tested
+from psoup.execution.join.join_case import JoinCase, Pieces, join_case
+from psoup.execution.join.located_side import count_of
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
-from psoup.joins.residual import without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
-from psoup.runner import serial, threads_of
-
-_LARGE = 400_000
-"""Bytes of a message that is gathered with others: some 50 us."""
+from psoup.plan.way import Ways
 
 Piece = list[Array]
 """Some rows: their positions in each side."""
+
+
+def has_no_rest(node: Join) -> bool:
+    """Whether all conditions of a join are equalities and bands."""
+    return not node.rest
+
+
+def count_rows(case: JoinCase) -> int:
+    """The number of rows, which are found for that. Raises as `JoinCase.pieces`."""
+    reading, total = case.reading, 0
+    found = case.pieces()
+    try:
+        for piece in found:
+            reading.budget.check()
+            total += len(piece[0])
+    finally:
+        reading.join_errors = found.errors
+        found.close()
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWays:
+    """The ways of finding the pairs of a join, and the ways of counting them."""
+
+    pairs: Ways[JoinCase, Pieces]
+    count: Ways[JoinCase, int]
 
 
 @dataclass(slots=True)
@@ -43,12 +64,13 @@ class JoinRows:
 
     reading: Reading
     node: Join
+    ways: JoinWays
     limit: int | None = None
     skip: int = 0
-    _sides: list[MatchedSide] = field(default_factory=list)
-    _kept: KeptRows | None = None
-    _found: Found | None = None
-    """What was asked how many rows there are."""
+    sides: Sequence[MatchedSide] = ()
+    """The sides that the positions of the rows count; known once the first row is found."""
+    _cases: list[JoinCase] = field(default_factory=list)
+    """The evaluations whose sides are open."""
 
     @property
     def count(self) -> int | None:
@@ -62,98 +84,35 @@ class JoinRows:
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most so many rows at a time."""
         flat = _Flat(outputs)
-        self._open()
         try:
-            for piece in self._pieces(most):
+            for piece in self.pieces(most):
                 yield from self._computed(flat, piece)
         finally:
             self.close()
 
-    def messages(self, form: JoinedForm, most: int, most_bytes: int) -> Iterator[JoinedMessage] | None:
-        """The rows in order, at most so many at a time, as messages; None if some side is not in memory.
-
-        Large messages are gathered beforehand, each on a thread, unless they have more than `most_bytes`.
-        """
-        self._open()
-        if not all(side.in_memory for side in self._sides):
-            return None
-        return self._gathered(self._messages(form, most), most_bytes)
-
-    def _gathered(self, messages: Generator[JoinedMessage, None, None], most_bytes: int) -> Iterator[JoinedMessage]:
-        waiting, blocks = list[JoinedMessage](), Blocks(self.reading.budget)
-        most = MESSAGES if threads_of(self.reading.run) > 1 else 1
-        try:
-            for message in messages:
-                if _LARGE <= message.size <= most_bytes:
-                    waiting.append(message)
-                    if len(waiting) < most:
-                        continue
-                    yield from self._early(waiting, blocks)
-                else:
-                    if waiting:
-                        yield from self._early(waiting, blocks)
-                    yield message
-                waiting = []
-            if waiting:
-                yield from self._early(waiting, blocks)
-        finally:
-            messages.close()
-            blocks.close()
-
-    def _early(self, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
-        """The same messages, gathered."""
-        work = [partial(message.gather_into, blocks.take(message.size)) for message in messages]
-        threads = threads_of(self.reading.run) if len(work) > 1 else 1
-        shares = [work[place::threads] for place in range(threads)]
-        run = self.reading.run if threads > 1 else serial
-        run([partial(serial, share) for share in shares])
-        return messages
-
-    def _messages(self, form: JoinedForm, most: int) -> Generator[JoinedMessage, None, None]:
-        shown = list[SideColumns]()
-        try:
-            for piece in self._pieces(most):
-                if not shown:
-                    shown = self._shown(form, piece)
-                yield JoinedMessage(form, shown, piece)
-        finally:
-            for side in shown:
-                side.close()
-            self.close()
-
-    def _shown(self, form: JoinedForm, piece: Piece) -> list[SideColumns]:
-        """The columns of all sides; the rows of a first piece tell how many there will be, about."""
-        driving, budget = piece[0], self.reading.budget
-        expected = len(driving) * self._sides[0].rows / (int(driving[-1]) + 1)
-        expected = expected if self.limit is None else min(expected, self.limit)
-        shown = [SideColumns(side.memory, form, place, budget, expected) for place, side in enumerate(self._sides)]
-        run = self.reading.run if sum([side.rows for side in self._sides]) >= SHARED else serial
-        run([side.task for side in shown if side.task is not None])
-        return shown
-
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """The rows as int32[n, sources], at most so many at once, and expressions over them, in parts."""
         flat = _Flat(keys)
-        self._open()
-        for piece in self._pieces(most):
+        for piece in self.pieces(most):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
     def counts(self, most: int) -> Iterator[int]:
-        """The number of rows, in parts; they are found, at most so many at once, only if nothing less tells."""
-        self._open()
-        whole = self._whole()
-        if whole is not None:
-            yield whole
-            return
-        for piece in self._pieces(most):
-            yield len(piece[0])
+        """The number of rows, in parts; they are found, at most so many at once, only if there is no shorter way."""
+        if self.limit is not None or self.skip or not self._has_rows:
+            for piece in self.pieces(most):
+                yield len(piece[0])
+        else:
+            yield self.ways.count.take(self.node, self._case())
 
-    def _whole(self) -> int | None:
-        """The number of rows, if that is known without them; sides are open."""
-        if self._kept is not None or self.limit is not None or self.skip or not all(s.rows for s in self._sides):
-            return None
-        self._found = found_in(self.node, self._sides, self.reading, few=False)
-        return self._found.count() if isinstance(self._found, Direct) else None
+    @property
+    def _has_rows(self) -> bool:
+        """Whether each side has a row, and LIMIT lets one through."""
+        return self.limit != 0 and all(map(count_of, self.reading.matches))
+
+    def _case(self) -> JoinCase:
+        case = join_case(self.node, self.reading, self.ways.pairs, few=self.limit is not None)
+        self._cases.append(case)
+        return case
 
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
         """Compute expressions over rows (int32[n, sources]) in their order, at most so many at a time."""
@@ -163,36 +122,19 @@ class JoinRows:
 
     def close(self) -> None:
         """Give back what the sides hold: no row can be shown any more."""
-        if self._found is not None:
-            self._found.close()
-            self._found = None
-        for side in self._sides:
+        for side in self.sides:
             side.close()
-        self._sides = []
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        for case in self._cases:
+            case.close()
+        self.sides, self._cases = (), []
 
-    def _open(self) -> None:
-        """Take up the sides, anew."""
-        reading = self.reading
-        if reading.pairs is not None:
-            self._kept = kept_rows(without_rest(self.node), reading.pairs, reading, few=self.limit is not None)
-        if self._kept is not None:
-            self._sides = self._kept.sides
-            return
-        limits = (reading.texts, reading.budget, reading.joins.bytes, reading.run)
-        self._sides = [MatchedSide(matches, *limits) for matches in cut_down(self.node, reading)]
-
-    def _pieces(self, most: int) -> Iterator[Piece]:
-        """The rows that are not cut, at most so many in each piece; sides are open."""
+    def pieces(self, most: int) -> Iterator[Piece]:
+        """The rows that are not cut, at most so many in each piece. The caller closes the rows."""
         reading, skip, left = self.reading, self.skip, self.limit
-        if left == 0 or not all(side.rows for side in self._sides):
+        if not self._has_rows:
             return
-        if self._kept is None:
-            found = self._found or found_in(self.node, self._sides, reading, few=self.limit is not None)
-        else:
-            found = tested(self._kept, self.node, self._sides, reading)
+        found = self._case().pieces()
+        self.sides = found.sides
         try:
             for piece in found:
                 reading.join_errors = found.errors
@@ -215,7 +157,7 @@ class JoinRows:
         reading, rows = self.reading, len(piece[0])
         whole: list[Column] | None = None
         with suppress(TooMuchText):
-            gathered = partial(flat.gathered, self._sides, piece)
+            gathered = partial(flat.gathered, self.sides, piece)
             whole = shown(flat.exprs, gathered(), rows, reading.now, reading.texts, reading.budget)
         if whole is not None:
             yield whole

@@ -12,7 +12,7 @@ anything is done. Otherwise, and if an operand cannot be computed somewhere, the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,16 +20,15 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.execution.join.bloom_filter import bits_of, cut_by_marks
+from psoup.execution.join.join_case import FoundPairs, JoinCase
 from psoup.execution.join.lookup_filter import cut_down
-from psoup.execution.join.routed_join import found_in
 from psoup.execution.join.sides import MatchedSide
-from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Matches, Packed
 from psoup.joins.budget import Room
 from psoup.joins.from_order import in_from_order
 from psoup.joins.pairs_store import PairRow, PairTable
 from psoup.kernels.kept import meet_kept, number_rows
-from psoup.plan.nodes import Join
+from psoup.plan.way import TryNext
 
 _FEW = 16_384
 """Pairs up to which they are used although only the first rows are wanted: some 50 us."""
@@ -57,53 +56,63 @@ class _Use(NamedTuple):
     pairs: int
 
 
-class KeptRows:
-    """The rows of a join; `sides` have those that are in a row, `positions` int32, in the order of FROM."""
-
-    errors = 0
-
-    def __init__(self, sides: list[MatchedSide], positions: Sequence[Array], room: Room) -> None:
-        self.sides, self._positions, self._room = sides, positions, room
-
-    def __iter__(self) -> Iterator[list[Array]]:
-        most = self._room.limits.rows
-        for start in range(0, len(self._positions[0]), most):
-            yield [own[start : start + most] for own in self._positions]
-
-    def close(self) -> None:
-        """Give back what it holds. Idempotent."""
-        self._room.close()
+def accepts(case: JoinCase) -> bool:
+    """Whether pairs of this join are kept."""
+    return case.reading.pairs is not None
 
 
-def kept_rows(node: Join, table: PairTable, reading: Reading, *, few: bool) -> KeptRows | None:
-    """The rows of a join by its kept pairs; None if these are not worth while. `few`: not all are wanted.
+def kept_pairs(case: JoinCase) -> FoundPairs:
+    """The rows of a join by its kept pairs; its sides are the tuples that are in some pair.
 
-    Raises ResourceExhausted, and what ends the read.
+    Raises TryNext if that costs more than to find the pairs, ResourceExhausted, and what ends the read.
     """
+    reading = case.reading
+    assert reading.pairs is not None
     sides = [[match for match in matches if match.count] for matches in reading.matches]
-    use = _use(table, *sides, few=few)
-    if use is None:
-        return None
+    use = _use(reading.pairs, *sides, few=case.few)
     room = Room(reading.joins, reading.budget)
+    try:
+        codes = _codes_of(use, case, sides, room)
+    except BaseException:
+        room.close()
+        raise
+    limits = reading.texts, reading.budget, reading.joins.bytes
+    numbered = [_numbered(side, own) for side, own in zip(sides, codes, strict=True)]
+    opened = [MatchedSide(matches, *limits) for matches, _ in numbered]
+    return FoundPairs(opened, _pieces([positions for _, positions in numbered], room.limits.rows), room)
+
+
+def count_kept_pairs(case: JoinCase) -> int:
+    """The number of rows. Raises as `kept_pairs`."""
+    found = kept_pairs(case)
+    try:
+        return sum([len(piece[0]) for piece in found])
+    finally:
+        found.close()
+        for side in found.sides:
+            side.close()
+
+
+def _pieces(positions: Sequence[Array], most: int) -> list[list[Array]]:
+    return [[own[start : start + most] for own in positions] for start in range(0, len(positions[0]), most)]
+
+
+def _codes_of(use: _Use, case: JoinCase, sides: Sequence[Side], room: Room) -> list[Array]:
+    """All pairs as codes, in the order of FROM."""
     room.hold(_BYTES * use.pairs, "its kept pairs")
     parts = [_met(use, *sides)]
     for hole in use.holes:
-        found = _found(node, hole, sides, reading)
-        if found is None:
-            room.close()
-            return None
+        found = _found(hole, case, sides)
         room.hold(_BYTES * len(found[0]), "tuples to be sorted")
         parts.append(found)
     codes = [np.concatenate(own) for own in zip(*parts, strict=True)] if len(parts) > 1 else list(parts[0])
     codes = in_from_order(codes, [len(side) << _SHIFT for side in sides])
     room.look(use.pairs, "its kept pairs")
-    limits = reading.texts, reading.budget, reading.joins.bytes
-    numbered = [_numbered(side, own) for side, own in zip(sides, codes, strict=True)]
-    return KeptRows([MatchedSide(matches, *limits) for matches, _ in numbered], [own for _, own in numbered], room)
+    return codes
 
 
-def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use | None:
-    """The blocks that are used; None if it is better to use none. O(chunks of both sides)."""
+def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use:
+    """The blocks that are used. Raises TryNext if it is better to use none. O(chunks of both sides)."""
     numbers = np.array([match.data.number for match in rights], np.int64)
     counts = np.array([match.count for match in lefts], np.int64), np.array([match.count for match in rights], np.int64)
     rows, holes, pairs = list[tuple[int, PairRow, Array]](), dict[bytes, _Hole](), 0
@@ -126,7 +135,7 @@ def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use | No
     met = int(counts[0].sum() + counts[1].sum())
     left_out += int(counts[1][nowhere].sum())
     if not rows or len(holes) > _HOLES or 2 * left_out > met or pairs > (min(met, _FEW) if few else met):
-        return None
+        raise TryNext
     return _Use(rows, list(holes.values()), pairs)
 
 
@@ -163,32 +172,33 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
     return [out[0, :at], out[1, :at]]
 
 
-def _found(node: Join, hole: _Hole, sides: Sequence[Side], reading: Reading) -> list[Array] | None:
-    """The pairs of parts of both sides as codes; None if they are too many to be sorted, or on disk, or errors."""
+def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
+    """The pairs of parts of both sides as codes. Raises TryNext if they are too many to sort, on disk, or errors."""
+    node, reading = case.node, case.reading
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
-    part = replace(reading, matches=parts)
-    limits = reading.texts, reading.budget, reading.joins.bytes
+    part = replace(reading, matches=parts, pairs=None)
     cut = cut_by_marks(node, cut_down(node, part), part)
     if not all(cut):
         return [np.zeros(0, np.int64)] * 2
     of = [_places(side, parts[k], hole[k]) for k, side in enumerate(cut)]
-    matched = [MatchedSide(side, *limits) for side in cut]
-    if not all(side.in_memory for side in matched):
-        return None
+    limits = reading.texts, reading.budget, reading.joins.bytes
+    own_case = JoinCase(node, part, case.ways, opened=[MatchedSide(side, *limits) for side in cut])
+    if not own_case.in_memory:
+        own_case.close()
+        raise TryNext
     pieces, total = list[list[Array]](), 0
-    found = found_in(node, matched, part, few=False)
+    found = own_case.pieces()
     try:
         for piece in found:
-            pieces.append([_codes(side, places, own) for side, places, own in zip(matched, of, piece, strict=True)])
+            pieces.append([_codes(side, places, own) for side, places, own in zip(found.sides, of, piece, strict=True)])
             total += len(piece[0])
             if total > reading.joins.kept:
-                return None
+                raise TryNext
         if found.errors:
-            return None
+            raise TryNext
     finally:
         found.close()
-        for side in matched:
-            side.close()
+        own_case.close()
     return [np.concatenate(own) for own in zip(*pieces, strict=True)] if pieces else [np.zeros(0, np.int64)] * 2
 
 

@@ -107,6 +107,11 @@ class Located(Sequence[Known]):
             self.note(locate(self._run.asked, low, high, clause.sqc_id, clause.slot, self._places))
         return self._size
 
+    @property
+    def known_size(self) -> int:
+        """The number of matches if it is known, else -1. O(1)."""
+        return self._size
+
     def note(self, size: int) -> None:
         """Take what a kernel has located: so many rows."""
         ensure(size >= 0, "located", "a clause is covered, and some chunk says it is not", clause=self._side[1].sqc_id)
@@ -241,6 +246,11 @@ def found_sides(
 def count_of(matches: Sequence[Matches]) -> int:
     """The number of rows that match."""
     return matches.size if isinstance(matches, Located) else sum([match.count for match in matches])
+
+
+def all_in_memory(matches: Sequence[Matches]) -> bool:
+    """Whether all chunks with matches are in memory. O(chunks); O(1) for a side that is located."""
+    return isinstance(matches, Located) or all(match.data.in_memory for match in matches if match.count)
 
 
 def errors_of(matches: Sequence[Known]) -> int:

@@ -15,6 +15,8 @@ from psoup.execution.join.join_batch import JoinedForm, joined_form
 from psoup.plan.nodes import Join, Node, Project
 from psoup.plan.plan_facts import plan_fact
 
+SMALL = 32_767
+"""Most rows of a side of a join that is found in one call, in less than a millisecond."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -30,7 +32,7 @@ class PairForm:
     text: str
     shown: tuple[tuple[Array, Array, Array], ...]
     crowded: int = 0
-    """How many invocations more are not found by halves, as the pairs were too many, or the keys too far apart."""
+    """Invocations that will not be tried by halves, as the pairs were too many, or the keys too far apart."""
 
 
 @plan_fact

@@ -3,9 +3,7 @@
     left ── read_side ──┐     ┌── meet_chained ── first half of the pairs ── gather_pairs ──> the bytes of Arrow
     right ── read_side ─┴─────┴── meet_chained ── second half ────────────── gather_pairs ──> …
 
-It gives what `psoup.execution.join.join_rows` gives, which takes joins of more rows, of keys far apart, and others:
-pieces
-that grow, found by one thread and gathered by two, took half as long again.
+Pieces that grow, found by one thread and gathered by two, took half as long again.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ import numpy as np
 from psoup.columns import Array, new_array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import ChunkTable, Located
-from psoup.execution.join.pair_form import PairForm
+from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
+from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
 from psoup.joins.budget import Room
@@ -27,6 +26,8 @@ from psoup.kernels.coded import may_be_null
 from psoup.kernels.gather import WIDE
 from psoup.kernels.halved import gather_pairs, read_side
 from psoup.kernels.paired import meet_chained
+from psoup.plan.nodes import Node
+from psoup.plan.way import TryNext
 
 _MOST = 262_144
 """Rows of a side at most: what is done in one call takes some milliseconds, after which the budget is asked."""
@@ -64,32 +65,46 @@ class _Chains(NamedTuple):
     following: Array
 
 
-def halved(known: PairForm, sides: Sequence[Located], reading: Reading, most: int) -> Iterator[Message] | None:
-    """The rows of a join in order, at most so many in a message; None if they are found in another way.
+def serves(plan: Node) -> bool:
+    """Whether a plan is a join by one equality, whose SELECT list has columns other than texts."""
+    known = pair_form(plan)
+    return known is not None and known.is_equality
 
-    Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
+
+def accepts(case: AnswerCase) -> bool:
+    """Whether the sides are located, one is not small, none is large, and they are not very unlike."""
+    one, other = case.reading.matches
+    if case.reading.pairs is not None or not (isinstance(one, Located) and isinstance(other, Located)):
+        return False
+    sizes = one.size, other.size
+    return SMALL < max(sizes) <= min(_MOST, _UNLIKE * min(sizes)) and case.reading.joins.pairs >= _PAIRS
+
+
+def parallel_join(case: AnswerCase) -> Iterator[Message]:
+    """The rows in order. Raises TryNext if keys are far apart or NULL, or if the pairs are too many to be held.
+
+    Then the next invocations of the plan give up at once.
     """
-    sizes = sides[0].size, sides[1].size
-    if not known.is_equality or max(sizes) > min(_MOST, _UNLIKE * min(sizes)) or reading.joins.pairs < _PAIRS:
-        return None
+    known, reading = pair_form(case.plan), case.reading
+    one, other = reading.matches
+    assert known is not None and isinstance(one, Located) and isinstance(other, Located)
     if known.crowded:
         known.crowded -= 1
-        return None
+        raise TryNext
+    sides = one, other
     room = Room(reading.joins, reading.budget)
     try:
-        room.hold(_ROW_BYTES * sum(sizes) + 4 * _places(sides), "the keys of its sides")
-        messages = _found(known, sides, reading, room, most)
-        if messages is not None:
-            room.look(sum([message.rows for message in messages]), known.text)
-            return _given(messages, room)
-    except ResourceExhausted:  # others give out what they have found before they hold more
-        pass
+        room.hold(_ROW_BYTES * (one.size + other.size) + 4 * _places(sides), "the keys of its sides")
+        messages = _found(known, sides, reading, room, case.most_rows)
+        room.look(sum([message.rows for message in messages]), known.text)
+    except (ResourceExhausted, TryNext) as problem:  # other ways give out what they have found before they hold more
+        room.close()
+        known.crowded = _CROWDED
+        raise TryNext from problem
     except BaseException:
         room.close()
         raise
-    room.close()
-    known.crowded = _CROWDED
-    return None
+    return _given(messages, room)
 
 
 def _places(sides: Sequence[Located]) -> int:
@@ -104,10 +119,8 @@ def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:
         room.close()
 
 
-def _found(
-    known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int
-) -> list[HalvedMessage] | None:
-    """All messages, gathered; None if keys are far apart, or may be NULL, or if there are many pairs."""
+def _found(known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int) -> list[HalvedMessage]:
+    """All messages, gathered. Raises TryNext if keys are far apart, or may be NULL, or if there are many pairs."""
     for own, kind, column in zip(sides, *known.asked[:4].reshape(2, 2).tolist(), strict=True):
         if kind == WIDE and reading.keys is not None:
             own.shorten(column, reading.keys)
@@ -127,7 +140,7 @@ def _found(
     keys_there = min(greatest - least + 1, sides[1].size)  # those far apart are gaps, and not rows without a partner
     expected = sides[0].size * sides[1].size // keys_there
     if not (ready and other_ready) or expected > _PAIRS // 2:
-        return None
+        raise TryNext
     pairs = 2 * expected + _SPARE
     room.hold(2 * pairs * (8 + known.form.form.row_bytes), "its pairs")
     chains, middle = _Chains(least, heads[: greatest - least + 1], following), sides[0].size // 2
@@ -146,7 +159,9 @@ def _found(
     reading.budget.check()
     reading.run([partial(half, 0, 0, middle), partial(half, 1, middle, sides[0].size)])
     first, second = halves
-    return None if first is None or second is None else first + second
+    if first is None or second is None:
+        raise TryNext
+    return first + second
 
 
 class HalvedMessage(Message):

@@ -25,7 +25,7 @@ from psoup.columns import Array, Column, concat_columns, empty_column, scratch_a
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_batch import SideMemory, side_memory
-from psoup.execution.join.located_side import Located, count_of
+from psoup.execution.join.located_side import Located, all_in_memory, count_of
 from psoup.execution.rows.select_list import Group, computed, gathered, shown
 from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
@@ -61,7 +61,7 @@ class MatchedSide:
         """`most`: bytes of all columns that `columns` computes at once; `run`: threads that may read the disk."""
         self._matches = matches
         self.rows = count_of(matches)
-        self.in_memory = isinstance(matches, Located) or all(match.data.in_memory for match in matches if match.count)
+        self.in_memory = all_in_memory(matches)
         self._memory: SideMemory | None = None
         self._texts, self._budget, self._most, self._run = texts, budget, most, run
         self._whole: dict[int, Column | None] = {}

@@ -4,9 +4,7 @@
                                   └─> tuples of both sides, by code ─ gather_coded ─> messages, if there are several
 
 For two sources and one equality of columns or one band, sides that are in memory and evaluated, and a SELECT list of
-columns other than texts. It gives what `psoup.execution.join.join_rows` gives, which takes all other joins: for a few
-rows
-the objects of its steps took longer than the rows.
+columns other than texts. For a few rows the objects of the general way took longer than the rows.
 """
 
 from __future__ import annotations
@@ -18,20 +16,18 @@ import numpy as np
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import ChunkTable, Located
-from psoup.execution.join.pair_form import PairForm, pair_form
-from psoup.execution.join.parallel_join import halved
+from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
+from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
-from psoup.execution.rows.source_rows import Reading
 from psoup.joins.budget import Room
 from psoup.kernels.answered import answer_located
 from psoup.kernels.coded import gather_coded, may_be_null
 from psoup.plan.nodes import Node
+from psoup.plan.way import TryNext
 
-_SMALL = 32_767
-"""Rows of a side at most: what is done in one call takes less than a millisecond."""
 _PAIRS, _LOOKED = 65_536, 262_144
 """Pairs, and places looked at, up to which they are found in one call."""
-_BYTES = 2 * 32 * _SMALL + 8 * _PAIRS
+_BYTES = 2 * 32 * SMALL + 8 * _PAIRS
 """What one call may hold: its rows, their keys, and its pairs."""
 _SPARE = 8
 """Pairs of arrays, of half a megabyte, that are kept for the next calls."""
@@ -42,27 +38,38 @@ Codes = tuple[Array, Array]
 """Tuples of both sides, by code: int32[n]."""
 
 
-def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
-    """The rows of a join in order, at most so many in a message; None if they are found in another way.
+def serves(plan: Node) -> bool:
+    """Whether a plan is a join by one equality or band, whose SELECT list has columns other than texts."""
+    return pair_form(plan) is not None
 
-    Raises ResourceExhausted (JOIN_BUDGET), and what ends the read.
-    """
-    known = pair_form(plan)
-    if known is None or reading.pairs is not None:
-        return None
+
+def accepts(case: AnswerCase) -> bool:
+    """Whether both sides are located and none is known to be large, no pairs are kept, and the limits are not small."""
+    one, other = case.reading.matches
+    limits = case.reading.joins
+    return (
+        case.reading.pairs is None
+        and isinstance(one, Located)
+        and isinstance(other, Located)
+        and max(one.known_size, other.known_size) <= SMALL
+        and min(limits.rows, limits.pairs) >= _PAIRS
+    )
+
+
+def small_join(case: AnswerCase) -> Iterator[Message]:
+    """The rows in order. Raises TryNext if a side or the pairs are too many, ResourceExhausted (JOIN_BUDGET)."""
+    known, reading = pair_form(case.plan), case.reading
     one, other = reading.matches
-    limits = reading.joins
-    if not (isinstance(one, Located) and isinstance(other, Located)) or min(limits.rows, limits.pairs) < _PAIRS:
-        return None
-    room = Room(limits, reading.budget)
+    assert known is not None and isinstance(one, Located) and isinstance(other, Located)
+    room, most = Room(reading.joins, reading.budget), case.most_rows
     try:
         room.hold(_BYTES, "the keys of its sides")
-    except ResourceExhausted:  # others give out what they have found before they hold more
-        return None
+    except ResourceExhausted as problem:  # other ways give out what they have found before they hold more
+        raise TryNext from problem
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    most_looked = _SMALL, _LOOKED, most, _READY_BYTES
+    most_looked = SMALL, _LOOKED, most, _READY_BYTES
     pairs, size, other_size, message = answer_located(
         *one.asked, *other.asked, *wanted, *most_looked, left, right, places
     )
@@ -74,7 +81,7 @@ def paired(plan: Node, reading: Reading, most: int) -> Iterator[Message] | None:
     if len(_spare) < _SPARE:
         _spare.append(scratch)
     if pairs < 0:
-        return halved(known, (one, other), reading, most) if max(size, other_size) > _SMALL else None
+        raise TryNext
     room.look(pairs, known.text)
     tables = one.table, other.table
     if len(message):

@@ -26,6 +26,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Packed
 from psoup.execution.select.many_matches import Together, parts_of
 from psoup.execution.select.window import Reach
+from psoup.execution.ways import JOIN_WAYS
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import Expr
 from psoup.joins.budget import Room
@@ -111,7 +112,8 @@ class Pairs:
     ) -> Iterator[list[Column]]:
         """Compute expressions over some rows, at most so many at a time."""
         limits = (reading.texts, reading.budget, reading.joins.bytes)
-        rows = JoinRows(reading, join, _sides=[MatchedSide(window, *limits) for window in self.windows])
+        sides = [MatchedSide(window, *limits) for window in self.windows]
+        rows = JoinRows(reading, join, JOIN_WAYS, sides=sides)
         try:
             yield from rows.arranged(exprs, self.rows[:, low:high].T, most)
         finally:

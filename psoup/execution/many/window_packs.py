@@ -23,7 +23,7 @@ from psoup.aggregates.spans import Span, cover
 from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
-from psoup.execution.aggregate.window_folds import Inner, inner_of
+from psoup.execution.aggregate.window_case import Inner, inner_of
 from psoup.execution.many.many_folds import Folded
 from psoup.execution.many.packs_store import PackShelf, one_of, pack_shelf
 from psoup.execution.rows.source_rows import Reading

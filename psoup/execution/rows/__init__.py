@@ -11,6 +11,8 @@ Files, in reading order:
     arrow_header    numbers in the header of an Arrow message
     sort            ORDER BY, DISTINCT and top-k over keys that come in parts
     sort_keys       order and equality of the columns of one answer
+    answer_case     an answer to be shown, for the ways of `psoup.execution.ways`
+    source_messages, computed_rows    two of these ways: columns of one stream as messages; any plan as columns
 
 Invariant: bytes are charged to the read before they are made.
 Not for: joined rows (`join.join_rows`), rows of groups (`aggregate.groups`).

@@ -13,9 +13,10 @@ from decimal import Decimal
 import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
-from psoup.answer.invoke import by_halves
+from psoup.answer.invoke import by_way
 from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
+from psoup.execution.rows.record_batch import Message
 from psoup.local import LocalPSoup
 from psoup_service.process import kernel_cache, late_kernels
 from psoup_service.process.clock import GuardedClock
@@ -134,7 +135,8 @@ def _join(soup: LocalPSoup) -> int:
     soup.register(_KEPT, keep_pairs=True)
     soup.maintain()
     rows += _answer(soup, [_KEPT])
-    rows += sum([len(message.gathered()) for message in by_halves(soup.invoke(soup.register(_HALVED)))])
+    answer = soup.invoke(soup.register(_HALVED))
+    rows += sum([len(part.gathered()) for part in by_way(answer, "parallel_join") if isinstance(part, Message)])
     soup.matches("warm", 0)
     soup.match("warm", _batch(_START + dt.timedelta(hours=3)))
     return rows

@@ -14,7 +14,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.execution.join import routed_join as found
+from psoup.execution.join import small_pairs
 from psoup.local import LocalPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
@@ -66,7 +66,7 @@ def test_a_count_of_a_join_needs_no_pairs(
     spread: int, small: int, answered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Buckets of one key each tell how many partners a row has; of keys that are far apart pairs are looked at."""
-    monkeypatch.setattr(found, "_SMALL", small)
+    monkeypatch.setattr(small_pairs, "_SMALL", small)
     rng, sides = np.random.default_rng(6), dict[str, list[int | None]]()
     soup = LocalPSoup(EngineConfig(join_pairs=20_000), VirtualClock(100))
     for name, rows in (("r", 900), ("s", 1_000), ("few", 7)):

@@ -7,10 +7,11 @@ import pytest
 
 from psoup.aggregates.folds import Folds
 from psoup.errors import Corrupt
-from psoup.execution.aggregate import window_folds
-from psoup.execution.aggregate.window_middle import Middle, middle_of
+from psoup.execution.aggregate.window_case import Middle, middle_of
+from psoup.execution.ways import WINDOW
 from psoup.local import LocalPSoup
 from psoup_testing.engines.fold_reuse import folding
+from psoup_testing.oracles.ways import only
 
 ORDERED = "first(n) AS f, last(n) AS l, sum(n) AS s, count(*) AS c, min(x) AS z"
 
@@ -118,7 +119,7 @@ def test_the_tails_alone_are_read_of_a_middle_that_is_kept(monkeypatch: pytest.M
     for _ in range(4):
         soup.invoke(query).to_table()
     with monkeypatch.context() as patched:
-        patched.setattr(window_folds, "_read", None)
+        only(patched, WINDOW, "window_middle")
         answer = soup.invoke(query)
         assert answer.to_table().to_pylist() == _expected(189, 690)
     assert [(match.start, match.stop) for match in answer._reading.matches[0]] == [(61, 64), (48, 50)]  # type: ignore[union-attr]

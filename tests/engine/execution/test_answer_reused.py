@@ -19,8 +19,9 @@ from psoup.answer.figures.bill import memory_bill
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Corrupt
-from psoup.execution.aggregate import window_folds
-from psoup.execution.aggregate.window_folds import check_folds, inner_of
+from psoup.execution.aggregate import window_folds, window_rows
+from psoup.execution.aggregate.check_folds import check_folds
+from psoup.execution.aggregate.window_case import inner_of
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
@@ -62,8 +63,8 @@ def test_rows_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPatch
     late = soup.register(f"SELECT count(*) AS c FROM t WHERE n <> 4{window}")
     assert soup.invoke(late).to_table().to_pydict() == {"c": [450]}
     with monkeypatch.context() as patched:
-        for name in ("matches_in", "matches_together"):
-            patched.setattr(window_folds, name, None)
+        patched.setattr(window_rows, "matches_in", None)
+        patched.setattr(window_folds, "matches_together", None)
         for _ in range(3):
             counted = [soup.invoke(query).to_table()["c"][0].as_py() for query in queries]
             assert counted == [50 * share for share in wheres.values()]

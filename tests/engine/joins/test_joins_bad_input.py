@@ -9,9 +9,11 @@ import pytest
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.execution.join import parallel_join, small_join
+from psoup.execution.join import parallel_join
+from psoup.execution.ways import ANSWER
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget, ReadEnded
+from psoup_testing.oracles.ways import only
 
 ROWS = 130
 
@@ -69,12 +71,12 @@ def test_keys_of_texts_of_four_megabytes_that_differ_at_their_end() -> None:
     assert soup.invoke(query).to_table().to_pylist() == [{"n": 2, "m": 3}]
 
 
-@pytest.mark.parametrize("way", ["at once", "by halves", "in pieces"])
+@pytest.mark.parametrize("way", ["small_join", "parallel_join", "join_messages"])
 def test_a_deadline_at_any_moment_leaves_nothing_held(
     way: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_join, "_SMALL", 32_767 if way == "at once" else 0)
-    monkeypatch.setattr(parallel_join, "_MOST", 262_144 if way == "by halves" else 0)
+    monkeypatch.setattr(parallel_join, "SMALL", 0)
+    only(monkeypatch, ANSWER, way)
     query, ended = soup.register("SELECT r.n, s.n AS m FROM r, s WHERE r.n = s.n"), list[int]()
     for moment in range(40):
         left = iter(range(moment))

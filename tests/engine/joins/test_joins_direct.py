@@ -17,10 +17,10 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
-from psoup.execution.join import routed_join, small_join
-from psoup.execution.join.direct_join import direct_join
+from psoup.execution.join import small_join
 from psoup.execution.join.join_batch import JoinedMessage
 from psoup.execution.rows.record_batch import Message, read
+from psoup.execution.ways import JOIN
 from psoup.joins import hash_pairs
 from psoup.joins.budget import Room
 from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
@@ -32,6 +32,7 @@ from psoup_service.host.runner import TaskPool
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.ways import only, recorded
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)
@@ -84,7 +85,7 @@ SLOWLY = f"{OTHERWISE} ORDER BY r._id, j"
 @pytest.mark.parametrize("name", KEYS)
 def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sides pairs are found at once and gathered from chunks; of others in pieces, and from whole columns."""
-    monkeypatch.setattr("psoup.execution.join.routed_join._SMALL", small)
+    monkeypatch.setattr("psoup.execution.join.small_pairs._SMALL", small)
     monkeypatch.setattr("psoup.execution.join.join_batch._PUT_FROM", small)
     soup = _soup(name, null_share)
     for where, left, right in (
@@ -108,7 +109,7 @@ def test_direct_joins_equal_others(name: str, null_share: float, small: int, mon
 def by_routes(answer: Answer) -> pa.Table:
     """The rows as the evaluator of all joins finds them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routed_join, "direct_join", lambda _: None)
+        only(patch, JOIN, "routed_join")
         return answer.to_table()
 
 
@@ -250,9 +251,8 @@ CONDITIONS = (
 def test_conditions_beside_keys_and_bands_equal_others(
     beside: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("psoup.execution.join.routed_join._SMALL", small)
-    soup, direct = _soup("near", 0.1), list[object]()
-    monkeypatch.setattr(routed_join, "direct_join", lambda node: direct.append(direct_join(node)) or direct[-1])
+    monkeypatch.setattr("psoup.execution.join.small_pairs._SMALL", small)
+    soup, ways = _soup("near", 0.1), recorded(monkeypatch)
     for condition in CONDITIONS:
         sql = f"SELECT r._id, s._id AS j, r.w FROM r, s [ROWS 200] WHERE {beside} AND {condition}"
         answer, slow = again(soup.ask, sql), again(soup.ask, sql)
@@ -262,8 +262,7 @@ def test_conditions_beside_keys_and_bands_equal_others(
         assert again(soup.ask, f"{sql} LIMIT 5 OFFSET 9").to_table().equals(table.slice(9, 5)), condition
         counted = again(soup.ask, f"SELECT count(*) AS c FROM r, s [ROWS 200] WHERE {beside} AND {condition}")
         assert counted.to_table().to_pylist() == [{"c": table.num_rows}], condition
-    assert direct
-    assert all(direct)
+    assert {"small_pairs", "key_join", "band_join"} & set(ways)
 
 
 def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
@@ -272,10 +271,10 @@ def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
     hashes, sizes = np.full(3, 77), np.full(3, 3, np.int32)
     side = SideKeys(hashes, None, -(2**63), 2**63 - 1, (places, sizes))
     limits, room = JoinLimits(), Room(JoinLimits(), ReadBudget())
-    ((left, right),) = pairs_by_key(side, side, "w = w", room, limits, [PairTest(side, side)]) or ()
+    ((left, right),) = pairs_by_key(side, side, "w = w", room, limits, [PairTest(side, side)])
     assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
     numbers = SideKeys(np.array([5, 6, 5]), None, 5, 6)
-    ((left, right),) = pairs_by_key(side, side, "a = a AND b = b", room, limits, [PairTest(numbers, numbers)]) or ()
+    ((left, right),) = pairs_by_key(side, side, "a = a AND b = b", room, limits, [PairTest(numbers, numbers)])
     assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
 
 

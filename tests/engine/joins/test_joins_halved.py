@@ -16,13 +16,15 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import Short
-from psoup.execution.join import parallel_join, small_join
+from psoup.execution.join import parallel_join
 from psoup.execution.rows.record_batch import Message, read
+from psoup.execution.ways import ANSWER
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup_service.host.runner import TaskPool
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.ways import without
 
 ROWS = 400
 
@@ -57,6 +59,12 @@ def soup() -> Iterator[LocalPSoup]:
     pool.close()
 
 
+def _take_halves(patch: pytest.MonkeyPatch) -> None:
+    """Join by halves whatever the sides have."""
+    without(patch, ANSWER, "small_join")
+    patch.setattr(parallel_join, "SMALL", 0)
+
+
 def _messages(answer: Answer, most: int) -> list[Message]:
     return [part for part in answer.messages(65_536, most) if isinstance(part, Message)]
 
@@ -67,15 +75,15 @@ def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.Mon
     made = list[parallel_join.HalvedMessage]()
     monkeypatch.setattr(parallel_join, "_SPARE", 8)
     monkeypatch.setattr(parallel_join, "_PLACES", 0)
+    _take_halves(monkeypatch)
     monkeypatch.setattr(parallel_join, "_given", lambda messages, room: made.extend(messages) or iter(messages))
     select = f"SELECT r.k, s.k AS l, s.d, r.m, r.f, s.n, s.{key} AS t, r._id, s._id AS j"
     for where in ("", "AND s.k > 20", "AND r.k > 300"):
         query = soup.register(f"{select} FROM r [ROWS 390], s [ROWS 333] WHERE r.{key} = s.{key} {where}")
         soup.maintain()
-        monkeypatch.setattr(small_join, "_SMALL", 0)
-        monkeypatch.setattr(parallel_join, "_MOST", 0)
-        wanted = again(soup.invoke, query).to_table()
-        monkeypatch.setattr(parallel_join, "_MOST", 400)
+        with monkeypatch.context() as patch:
+            without(patch, ANSWER, "small_join", "parallel_join")
+            wanted = again(soup.invoke, query).to_table()
         made.clear()
         answer = again(soup.invoke, query)
         table = answer.to_table()
@@ -92,12 +100,12 @@ def test_keys_of_dense_sides_are_read_from_32_bits(
     key: str, kind: type, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the third time on, of closed chunks: keys that 16 bits do not say; neither NULLs nor those of less bits."""
-    monkeypatch.setattr(small_join, "_SMALL", 0)
+    _take_halves(monkeypatch)
     monkeypatch.setattr(parallel_join, "_PLACES", 1 << 18)
     query = soup.register(f"SELECT r.{key} AS x, s._id AS j FROM r, s WHERE r.{key} = s.{key} AND r.k < 190")
     soup.maintain()
     tables = [again(soup.invoke, query).to_table() for _ in range(4)]
-    monkeypatch.setattr(parallel_join, "_MOST", 0)
+    without(monkeypatch, ANSWER, "parallel_join")
     assert tables == [again(soup.invoke, query).to_table()] * 4
     stream = soup.engine.snapshot().stream("r", "default")
     *closed, newest = [entry.data for entry in stream.chunks if isinstance(entry.data, ChunkView)]
@@ -121,7 +129,7 @@ def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk(
 
 def test_crowded_joins_are_left_to_pieces_for_a_while(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = list[int]()
-    monkeypatch.setattr(small_join, "_SMALL", 0)
+    _take_halves(monkeypatch)
     monkeypatch.setattr(parallel_join, "_CROWDED", 3)
     monkeypatch.setattr(parallel_join, "_SPARE", 8)
     found = parallel_join._found

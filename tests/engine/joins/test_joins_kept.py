@@ -18,11 +18,13 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt, InvalidInput
-from psoup.execution.join import bloom_filter, join_rows, kept_pairs
+from psoup.execution.join import bloom_filter, kept_pairs
 from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
+from psoup.plan.way import TryNext
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.ways import wrapped
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4)
 TYPES = "k BIGINT, n BIGINT, d DOUBLE, t TEXT, m DECIMAL(9, 2)"
@@ -72,16 +74,19 @@ def tables(soup: LocalPSoup) -> list[PairTable]:
 def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether kept pairs were used, for each reading that could; the last element says that they are hidden."""
     told: list[bool] = []
-    kept_rows = join_rows.kept_rows
 
-    def telling(*given: object, few: bool) -> object:
-        if told and told[-1] is None:  # type: ignore[comparison-overlap]
-            return None
-        rows = kept_rows(*given, few=few)  # type: ignore[arg-type]
-        told.append(rows is not None)
-        return rows
+    def telling(run: Callable[[object], object]) -> Callable[[object], object]:
+        def told_run(case: object) -> object:
+            if told and told[-1] is None:  # type: ignore[comparison-overlap]
+                raise TryNext
+            told.append(False)
+            rows = run(case)
+            told[-1] = True
+            return rows
 
-    monkeypatch.setattr(join_rows, "kept_rows", telling)
+        return told_run
+
+    wrapped(monkeypatch, "kept_pairs", telling)
     return told
 
 

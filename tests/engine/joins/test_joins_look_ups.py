@@ -191,7 +191,7 @@ def test_fifty_rows_meet_a_large_side_without_reading_it(monkeypatch: pytest.Mon
     rows = []
     original = lookup_filter.cut_down
     monkeypatch.setattr(
-        "psoup.execution.join.join_rows.cut_down",
+        "psoup.execution.join.join_case.cut_down",
         lambda node, reading: rows.append(original(node, reading)) or rows[-1],
     )
     for _ in range(3):  # the last chunk might be open: it has its index from the second time on

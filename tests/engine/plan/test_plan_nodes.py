@@ -255,8 +255,9 @@ def test_explain_tells_the_plan_and_what_its_pattern_means() -> None:
     query = soup.register("SELECT a FROM kept ORDER BY a LIMIT 2 BEGIN (NOW - 10)")
     lines = soup.explain(query).lines()
     at = next(k for k, line in enumerate(lines) if line.startswith("  plan"))
-    assert lines[at : at + 5] == [
+    assert lines[at : at + 6] == [
         "  plan     Limit 2 [strict]",
+        "             | by computed_rows",
         "             Sort a [weakest]",
         "               Project a [weakest]",
         "                 Source kept BEGIN (NOW - 10 SECONDS) END (NOW) [weakest]",

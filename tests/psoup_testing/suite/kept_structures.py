@@ -20,8 +20,8 @@ from psoup.aggregates.spans import cover
 from psoup.answer import invoke, join_ranges
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
-from psoup.execution.aggregate import window_folds
-from psoup.execution.join import join_rows, located_side, lookup_filter
+from psoup.execution.aggregate import window_middle
+from psoup.execution.join import kept_pairs, located_side, lookup_filter
 from psoup.execution.many import window_packs
 from psoup.execution.many.packs_store import PackShelf
 from psoup.matching.key_search import Places
@@ -88,9 +88,9 @@ def observe() -> None:
     _wrap(Places, "taken", _taken)
     _wrap(lookup_filter, "_cut", _cut)
     _wrap(FoldRoom, "fold", _fold)
-    _wrap(window_folds, "tails_of", _when_given("middle"))
+    _wrap(window_middle, "_tails", _when_given("middle"))
     _wrap(window_packs, "_known", _packs)
-    _wrap(join_rows, "kept_rows", _when_given("kept pairs"))
+    _wrap(kept_pairs, "_codes_of", _when_given("kept pairs"))
     _wrap(invoke, "placed", _placed)
     for module in (located_side, join_ranges):
         _wrap(module, "run_of", _run)

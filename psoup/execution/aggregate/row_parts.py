@@ -1,0 +1,106 @@
+"""Rows to be folded, part by part: the keys and arguments of an Aggregate over the rows below it.
+
+matches, chunk by chunk ─> parts of at most 65,536 rows ─> columns; keys whose values are numbered as numbers
+joined rows ────────────/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from psoup.aggregates.keys import coded_column
+from psoup.aggregates.numbers import Hold
+from psoup.columns import Column
+from psoup.data.chunk import ChunkView
+from psoup.data.coded import Coded
+from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.rows.select_list import Group
+from psoup.execution.rows.source_rows import Arrivals
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.model import Kind
+from psoup.plan.nodes import Aggregate
+
+_MAX_ROWS = 65_536
+"""Rows that are folded at once."""
+
+_ALONE = 4_096
+"""Fewest matches of a chunk that make a part of their own: a chunk all of whose rows match is not copied then, and
+columns whose values are numbered already are not hashed."""
+_TEXTS_ALONE = 1_024
+"""The same if a key is a text: hashing one takes as long as counting several rows."""
+
+Part = tuple[int, Sequence[Column | Coded]]
+"""How many rows, and the expressions over them."""
+
+GroupTable = tuple[dict[int, Column], int]
+"""Columns with a row for each group, by their places in an Aggregate's output, and the number of groups."""
+
+
+@dataclass(slots=True)
+class GroupCase:
+    """Rows to be folded into groups. `hold`: takes the bytes of keys and states, before they are made."""
+
+    rows: Arrivals | JoinRows
+    node: Aggregate
+    hold: Hold
+
+
+def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
+    """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
+    if isinstance(rows, JoinRows):
+        try:
+            for count in () if wanted else rows.counts(_MAX_ROWS):
+                yield count, []
+            for ids, parts in rows.keyed(wanted, _MAX_ROWS) if wanted else ():
+                for columns in parts:
+                    yield len(columns[0]) if columns else len(ids), columns
+        finally:
+            rows.close()
+        return
+    if not wanted:
+        yield rows.count, []
+        return
+    alone = _TEXTS_ALONE if any(ref.type.kind is Kind.TEXT for ref in coded) else _ALONE
+    for group in _groups(rows, alone):
+        rows.reading.budget.check()
+        known = _coded(group, coded, alone)
+        rest = [expr for expr in wanted if expr not in known]
+        start, parts = 0, rows.reading.computed(rest, group) if rest else iter([[]])
+        for columns in parts:
+            count = len(columns[0]) if columns else sum(len(offsets) for _, offsets in group)
+            own = iter(columns)
+            yield count, [known[e].slice(start, start + count) if e in known else next(own) for e in wanted]
+            start += count
+
+
+def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Expr, Coded]:
+    """The columns that are known as numbers of their values, of the only chunk of a group."""
+    data, offsets = group[0]
+    if len(group) > 1 or len(offsets) < alone or not isinstance(data, ChunkView):
+        return {}
+    found = {ref: coded_column(data, ref.index) for ref in wanted}
+    known: dict[Expr, Coded] = {ref: column for ref, column in found.items() if column is not None}
+    if int(offsets[-1]) - int(offsets[0]) + 1 == len(offsets):
+        first = int(offsets[0])
+        return {ref: column.slice(first, first + len(offsets)) for ref, column in known.items()}
+    return {ref: column.take(offsets) for ref, column in known.items()}
+
+
+def _groups(rows: Arrivals, alone: int) -> Iterator[Group]:
+    """The matches in their order: those of a chunk by themselves from `alone` on, else of several chunks together."""
+    group: Group = []
+    room = _MAX_ROWS
+    for match in rows.matches:
+        count = match.count
+        if group and (count >= alone or count > room):
+            yield group
+            group, room = [], _MAX_ROWS
+        if count:
+            group.append((match.data, match.offsets))
+            room -= count
+        if count >= alone:
+            yield group
+            group, room = [], _MAX_ROWS
+    if group:
+        yield group

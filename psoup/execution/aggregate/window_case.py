@@ -1,0 +1,149 @@
+"""An aggregate over a window, and the result that each way of reading the window gives: its matches, or its ends.
+
+    window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm
+              └ middle: from one step of tuple IDs to another   └─ Ends: the matches that are left, and what is between
+                  └ inner: chunks that lie in it as a whole
+
+The ways are listed in `psoup.execution.ways`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from psoup.aggregates.measures import counts_rows
+from psoup.aggregates.recipes import Between, Fold, Recipe
+from psoup.execution.aggregate.single_row import Folding, folding_of
+from psoup.execution.select import many_matches
+from psoup.execution.select.clause_matches import ChunkMatches, Side, known_matches
+from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
+from psoup.plan.nodes import Node
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import ReadBudget
+from psoup.results.chunk_results import ALL
+
+STEPS = 16
+"""Steps in a full chunk."""
+
+Found = ChunkMatches | EndBits
+
+
+class Inner(NamedTuple):
+    """The chunks view.chunks[first:stop], all of whose tuples are in a window, and the tuple IDs [low, high)."""
+
+    first: int
+    stop: int
+    low: int
+    high: int
+
+
+class Middle(NamedTuple):
+    """The tuple IDs [low, high) of a window that are between two steps."""
+
+    low: int
+    high: int
+
+
+class Ends(NamedTuple):
+    """The matches of the two ends of a window and what is `between` them; of other plans all matches, and None."""
+
+    matches: Sequence[Found]
+    between: Between | None = None
+
+
+@dataclass(slots=True)
+class WindowCase:
+    """One reading of a window [low, high) of tuple IDs for a query over one stream."""
+
+    view: StreamView
+    clause: ClauseRecord
+    low: int
+    high: int
+    plan: Node
+    snapshot: Snapshot
+    budget: ReadBudget
+    keeps_folds: bool = field(init=False)
+    """Whether the service keeps folds of chunks for the clause."""
+    middle: Middle | None = field(init=False, default=None)
+    """The middle of the window; None if it has none, or if no folds are kept."""
+    folded_middle: Fold | None = field(init=False, default=None)
+    """The fold of the middle, if it is kept."""
+    _inner: Inner | None = field(init=False, default=None)
+    _is_inner_unknown: bool = field(init=False, default=True)
+
+    def __post_init__(self) -> None:
+        """Look the middle up, of a plan with aggregates. O(1)."""
+        folding, sqc_id = folding_of(self.plan), self.clause.sqc_id
+        self.keeps_folds = folding is not None and sqc_id < ALL and self.view.folds.fan > 1
+        if folding is not None and self.keeps_folds:
+            self.middle = middle_of(self.low, self.high, self.snapshot.config.chunk_rows)
+            if self.middle is not None:
+                self.folded_middle = self.view.folds.middle(sqc_id, folding.recipe, self.middle)
+
+    @property
+    def side(self) -> Side:
+        """The clause and the range of tuple IDs in which it is looked for."""
+        return self.view, self.clause, self.low, self.high
+
+    @property
+    def folding(self) -> Folding:
+        """The aggregates and their recipe, of a plan that has some."""
+        folding = folding_of(self.plan)
+        assert folding is not None
+        return folding
+
+    @property
+    def inner(self) -> Inner | None:
+        """The inner chunks of the window; None if it has none, or if no folds are kept. O(log chunks)."""
+        if self._is_inner_unknown:
+            self._is_inner_unknown = False
+            self._inner = inner_of(self.view, self.low, self.high) if self.keeps_folds else None
+        return self._inner
+
+
+def serves(plan: Node) -> bool:
+    """Whether a plan has aggregates over one stream whose states can be kept and combined exactly."""
+    return folding_of(plan) is not None
+
+
+def accepts_rows(case: WindowCase) -> bool:
+    """Whether the service keeps folds, so that later readings may take them."""
+    return case.view.folds.fan > 1
+
+
+def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
+    """The closed chunks between the ends of a window; None if there are none. O(log chunks)."""
+    chunks = view.chunks
+    first = bisect_left(chunks, low, key=lambda entry: entry.data.first_id)
+    stop = bisect_right(chunks, high, 0, len(chunks) - 1, key=lambda entry: entry.data.end_id)
+    if first >= stop:
+        return None
+    return Inner(first, stop, chunks[first].data.first_id, chunks[stop - 1].data.end_id)
+
+
+def middle_of(low: int, high: int, chunk_rows: int) -> Middle | None:
+    """The middle of a window; None if it has none. O(1)."""
+    step = chunk_rows // STEPS
+    first, stop = -(-low // step) * step, high // step * step
+    return Middle(first, stop) if first < stop else None
+
+
+def only_counts(recipe: Recipe) -> bool:
+    """Whether nothing but rows is counted: of bits that are kept no list is made."""
+    return not recipe.keys and all(map(counts_rows, recipe.measures))
+
+
+def known_in(clause: ClauseRecord, recipe: Recipe, parts: Iterable[many_matches.Part]) -> list[Found] | None:
+    """The matches in parts of a few chunks; None if some would have to be searched for. O(matches)."""
+    matches, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
+    for entry, start, stop in parts:
+        match = (end_bits(entry, clause, start, stop) if as_bits else None) or known_matches(entry, clause, start, stop)
+        if match is None:
+            return None
+        if match.count or match.errors:
+            matches.append(match)
+    return matches

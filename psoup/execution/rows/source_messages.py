@@ -1,0 +1,36 @@
+"""The rows of one source as Arrow messages, gathered from its chunks: nothing is computed, nothing is sorted.
+
+    matches ─ groups of chunk and offsets ─ psoup.execution.rows.record_batch ─> messages
+
+Rows of chunks on disk come as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from psoup.data.chunk import ChunkView
+from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
+from psoup.execution.rows.record_batch import Message, form_of
+from psoup.execution.rows.source_rows import Arrivals
+from psoup.plan.nodes import Limit, Node, Project, Source
+
+
+def serves(plan: Node) -> bool:
+    """Whether a plan shows columns of one source, with or without LIMIT."""
+    node = plan.input if isinstance(plan, Limit) else plan
+    return isinstance(node, Project) and isinstance(node.input, Source) and form_of(plan.schema) is not None
+
+
+def source_messages(case: AnswerCase) -> Iterator[AnswerPart]:
+    """The rows in the order of the stream."""
+    rows, schema, reading = case.rows(), case.plan.schema, case.reading
+    form = form_of(schema)
+    assert isinstance(rows, Arrivals) and form is not None
+    for group in rows.groups(case.most_rows):
+        reading.budget.check()
+        here = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
+        if len(here) == len(group):
+            yield Message(form, here)
+        else:
+            yield from reading.computed([output.expr for output in schema], group)

@@ -1,0 +1,91 @@
+"""Ways: the implementations of one step of a plan, and the loop that chooses among them.
+
+    step      rows of a join
+    ways      kept_pairs        not accepted: no pairs of this join are kept
+              small_pairs       accepted, gives up: more pairs than one call may find
+              key_join          accepted ──> rows
+
+`psoup.execution.ways` is the list of all steps and their ways. A way is named after the module that implements it, and
+EXPLAIN prints that name. All ways of a step that accept a case give the same rows in the same order.
+
+Plans live as long as their queries. The ways that serve a plan are picked once for each plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from psoup.invariants import corrupt
+from psoup.plan.plan_facts import plan_fact
+
+Case = TypeVar("Case")
+Rows = TypeVar("Rows")
+
+
+class TryNext(Exception):
+    """Raised by a way that gives up while it runs: before it has given out a row, with all that it held given back."""
+
+
+def always(_: object) -> bool:
+    """Accept every plan, or every case."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Way(Generic[Case, Rows]):
+    """An implementation of a step."""
+
+    name: str
+    """The name of the module that implements it."""
+    needs: str
+    """The condition of `serves` and `accepts` in words."""
+    gives: str
+    """The result, in words."""
+    cost: str
+    """The cost in the order of growth."""
+    run: Callable[[Case], Rows]
+    """Compute the result. Raises TryNext only if `gives_up` says when."""
+    serves: Callable[[Any], bool] = always
+    """Whether plans of a node can be computed so. Pure; asked once for each node."""
+    accepts: Callable[[Case], bool] = always
+    """Whether this case can be computed so, by its sizes and by what lies in memory. Pure, O(chunks) or less."""
+    gives_up: str = ""
+    """The condition, in words, on which it raises TryNext; empty if it never does."""
+
+
+class Ways(Generic[Case, Rows]):
+    """The ways of one step, quickest first. The last one serves every plan, accepts every case and never gives up."""
+
+    def __init__(self, step: str, *ways: Way[Case, Rows]) -> None:
+        self.step = step
+        self.ways = ways
+        self._serving = plan_fact(self._serve)
+
+    def _serve(self, node: object) -> tuple[Way[Case, Rows], ...]:
+        return tuple([way for way in self.ways if way.serves(node)])
+
+    def serving(self, node: object) -> tuple[Way[Case, Rows], ...]:
+        """The ways that serve plans of a node. O(1) but for the first time."""
+        return self._serving(node)
+
+    def take(self, node: object, case: Case) -> Rows:
+        """The result of the first way that accepts the case and does not give up. Raises what that way raises."""
+        for way in self.serving(node):
+            if way.accepts(case):
+                try:
+                    return way.run(case)
+                except TryNext:
+                    continue
+        raise corrupt(self.step, "no way accepts the case", ways=[way.name for way in self.ways])
+
+    def expected(self, node: object, case: Case) -> list[Way[Case, Rows]]:
+        """The ways that `take` would try, in order, up to the first that never gives up. Runs none of them."""
+        chosen = list[Way[Case, Rows]]()
+        for way in self.serving(node):
+            if way.accepts(case):
+                chosen.append(way)
+                if not way.gives_up:
+                    break
+        return chosen
