@@ -1,4 +1,4 @@
-"""All matches of a window, for plans that are no aggregates of which folds are kept."""
+"""All matches of a window, for plans without folds."""
 
 from __future__ import annotations
 

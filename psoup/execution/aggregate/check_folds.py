@@ -19,7 +19,7 @@ from psoup.reading import UNBOUNDED, ReadBudget
 
 
 def check_folds(snapshot: Snapshot) -> None:
-    """Check that every fold which is kept is what its chunks come to now. O(tuples of these chunks)."""
+    """Check that every kept fold equals the fold of its chunks now. O(tuples of these chunks)."""
     rooms = {id(view.folds): view.folds for view in snapshot.by_id.values()}
     for room in rooms.values():
         for sqc_id, recipe, folds in room.kept():
@@ -71,7 +71,7 @@ def _check_equal(node: Aggregate, folds: Folds, both: Sequence[Fold], span: obje
 
 
 def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) -> str:
-    """What the aggregates of a fold are, as a text."""
+    """The aggregates of a fold as a text."""
     folder = Folder(node, Reading([], None, snapshot.config.texts, budget, 0), lambda size: None)
     folder.join(fold)
     return repr([column.to_arrow().to_pylist() for column in folder.table()[0].values()])

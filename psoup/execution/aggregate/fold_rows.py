@@ -1,10 +1,10 @@
-"""Folding rows into groups: keys become numbers, arguments states, and these in the end a table of groups.
+"""Rows folded into groups: keys become group numbers, arguments become states, states become a table of groups.
 
     parts of rows ─ keys ─> numbers of groups ─┐
                   └ arguments, FILTER ─────────┴─> states ─┬─> a table: keys, measures, in the order of the keys
     a fold that is kept ─ keys, states ────────────────────┘
 
-Bytes that keys and states take are told before they are taken; how many groups there may be is bounded (`group_keys`).
+Bytes of keys and states are charged before they are taken. The number of groups is bounded (`group_keys`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import GroupBytes, ReadBudget
 
 _QUICK = 2 * 1024**2
-"""Bytes of states up to which their results are there in a few milliseconds; those of more are made without a check.
-A read waits before it has more: what waits holds no more."""
+"""Most bytes of states whose results take a few milliseconds. A read waits for its turn before it makes more."""
 
 _CHECKED = 4_096
-"""Rows from which on the deadline is looked at between two measures."""
+"""Fewest rows for which the deadline is looked at between two measures."""
 
 _MOST_BYTES = 1 << 28
 """Bytes of groups that a read without a limit counts with."""
@@ -86,10 +85,10 @@ def fold_of(
     *,
     keep: Hold | None = None,
 ) -> Fold:
-    """The fold of the matches of one chunk, or of neighbouring ones. `groups`: the engine's bounds if nothing else.
+    """The fold of the matches of one chunk, or of neighbouring chunks. `groups`: the default is the engine's bounds.
 
-    `keep`: told of the most bytes of the fold before it is made, as it is a copy of the groups that were folded; the
-    default counts them until it is made.
+    `keep`: takes the most bytes of the fold before it is made, as it is a copy of the groups. The default counts these
+    bytes until the fold is made.
     """
     config, held = snapshot.config, GroupBytes(budget)
     groups = groups or config.groups
@@ -105,7 +104,7 @@ def fold_of(
 
 
 def _pieces(rows: Arrivals | JoinRows, folder: Folder) -> Iterator[Arrivals | JoinRows]:
-    """The rows; between the two ends of a window, the fold of the chunks between them is added to the states."""
+    """The rows, in their order. The fold of the inner chunks joins the states between the two ends of the window."""
     between = rows.reading.between
     if between is None or between.fold is None or not isinstance(rows, Arrivals):
         yield rows

@@ -4,9 +4,9 @@
                                        │ HAVING
     Project, Distinct, Sort, Limit  <──┘ rows of the table, in the order of the keys
 
-The table is made when the first of its rows is asked for. Bytes that keys and states take are charged to the budget of
-the read before they are taken; how many groups there may be is bounded (`group_keys`), and so are the rows that an
-answer shows of them (`group_rows`).
+The table is made when the first of its rows is wanted. Bytes of keys and states are charged to the budget of the read
+before they are taken. The number of groups is bounded (`group_keys`), and so is the number of rows that an answer shows
+(`group_rows`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupRows:
 
     @property
     def reading(self) -> Reading:
-        """What all rows of the answer are evaluated with."""
+        """The matches and limits of the answer."""
         return self.rows.reading
 
     @property

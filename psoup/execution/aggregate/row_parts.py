@@ -1,7 +1,8 @@
 """Rows to be folded, part by part: the keys and arguments of an Aggregate over the rows below it.
 
-matches, chunk by chunk ─> parts of at most 65,536 rows ─> columns; keys whose values are numbered as numbers
-joined rows ────────────/
+    matches, joined rows ─> parts of at most 65,536 rows ─> columns
+
+A key whose values are numbered in its chunk comes as these numbers.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ _MAX_ROWS = 65_536
 """Rows that are folded at once."""
 
 _ALONE = 4_096
-"""Fewest matches of a chunk that make a part of their own: a chunk all of whose rows match is not copied then, and
-columns whose values are numbered already are not hashed."""
+"""Fewest matches of a chunk that make a part of their own.
+
+A chunk whose rows all match is not copied then, and columns whose values are numbered are not hashed.
+"""
 _TEXTS_ALONE = 1_024
 """The same if a key is a text: hashing one takes as long as counting several rows."""
 
 Part = tuple[int, Sequence[Column | Coded]]
-"""How many rows, and the expressions over them."""
+"""The number of rows, and the values of expressions over them."""
 
 GroupTable = tuple[dict[int, Column], int]
 """Columns with a row for each group, by their places in an Aggregate's output, and the number of groups."""
@@ -88,7 +91,7 @@ def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Exp
 
 
 def _groups(rows: Arrivals, alone: int) -> Iterator[Group]:
-    """The matches in their order: those of a chunk by themselves from `alone` on, else of several chunks together."""
+    """The matches in their order; chunks with at least `alone` matches make a group each, other chunks share one."""
     group: Group = []
     room = _MAX_ROWS
     for match in rows.matches:

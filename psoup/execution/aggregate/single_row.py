@@ -1,4 +1,4 @@
-"""What is known of a plan that folds, once for all its invocations; and its row, if SELECT shows measures as they are.
+"""Facts about a plan with aggregates; and its only row, if SELECT shows measures as they are.
 
     SELECT count(*), sum(v)    Project ─> Aggregate ─> Source     one row: the measures at some places, in some order
     SELECT sum(v) / 2, GROUP BY, HAVING, LIMIT …                  the common way, `psoup.execution.plan`
@@ -41,7 +41,7 @@ def aggregate_of(plan: Node) -> Aggregate | None:
 
 @plan_fact
 def folding_of(plan: Node) -> Folding | None:
-    """The aggregates of a plan and the recipe of their folds; None if it has no aggregates that could be folded."""
+    """The aggregates of a plan and the recipe of their folds; None if the plan has no aggregates that can be folded."""
     node = aggregate_of(plan)
     recipe = None if node is None else recipe_of(node.measures, node.keys)
     return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))

@@ -49,7 +49,7 @@ class Middle(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The matches of the two ends of a window and what is `between` them; of other plans all matches, and None."""
+    """The matches at the two ends of a window and the fold `between` them; of other plans all matches, and None."""
 
     matches: Sequence[Found]
     between: Between | None = None
@@ -57,7 +57,7 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True)
 class WindowCase:
-    """One reading of a window [low, high) of tuple IDs for a query over one stream."""
+    """A reading of a window [low, high) of tuple IDs for a query over one stream."""
 
     view: StreamView
     clause: ClauseRecord

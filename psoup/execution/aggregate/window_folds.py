@@ -4,8 +4,8 @@
                   └ left end  └ inner chunks: one fold └ right end, the open chunk at the latest
     groups    left end's matches, then the fold, then the right end's: in the order of the stream
 
-The first invocation of a clause with some measures is read tuple by tuple, and noted; from the second one on whole
-chunks are folded once (`psoup.aggregates.folds`). So an answer to be had once costs what it did.
+The first invocation of a clause with some measures is read tuple by tuple, and noted. From the second one on, whole
+chunks are folded once (`psoup.aggregates.folds`). So an answer that is wanted once costs no more than its rows.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def window_folds(case: WindowCase) -> Ends:
 
 
 class _Leaves:
-    """Folds of runs of chunks that are lacking. `found`: the matches of the two ends, if these were looked for too."""
+    """Folds of runs of chunks that are not kept. `found`: the matches at the two ends, if these were searched."""
 
     def __init__(
         self, ends: Sequence[Side], node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget
@@ -110,7 +110,7 @@ class _Leaves:
         return folds
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
-        """A fold of those of neighbouring spans."""
+        """The fold of neighbouring spans, from the fold of each."""
         self._budget.check()
         return self._recipe.joined(folds, self._groups.keys, self.held.hold)
 
@@ -131,7 +131,7 @@ def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None
 
 
 def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: Folds) -> None:
-    """Take what a clause lacks from packs that calls for many queries left. O(1) for a window that comes again."""
+    """Take missing folds of a clause from packs, which calls for many queries made. O(1) for a repeated window."""
     base = view.chunks[inner.first].data.number
     inside = base, base + inner.stop - inner.first
     packs = None if recipe.keys or inside in folds.inner else view.packs.of(view.stream_id, recipe.measures)
@@ -142,7 +142,7 @@ def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: 
 
 
 def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:
-    """The folds of a clause, from now on kept; of a stream with chunks on disk with their name there."""
+    """The folds of a clause, which are kept from now on; with their name on disk if the stream has chunks there."""
     asked = clause.sqc_id, recipe, view.tenant
     folds = view.folds.known(*asked) or view.folds.known(*asked) or Folds(recipe)
     if folds.stream < 0 and (view.archived or view.spec.retention.archive):
@@ -152,7 +152,7 @@ def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: 
 
 
 def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
-    """How many rows match in each run of chunks; None if more is asked, or some would have to be searched for."""
+    """The number of matches in each run of chunks; None if values are read, or if a chunk has to be searched."""
     if not only_counts(recipe):
         return None
     folds = list[Fold]()

@@ -3,10 +3,10 @@
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm        steps |   of tuple IDs, 16 of them as long as a full chunk
               tail └ middle: one fold      └ tail
 
-A window moves with each tuple, its middle with one of 4,096. What is between two steps never changes, not even in the
-open chunk, as tuples only come behind it. The first invocation that needs a middle notes it, the second one folds it:
-so an answer to be had once costs what it did. Of many groups the fold of the inner chunks stays as it is: to join it
-with those of two ends takes longer than to read these.
+A window moves with each tuple, its middle with one tuple in 4,096. The part between two steps never changes, not even
+in the open chunk, as tuples only come behind it. The first invocation that needs a middle notes it, the second one
+folds it. So an answer that is wanted once costs no more than its rows. With many groups the middle is not folded:
+joining the fold of the inner chunks with the ends takes longer than reading the ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.kernels.columns import count_bits
 from psoup.plan.way import TryNext
 
 _ROWS = 32
-"""Rows of the two ends for each group of the inner chunks, from which on these are joined."""
+"""Fewest rows at the two ends for each group of the inner chunks for which the middle is folded."""
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name)
 """Budgets that a read tuple by tuple takes less of."""
 

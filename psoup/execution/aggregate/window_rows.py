@@ -1,6 +1,6 @@
 """Aggregates over a window, read tuple by tuple: all matches of the window, no chunk is folded.
 
-The first invocation of a clause is read so, and a later one if folds are too large to be kept.
+The first invocation of a clause is read so. Later ones are if the folds are too large to be kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A large part of a side cut down, straight from its chunks, to the rows whose key may be one of a small part.
+"""A Bloom filter of the small side's keys, applied to the chunks of the large side before the join.
 
     small part   keys 7 9      marks  . . 1 . . 1 .      a bit for each key, by its hash, some times as many as keys
     large part   chunk 4  k: 1 7 3 9 7 …   bits of the side   ──> rows 1 3 4       no key is copied, no row is listed

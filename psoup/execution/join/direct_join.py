@@ -1,13 +1,13 @@
-"""The common joins among plans: two sources, and equalities of columns, bands of columns about one another, or both.
+"""The common joins: two sources, with equalities of columns, bands between columns, or both.
 
     r.k = s.k AND r.name = s.name      several keys: a hash of all finds pairs, each key confirms them
     r.k = s.k AND s.at >= r.at         a band beside keys: asked of the pairs
     s.u >= r.t - 50 AND r.t > s.u      columns (t, u), s.u - r.t from -50 to -1: whole numbers
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
-Columns are of one kind, whose order keys are whole numbers, or texts that are equal; a constant may be added to a
-BIGINT or a TIMESTAMP of a band. All other joins are left to `psoup.joins.join_pieces`, and so is one whose sums leave
-the range of their type, as these are errors.
+Both columns have one type; its order keys are whole numbers, or texts, which are only tested for equality. A band may
+add a constant to a BIGINT or a TIMESTAMP. Other joins go to `psoup.joins.join_pieces`, and so does a join with a sum
+outside the range of its type, as such a sum is an error.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _FORMS = {
 }
 """The kinds of keys that are gathered directly, as `MatchedSide.keys` wants them."""
 _FAR = 2**62
-_KEY_BYTES, _HASH_BYTES = (12, 28), 12
-"""Of a key and its place, or of a text's hash, address, size and place; of a hash of several, and its place."""
+_KEY_BYTES = (12, 28)
+"""Bytes of a key and its place; of a text's hash, address, size and place."""
+_HASH_BYTES = 12
+"""Bytes of a hash of several keys, and its place."""
 _RANGES = {Kind.BIGINT: (-(2**63), 2**63 - 1), Kind.TIMESTAMP: (FIRST_MICRO, LAST_MICRO)}
 
 
@@ -69,7 +71,10 @@ class Sum(NamedTuple):
 
 @dataclass(frozen=True)
 class DirectJoin:
-    """What must be equal, and what must be near; `sums` in it; `text`: the factors. Without keys there is one band."""
+    """The conditions of a join: equal columns and bands; without keys there is exactly one band.
+
+    `sums`: constants that are added to columns; `text`: the factors, for messages.
+    """
 
     keys: tuple[Columns, ...]
     bands: tuple[tuple[Columns, Band], ...]
@@ -85,7 +90,7 @@ class DirectJoin:
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether one key says all, and is no hash."""
+        """Whether the join is one equality of columns other than texts."""
         return len(self.keys) == 1 and not self.bands and self.keys[0].kinds[0] != TEXT
 
     @cached_property
@@ -135,7 +140,7 @@ def _columns(left: AttributeRef, right: AttributeRef) -> Columns:
 
 
 def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
-    """The factor as: right operand of the second source, operator, operand of the first. None if it is another one."""
+    """The factor as operator, operand of the first source, operand of the second; None if it compares anything else."""
     left, right = (_operand(expr) for expr in comparable(factor.left, factor.right))
     if left is None or right is None:
         return None
@@ -168,7 +173,7 @@ def _operand(expr: Expr) -> _Operand | None:
 
 
 def _band(pairs: list[tuple[str, _Operand, _Operand]]) -> Band:
-    """What all comparisons together say of the difference; keys are whole numbers, so < 5 is <= 4."""
+    """The band that satisfies all comparisons. Keys are whole numbers, so < 5 is <= 4."""
     low: int | None = None
     high: int | None = None
     for operator, left, right in pairs:

@@ -32,9 +32,9 @@ from psoup.reading import ReadBudget
 from psoup.runner import Task
 
 _WHOLE = 2
-"""Rows of a side for each one that is wanted of it, up to which its columns are put side by side."""
+"""Columns of a side are copied side by side if the side has at most this many rows for each row of the answer."""
 _PUT_FROM = 16_384
-"""Rows of a side from which on that is worth while."""
+"""Fewest rows of a side whose columns are copied side by side."""
 MESSAGES = 8
 """Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
 _LINE = 64
@@ -102,7 +102,7 @@ class SideColumns:
         self._memory, self._budget, self._held = memory, budget, 0
         self._arrays: list[Array] = []
         self.task: Task | None = None
-        """What is to be done before anything is gathered, on any thread."""
+        """Work to do before the first row is gathered, on any thread; None if there is none."""
         self.texts = form.texts[place]
         self.nullable: Array = np.empty(len(self.which), np.uint8)
         self.nullable_texts: Array = np.empty(len(self.texts), np.uint8)

@@ -50,7 +50,7 @@ class Pieces(Protocol):
 
 @dataclass(slots=True)
 class JoinCase:
-    """One evaluation of a join. `few`: the first rows are wanted only."""
+    """An evaluation of a join. `few`: only the first rows are wanted."""
 
     node: Join
     """The join; of two sources without the conditions that are tested on pairs."""

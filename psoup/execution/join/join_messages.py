@@ -19,7 +19,7 @@ from psoup.plan.nodes import Join, Limit, Node, Project
 from psoup.runner import serial, threads_of
 
 _LARGE = 400_000
-"""Fewest bytes of a message that is gathered together with others: some 50 us."""
+"""Fewest bytes of a message that is gathered beside further messages: some 50 us."""
 
 
 def serves(plan: Node) -> bool:

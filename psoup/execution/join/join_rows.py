@@ -97,7 +97,7 @@ class JoinRows:
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
     def counts(self, most: int) -> Iterator[int]:
-        """The number of rows, in parts; they are found, at most so many at once, only if there is no shorter way."""
+        """The number of rows, in parts. `most`: rows that are found at once if no way counts them without."""
         if self.limit is not None or self.skip or not self._has_rows:
             for piece in self.pieces(most):
                 yield len(piece[0])

@@ -1,13 +1,13 @@
-"""The rows of a join from pairs that are kept: those that both sides have, and what is not kept the ordinary way.
+"""The rows of a join from kept pairs: pairs with both tuples in the answer; pairs that are not kept are found as ever.
 
                       chunks of the right side   4   5   6   open
     chunks of the left side   7                  k   k   k   ○        k   kept: its pairs, a look at both sides for each
                               8                  k   k   k   ○        ○   found by a join of these parts of the sides
                               open               ○   ○   ○   ○
 
-All pairs are sorted into the order of FROM, and the sides become the rows that are in one of them. It is done where the
-pairs are fewer than the matches of both sides, of which most are in chunks with pairs: exact numbers, known before
-anything is done. Otherwise, and if an operand cannot be computed somewhere, the join is evaluated as if none were kept.
+All pairs are sorted into the order of FROM. The sides keep only rows that are in some pair. Two conditions, both known
+beforehand: the pairs are fewer than the matches of both sides, and most matches are in chunks with pairs. Otherwise, or
+if an operand cannot be computed, the way gives up.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from psoup.kernels.kept import meet_kept, number_rows
 from psoup.plan.way import TryNext
 
 _FEW = 16_384
-"""Pairs up to which they are used although only the first rows are wanted: some 50 us."""
+"""Most pairs that are used if only the first rows are wanted: some 50 us."""
 _HOLES = 4
-"""Joins of parts at most."""
+"""Most joins of parts without kept pairs."""
 _SHIFT = 16
 _BYTES = 64
-"""Bytes for each pair, meanwhile."""
+"""Bytes that a pair takes until all are sorted."""
 
 Side = Sequence[Matches]
 
@@ -173,7 +173,10 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
 
 
 def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
-    """The pairs of parts of both sides as codes. Raises TryNext if they are too many to sort, on disk, or errors."""
+    """The pairs of parts of both sides, as codes.
+
+    Raises TryNext if the pairs are too many to sort, if a part is on disk, or if a value cannot be computed.
+    """
     node, reading = case.node, case.reading
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
     part = replace(reading, matches=parts, pairs=None)
@@ -216,7 +219,7 @@ def _codes(side: MatchedSide, places: Sequence[int], positions: Array) -> Array:
 
 
 def _numbered(side: Side, codes: Array) -> tuple[list[Packed], Array]:
-    """The matches that are left of a side, those with some codes, and the position of each code among their rows."""
+    """The matches of a side that have some of the codes, and the position of each code among their rows."""
     rows, positions = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
     marks: Array = np.zeros(len(side) << (_SHIFT - 6), np.uint64)
     rows = rows[: number_rows(codes, marks, rows, positions)]

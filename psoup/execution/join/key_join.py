@@ -1,8 +1,12 @@
 """Pairs of two sides by equalities of columns, with bands of columns beside them: a hash join over gathered keys.
 
-r.k = s.k                          keys gathered from the chunks, one step      psoup.joins.hash_pairs
-r.k = s.k AND r.name = s.name      a hash of both, and each pair confirmed
-r.k = s.k AND s.t >= r.t           pairs by the key, the band asked of each
+    r.k = s.k                          keys gathered from the chunks
+
+    r.k = s.k AND r.name = s.name      a hash of both keys, each pair confirmed
+
+    r.k = s.k AND s.t >= r.t           pairs by the key, each tested for the band
+
+The steps are in `psoup.joins.hash_pairs`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The matches of one side of a join whose chunks are all in memory and evaluated: found by two calls for all chunks.
+"""A side of a join all of whose chunks are in memory and evaluated: two kernel calls find its matches in all chunks.
 
-    locate      when asked: how many they are, and in which form each chunk keeps them
-    rows        when they are wanted: offsets, chunk after chunk, side by side
-    as others   chunk by chunk, for code that reads no other form: `psoup.execution.select.clause_matches`
+    locate      the number of matches, and the form in which each chunk keeps them
+    rows        the offsets of the matches, chunk after chunk, in one array
+    sequence    the same matches chunk by chunk, as `psoup.execution.select.clause_matches` has them
 
-Nearly all sides are so. To look a chunk up and to make an object of what it has takes 15 us, and a window has many.
-Where the chunks of a window lie is known as long as nothing comes, to all queries.
+Nearly all sides are so. A look-up of one chunk with an object for its matches takes 15 us, and a window has many. The
+addresses of a window's chunks stay known to all queries until the next tuple comes.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ from psoup.results.failures import NO_FAILURES
 from psoup.runner import Runner
 
 _MOST = 4_096
-"""Chunks of a side that are located: a longer call would not see that its caller has gone."""
+"""Most chunks of a side: a longer call would not notice that its caller has gone."""
 _REMEMBERED = 64
-"""Runs of chunks that are remembered of a stream while nothing comes."""
+"""Most runs of chunks that are remembered of a stream until the next tuple comes."""
 _DENSE = 16
-"""Tuples of a window for each match, up to which half of the bytes is half of the memory to read: of fewer matches
-each has a line of the cache for itself."""
+"""Most tuples of a window for each match for which shorter values save time. Rarer matches have a cache line each."""
 _AT_ONCE = 16
-"""Chunks whose columns are made shorter by one invocation: in a millisecond or two."""
+"""Most chunks whose columns one invocation shortens, in a millisecond or two."""
 _FIRST_ID = attrgetter("data.first_id")
 
 
 class ChunkRun:
-    """Chunks that lie side by side, all of them in memory, as kernels ask for them; `asked`: as `locate` does."""
+    """Neighbouring chunks, all in memory, as kernels take them. `asked`: the argument of the kernel `locate`."""
 
     __slots__ = ("_shortened", "_table", "asked", "chunks", "covered_before")
 
@@ -70,7 +69,7 @@ class ChunkRun:
 
     @property
     def table(self) -> ChunkTable:
-        """Where the columns are. O(chunks * columns), once."""
+        """The addresses of the columns. O(chunks * columns), once."""
         if self._table is None:
             self._table = self._tabled()
         return self._table
@@ -101,7 +100,7 @@ class Located(Sequence[Known]):
 
     @property
     def size(self) -> int:
-        """How many they are. O(words of open chunks), once."""
+        """The number of matches. O(words of open chunks), once."""
         if self._size < 0:
             _, clause, low, high = self._side
             self.note(locate(self._run.asked, low, high, clause.sqc_id, clause.slot, self._places))
@@ -113,19 +112,19 @@ class Located(Sequence[Known]):
         return self._size
 
     def note(self, size: int) -> None:
-        """Take what a kernel has located: so many rows."""
+        """Take the number of matches that a kernel has located."""
         ensure(size >= 0, "located", "a clause is covered, and some chunk says it is not", clause=self._side[1].sqc_id)
         self._size = size
 
     @property
     def found(self) -> tuple[Array, Array, int, int]:
-        """What kernels ask of a side: what was located, of which chunks, for which slot, and how many rows."""
+        """Arguments of kernels: the located places, the chunks, the slot of the clause, the number of rows."""
         size = self.size
         return self._places, self._run.asked, self._side[1].slot, size
 
     @property
     def asked(self) -> tuple[Array, int, int, int, int, int, Array, Array, int]:
-        """What `answer_located` asks of a side."""
+        """The arguments of the kernel `answer_located` for a side."""
         (_, clause, low, high), run = self._side, self._run
         sources, stride, _ = run.table
         return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
@@ -148,7 +147,7 @@ class Located(Sequence[Known]):
 
     @property
     def stops(self) -> Array:
-        """Where the rows of each chunk end, int64."""
+        """The end of each chunk's rows, int64."""
         ends: Array = self.found[0][:, 4].cumsum()
         return ends
 
@@ -188,7 +187,7 @@ class Located(Sequence[Known]):
 
 
 def located(side: Side) -> Located | None:
-    """The matches of a side; None if some chunk is on disk, or was not evaluated as a whole and without errors."""
+    """The matches of a side; None unless all chunks are in memory, evaluated as a whole and without errors."""
     run = run_of(side)
     return None if run is None else Located(side, run)
 
@@ -254,10 +253,10 @@ def all_in_memory(matches: Sequence[Matches]) -> bool:
 
 
 def errors_of(matches: Sequence[Known]) -> int:
-    """The number of tuples that a value that could not be computed kept out; of a side that is located none."""
+    """The number of tuples that are left out as a value could not be computed. A located side has none."""
     return 0 if isinstance(matches, Located) else sum([match.errors for match in matches])
 
 
 def chunks_of(matches: Sequence[Matches]) -> list[Chunk]:
-    """The chunks that have matches; of a side that is located, those of its window."""
+    """The chunks that have matches; all chunks of the window if the side is located."""
     return list(matches.chunks) if isinstance(matches, Located) else [match.data for match in matches]

@@ -1,11 +1,11 @@
-"""A large side of a join cut down to the rows that a small side may meet, which are looked up, not read.
+"""A semi-join by look-ups: a large side of a join keeps only rows that key indexes find for a small side's keys.
 
     r  50 rows    k: 7 9 …  ──look-ups──> 12 rows of chunk 3, none of chunk 4, 1 of chunk 5 …
     s  16 M rows  by the key index of s.k in each of its chunks, made when it is first needed: `psoup.data.key_room`
 
-What is left of a side goes through the join as ever: rows are left out that have no partner by one equality, so the
-answer stays. A side is cut only if none of its operands can be an error, and a row of it is left in any case: which
-errors the others have does not depend on it. Chunks without an index stay as they are.
+The rows that remain go through the join as ever. Rows without a partner by one equality are left out, so the answer is
+the same. A side is cut only if none of its operands can fail, and one row of it always remains. So the errors of the
+sides stay the same. Chunks without an index stay whole.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from psoup.plan.factors import Factor
 from psoup.plan.nodes import Join
 
 _SMALL = 4_096
-"""Rows of a side that others are looked up by at most."""
+"""Most rows of the small side."""
 _DENSE = 8
-"""One in so many rows of a chunk must be among the matches: fewer are read sooner than looked up."""
+"""A chunk of the large side is looked up if at least one row in this many matches; fewer are read sooner."""
 _NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
 """Kinds that compare without a cast, but DECIMAL with DOUBLE, of which the cast is no column."""
 _MOST = 2**63 - 1
@@ -123,7 +123,7 @@ def _numbers(look_up: _LookUp, side: MatchedSide) -> Array:
 
 
 def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom, reading: Reading) -> Sequence[Matches]:
-    """The matches with one of some values in a column, as far as chunks have an index of it; at least one row."""
+    """The matches with one of some values in a column; chunks without an index stay whole. At least one row remains."""
     kept: list[Matches | None] = list(matches)
     dense = [(k, match.data, match.count) for k, match in enumerate(matches) if match.count * _DENSE >= len(match.data)]
     for k, chunk, _ in dense:

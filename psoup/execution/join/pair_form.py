@@ -1,6 +1,6 @@
-"""What is known of a join's plan whose pairs one kernel can find: the form of its answer, and what kernels ask.
+"""Facts about a join plan that the one-kernel join needs: output layout and kernel arguments.
 
-Of two sources, with one equality of columns or one band, and a SELECT list of columns other than texts.
+For two sources, one equality of columns or one band, and a SELECT list of columns other than texts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @dataclass(slots=True)
 class PairForm:
-    """The form of an answer, and what `psoup.kernels.answered` and `coded` ask; `text`: the factor."""
+    """The layout of an answer and arguments of kernels; `text`: the factor, for messages."""
 
     form: JoinedForm
     is_equality: bool

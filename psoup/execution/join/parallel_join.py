@@ -38,13 +38,16 @@ _PAIRS = 524_288
 _ROW_BYTES = 16
 """Bytes of a row of a side, its code, its key, the next row of its chain."""
 _PLACES = 131_072
-"""Places of keys that there are at least, for few rows too: they fit in a core's own cache."""
+"""Fewest places of keys: they fit in the cache of a core."""
 _SPREAD = 8
-"""Places of keys for each row: of two million tuples a side, 2 % of them selected, with six keys for each row, pieces
-by hashes take 1.7 times as long, of four million 1.25 times."""
+"""Most places of keys for each row of the right side.
+
+With two million tuples a side, 2 % selected and six places a row, pieces by hashes took 1.7 times as long; with four
+million 1.25 times.
+"""
 _SPARE = 1_024
 _CROWDED = 64
-"""Invocations after which it is tried again."""
+"""Invocations of a plan that go another way after this one has given up."""
 _NOTHING = np.zeros(0, np.int32)
 
 

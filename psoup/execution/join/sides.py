@@ -1,4 +1,4 @@
-"""The sides of a join as its evaluator sees them: the matches of a source by position, whatever chunks they are in.
+"""A side of a join: the matches of a source by position, whatever chunks they are in.
 
     position   0 1 2 | 3 4 | 5 6 7 8            chunk by chunk, in stream order
                chunk 4 | 5   | 6 (on disk)
@@ -7,9 +7,8 @@
     take(exprs, positions)  over some rows, in any order and again    from columns that are kept while they are small,
                                                                       else chunk by chunk, each row once
 
-What was read of a disk is kept if there is room: pieces of an answer would open the same files again and again.
-
-A side lives as long as one reading of an answer.
+Columns read from disk are kept if there is room, as each piece of an answer would open the same files again. A side
+lives as long as one reading of an answer.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.runner import Runner, serial
 
 _WHOLE_FROM = 4_096
-"""Rows in memory up to which a column is gathered whole, whatever is taken of it."""
+"""Most rows in memory for which a column is always gathered whole."""
 _WHOLE_SHARE = 64
-"""Rows for each one that is taken up to which that is worth while: they will be taken again, piece by piece."""
+"""A column is gathered whole if the side has at most this many rows for each row taken: more pieces will follow."""
 _STRAIGHT = frozenset({Kind.BIGINT, Kind.TIMESTAMP})
 _GROUP_ROWS = 65_536
 """Rows over which expressions are computed at once."""

@@ -3,7 +3,7 @@
     two clauses, chunks ─ answer_located ─> where the matches lie ─> the bytes of Arrow
                                   └─> tuples of both sides, by code ─ gather_coded ─> messages, if there are several
 
-For two sources and one equality of columns or one band, sides that are in memory and evaluated, and a SELECT list of
+For two sources and one equality of columns or one band. Both sides are in memory and evaluated, and the SELECT list has
 columns other than texts. For a few rows the objects of the general way took longer than the rows.
 """
 
@@ -25,14 +25,16 @@ from psoup.kernels.coded import gather_coded, may_be_null
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
 
-_PAIRS, _LOOKED = 65_536, 262_144
-"""Pairs, and places looked at, up to which they are found in one call."""
+_PAIRS = 65_536
+"""Most pairs of one call."""
+_LOOKED = 262_144
+"""Most places of keys that one call looks at."""
 _BYTES = 2 * 32 * SMALL + 8 * _PAIRS
-"""What one call may hold: its rows, their keys, and its pairs."""
+"""Most bytes that one call holds: rows, their keys, and pairs."""
 _SPARE = 8
-"""Pairs of arrays, of half a megabyte, that are kept for the next calls."""
+"""Scratch arrays, of half a megabyte, that are kept for the next calls."""
 _READY_BYTES = 1 << 20
-"""Bytes of a message that is made with its pairs."""
+"""Most bytes of a message that the call itself writes."""
 
 Codes = tuple[Array, Array]
 """Tuples of both sides, by code: int32[n]."""
@@ -44,7 +46,7 @@ def serves(plan: Node) -> bool:
 
 
 def accepts(case: AnswerCase) -> bool:
-    """Whether both sides are located and none is known to be large, no pairs are kept, and the limits are not small."""
+    """Whether both sides are located, neither is known to be large, no pairs are kept, and limits allow one call."""
     one, other = case.reading.matches
     limits = case.reading.joins
     return (
@@ -91,7 +93,7 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
 
 
 def _scratch() -> tuple[Array, Array]:
-    """Two arrays, int32[_PAIRS], that nobody else has: those of a call before, as new ones took 5 to 10 us."""
+    """Two arrays, int32[_PAIRS], for this call alone: of an earlier call, as new ones took 5 to 10 us."""
     try:
         return _spare.pop()
     except IndexError:

@@ -22,7 +22,7 @@ AnswerParts = Iterator[Message] | Iterator[list[Column]] | Iterator[AnswerPart]
 
 @dataclass(slots=True)
 class AnswerCase:
-    """One reading of an answer."""
+    """A reading of an answer."""
 
     plan: Node
     reading: Reading

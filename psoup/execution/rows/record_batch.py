@@ -2,9 +2,9 @@
 
     [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
 
-The header of two batches of one SELECT list differs in some numbers only, so pyarrow writes it once, and the numbers
-are put in its copies. That is a quarter of the cost of making a batch column by column, and on the wire all of it.
-SELECT lists with expressions are not for this module.
+The headers of two batches of one SELECT list differ in some numbers only. So pyarrow writes a header once, and each
+batch is a copy with its own numbers. This takes a quarter of the time of a batch made column by column. SELECT lists
+with expressions are not for this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from psoup.plan.nodes import Output
 from psoup.plan.plan_facts import plan_fact
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
-"""Bytes of a value, about: for a text they are a guess."""
+"""Bytes of a value; of a text an estimate."""
 
 
 Part = tuple[ChunkView, Array]

@@ -2,9 +2,8 @@
 
     matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
 
-A group whose values would take too much memory is computed in halves, and these in halves; so are the rows of an
-expression that raises, down to the row that does, where its value is an error. This module knows no windows,
-order or Arrow.
+A group whose values would take too much memory is computed in halves, again and again. So are the rows of an expression
+that raises, down to the row that raises; its value is an error. This module knows no windows, order or Arrow.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from psoup.runner import Runner, serial, threads_of
 
 _NOT_READ = empty_column(BIGINT)
 _SHARED = 4_096
-"""Consecutive rows from which on a column of them shares the memory of its chunk."""
+"""Fewest consecutive rows whose column shares the memory of its chunk; fewer are copied."""
 
 _AHEAD = 32
 """Chunks that are announced to the disk before they are read."""
 _SHARED_FROM = 8
-"""Chunks on disk from which on several threads are worth their start."""
+"""Fewest chunks on disk that are read on several threads."""
 
 _FEW_ROWS = 1_024
-"""Rows up to which numbers that are computed are few, however many expressions there are."""
+"""Most rows whose computed numbers are small, however many expressions there are."""
 
 Group = list[tuple[Chunk, Array]]
 """Matches in order: some offsets of each chunk."""
@@ -59,8 +58,7 @@ def computed(
 
     `run`: the threads that may read what is on disk.
 
-    Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together, and
-    what `budget` raises.
+    Raises ResourceExhausted if the computed texts of one row are more than `texts` allows, and what `budget` raises.
     """
     columns: list[Column] | None = None
     with suppress(TooMuchText):
@@ -96,8 +94,8 @@ def computed_at_once(
 ) -> list[Column]:
     """Compute the output expressions over one group of matches; only the columns they read are gathered.
 
-    Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if the
-    computed texts of one row are; and what `budget` raises.
+    Raises TooMuchText if the texts of several rows are more than `texts` allows; ResourceExhausted if the computed
+    texts of one row are; and what `budget` raises.
     """
     columns, rows = gathered(frozenset().union(*map(attributes_of, outputs)), group, texts, run)
     return shown(outputs, columns, rows, now, texts, budget)
@@ -214,13 +212,13 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
 
 
 def _consecutive(offsets: Array) -> tuple[int, int] | None:
-    """The rows from where to where, if so many follow one another that a copy of them is worth avoiding."""
+    """The first row and the row after the last, if the rows are consecutive and many; else None."""
     start, stop = int(offsets[0]), int(offsets[-1]) + 1
     return (start, stop) if stop - start == len(offsets) >= _SHARED else None
 
 
 def _scope(gathered: dict[int, Column], rows: int, now: int | None, texts: TextLimits) -> Scope:
-    """The gathered columns in the schema's places; the others stay empty and are not read."""
+    """The gathered columns in the schema's places; all other places are empty and not read."""
     columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
     pseudo = (gathered.get(ID_INDEX), gathered.get(TIME_INDEX))
     ids, times = (None if column is None else column.values for column in pseudo)

@@ -111,9 +111,9 @@ class Reading:
     run: Runner = serial
     """The threads that large joins may use."""
     keys: KeyRoom | None = None
-    """Where key indexes are kept, of a join."""
+    """The key indexes of a join's streams; None for other plans."""
     pairs: PairTable | None = None
-    """The pairs of a join that are kept."""
+    """The kept pairs of a join; None if none are kept."""
     errors: int = 0
     join_errors: int = 0
     """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""
