@@ -29,12 +29,14 @@ _UNLISTED = 1_024
 class Stripped:
     """The stripped clauses of one part; see the module.
 
-    `whole`: the part that it was made of. `part`: R stripped clauses. `clauses`: int64[R], their positions in `whole`.
-    `waits_ptr` (int32[R + 1]), `waits`: int64, the IDs of the attributes that each of them waits for. `bare`: int64,
-    positions of the clauses without a factor left; `bare_waits_ptr`, `bare_waits`: the same of them.
+    `whole`: the part that it was made of. `waiting`: bool[A], the attributes of `whole` that may wait. `part`: R
+    stripped clauses. `clauses`: int64[R], their positions in `whole`. `waits_ptr` (int32[R + 1]), `waits`: int64, the
+    IDs of the attributes that each of them waits for. `bare`: int64, positions of the clauses without a factor left;
+    `bare_waits_ptr`, `bare_waits`: the attributes that these wait for, in the same form.
     """
 
     whole: Part
+    waiting: Array
     part: Part
     clauses: Array
     waits_ptr: Array
@@ -48,9 +50,14 @@ class Stripped:
         self.part.alive[:] = self.whole.alive[self.clauses]
         self.part.live = int(np.count_nonzero(self.part.alive))
 
-    def of(self, whole: Part) -> Stripped:
-        """The same for a part with the same index, for another user. O(R) bytes."""
-        return replace(self, whole=whole, part=replace(self.part, alive=self.part.alive.copy()))
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stripped index."""
+        return self.part.index.nbytes
+
+    def twin(self, part: Part) -> Stripped:
+        """The same clauses for a copy of the part, with another user. O(R) bytes."""
+        return replace(self, whole=part, part=replace(self.part, alive=self.part.alive.copy()))
 
     def bare_attributes(self) -> Array:
         """The attributes that live clauses without other factors wait for, int64, some of them several times."""
@@ -79,7 +86,7 @@ def strip(whole: Part, waiting: Array, among: Array | None = None) -> Stripped:
     clauses, bare = readers[left > 0], readers[left == 0]
     part = Part.of(_without(index, dear, clauses))
     waits = [_waits(index, dear, waiting, some) for some in (clauses, bare)]
-    return Stripped(whole, part, clauses, *waits[0], bare, *waits[1])
+    return Stripped(whole, waiting, part, clauses, *waits[0], bare, *waits[1])
 
 
 def waits_of(index: PredicateIndex, waiting: Array) -> tuple[Array, Array]:

@@ -179,7 +179,7 @@ class QuerySteM:
     def plans(self) -> list[Searched]:
         """The structures that find clauses by texts, as far as they are made. Any thread may ask."""
         parts = [] if self.texts is None else [*self.texts._parts, self.texts._delta.known()]
-        return [part.searched for part in parts if part is not None and part.searched is not None]
+        return [plan for part in parts if part is not None and (plan := part.extra(Searched)) is not None]
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""

@@ -143,10 +143,11 @@ def with_plans(
     """
     pairs = []
     for part in parts:
-        if part.searched is None:
-            part.searched = Searched.of(part, attributes)
-            part.searched.inherit([source.searched for source in merged if source.searched is not None])
-        pairs.append((part, part.searched))
+        plan = part.extra(Searched)
+        if plan is None:
+            plan = part.keep(Searched.of(part, attributes))
+            plan.inherit([earlier for source in merged if (earlier := source.extra(Searched)) is not None])
+        pairs.append((part, plan))
     return pairs
 
 

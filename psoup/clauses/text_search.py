@@ -189,7 +189,7 @@ class Searched:
     def twin(self, part: Part) -> Searched:
         """The same for a copy of the part, with counters of its own. O(P)."""
         counters = np.zeros_like(self.evaluated)
-        stripped = self.stripped.of(part)
+        stripped = self.stripped.twin(part)
         return replace(self, stripped=stripped, evaluated=counters, tuples=0, searched=0, early=None)
 
     def twin_with(self, other: Part) -> Searched:

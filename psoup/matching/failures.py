@@ -67,18 +67,18 @@ def _add(results: OpenResults, slots: Array, counts: Array) -> None:
 
 def _hopeful(side: Side, part: Part) -> Hopeful:
     """The clauses of a part that may fail; made once."""
-    if part.hopeful is None:
-        part.hopeful = hopeful_of(part.index, side.computed(part.index.attributes))
-    return part.hopeful
+    clauses = part.extra(Hopeful)
+    return clauses or part.keep(hopeful_of(part.index, side.computed(part.index.attributes)))
 
 
 def _hoping(side: Side, plan: Searched) -> Searched:
     """A plan whose other factors are true where there is an error; made once, its clauses as they are now."""
     stripped = plan.stripped
-    if stripped.part.hopeful is None:
+    clauses = stripped.part.extra(Hopeful)
+    if clauses is None:
         index = with_errors(stripped.part.index, side.computed(stripped.part.index.attributes))
-        stripped.part.hopeful = Hopeful(stripped.clauses, stripped.part.index, index)
-    return plan.twin_with(Part.of(stripped.part.hopeful.hopeful))
+        clauses = stripped.part.keep(Hopeful(stripped.clauses, stripped.part.index, index))
+    return plan.twin_with(Part.of(clauses.hopeful))
 
 
 @dataclass(slots=True)

@@ -98,15 +98,15 @@ def _stripped(side: Side, part: Part, waits: Collection[int]) -> Stripped | None
     flags: Array = np.isin(part.index.attributes, [*waits])
     if not flags.any():
         return None
-    entry = part.stripped
-    if entry is None or not np.array_equal(entry[0], flags):
+    stripped = part.extra(Stripped)
+    if stripped is None or not np.array_equal(stripped.waiting, flags):
         stripped = strip(part, flags)
         left = stripped.part.index
         computed = side.computed(left.attributes)
         if computed.any():
             stripped = replace(stripped, part=Part.of(with_errors(left, computed, listed(len(left)))))
-        entry = part.stripped = (flags, stripped)
-    return entry[1]
+        part.keep(stripped)
+    return stripped
 
 
 def _mark(

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -27,11 +27,6 @@ from psoup.clauses.index.posting_lists import PostingLists
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
-
-if TYPE_CHECKING:
-    from psoup.clauses.cheap_clauses import Stripped
-    from psoup.clauses.error_clauses import Hopeful
-    from psoup.clauses.text_search import Searched
 
 EXTRA_ROWS = 4
 """Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
@@ -174,6 +169,22 @@ class Read(NamedTuple):
     base: int
 
 
+class PartExtra(Protocol):
+    """A structure that another module derives from the clauses of a part, and keeps with the part."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the structure."""
+        ...
+
+    def twin(self, part: Part) -> PartExtra:
+        """The structure for a copy of the part, with another user."""
+        ...
+
+
+Extra = TypeVar("Extra", bound=PartExtra)
+
+
 @dataclass(slots=True)
 class Part:
     """An index, and flags of its clauses that are alive: uint8[S], changed by the writer only."""
@@ -183,14 +194,10 @@ class Part:
     live: int
     hits: Array | None = None
     """int64, how often each cell was tested; see `psoup.clauses.costs`."""
-    stripped: tuple[Array, Stripped] | None = None
-    """For which attributes, bool[A], and what was made of the clauses that read them; see `cheap_clauses`."""
-    hopeful: Hopeful | None = None
-    """Its clauses that may fail; see `psoup.clauses.error_clauses`."""
+    extras: Mapping[type[PartExtra], PartExtra] = field(default_factory=dict)
+    """Structures of other modules, by type. The mapping is replaced and never changed, as other threads read it."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
-    searched: Searched | None = None
-    """The search for the texts of its clauses; see `psoup.clauses.text_search`."""
     _reads: tuple[list[Read], list[Read]] | None = None
     """The list of `reads`, once it was asked for."""
     _view: PartView | None = None
@@ -211,18 +218,20 @@ class Part:
             self._reads = [r for r in every if not r.bounds.text], [r for r in every if r.bounds.text]
         return self._reads[texts]
 
+    def extra(self, kind: type[Extra]) -> Extra | None:
+        """The structure of one type that is kept with the part; None if there is none yet. O(1)."""
+        return cast("Extra | None", self.extras.get(kind))
+
+    def keep(self, extra: Extra) -> Extra:
+        """Keep a structure with the part, in the place of an earlier one of its type; returns it. O(1)."""
+        self.extras = {**self.extras, type(extra): extra}
+        return extra
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the index and of what was made of it."""
-        made = 0 if self.stripped is None else self.stripped[1].part.index.nbytes
-        made += 0 if self.hopeful is None else self.hopeful.nbytes
-        return (
-            self.index.nbytes
-            + self.alive.nbytes
-            + 4 * len(self.deaths)
-            + made
-            + (0 if self.searched is None else self.searched.nbytes)
-        )
+        """Bytes of the index and of the structures made of it."""
+        extras = sum([extra.nbytes for extra in self.extras.values()])
+        return self.index.nbytes + self.alive.nbytes + 4 * len(self.deaths) + extras
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:
@@ -289,11 +298,7 @@ class PartView:
         later = self.seen.deaths[self.deaths :]
         alive[np.frombuffer(later, np.int32)] = 1
         part = Part(self.seen.index, alive, int(np.count_nonzero(alive)))
-        if self.seen.stripped is not None:
-            waiting, stripped = self.seen.stripped
-            part.stripped = waiting, stripped.of(part)
-        if self.seen.searched is not None:
-            part.searched = self.seen.searched.twin(part)
+        part.extras = {kind: extra.twin(part) for kind, extra in self.seen.extras.items()}
         return part
 
 
