@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk_caches import Zone
 from psoup.data.stored import Stored
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.acknowledgements import AttachAcknowledgement, Prepared

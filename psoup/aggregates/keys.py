@@ -130,15 +130,15 @@ def _mapped(own: Numbers, column: Coded) -> Array:
 
 def coded_column(chunk: ChunkView, index: int) -> Coded | None:
     """A column of a chunk as numbers of its values, made when it is asked for a second time and worth it; else None."""
-    known = chunk.coded.get(index)
+    known = chunk.caches.coded.get(index)
     if known is None:
-        chunk.coded[index] = ASKED
+        chunk.caches.coded[index] = ASKED
     if not isinstance(known, Coded) and known == ASKED:
         column = chunk.columns[index]
         keys = Keys([column.type], len(column) + 1, lambda size: None)
         numbers = keys.number([column])
-        known = chunk.coded[index] = USELESS
+        known = chunk.caches.coded[index] = USELESS
         if is_worth_keeping(keys.count, len(column)):
             values = keys.columns(np.arange(keys.count))[0]
-            known = chunk.coded[index] = Coded(numbers.astype(np.uint16), values)
+            known = chunk.caches.coded[index] = Coded(numbers.astype(np.uint16), values)
     return known if isinstance(known, Coded) else None

@@ -16,11 +16,10 @@ from typing import Protocol, overload
 import numpy as np
 
 from psoup.columns import Array, Column
-from psoup.data.keyed import Keyed
+from psoup.data.chunk_caches import ChunkCaches, Zone
 from psoup.data.sidecars import Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
-from psoup.plan.factors import Key
 
 TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
 """The name by which a source knows the physical IDs of a stream in system time."""
@@ -28,15 +27,6 @@ TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
 
 ENTRY_BYTES = 2_000
 """Bytes that an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Zone:
-    """The range of the values of one attribute in a chunk: order keys, both included (None: no value at all)."""
-
-    least: Key | None
-    greatest: Key | None
-    has_null: bool
 
 
 class ChunkSource(Protocol):
@@ -126,13 +116,8 @@ class Chunk(Protocol):
         ...
 
     @property
-    def zones(self) -> Mapping[int, Zone]:
-        """Ranges of the values; see `psoup.data.zones`."""
-        ...
-
-    @property
-    def keyed(self) -> Keyed:
-        """Key indexes of its columns; see `psoup.data.key_room`."""
+    def caches(self) -> ChunkCaches:
+        """Structures that readers made of its columns."""
         ...
 
     @property
@@ -163,8 +148,8 @@ class ArchivedChunk:
     last_time: int
     zones: Mapping[int, Zone]
     source: ChunkSource = field(compare=False, repr=False)
-    keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
-    """As that of a chunk in memory; see `psoup.data.key_room`."""
+    caches: ChunkCaches = field(default_factory=ChunkCaches, compare=False, repr=False)
+    """Structures that readers made of its columns; the only part that changes."""
 
     in_memory = False
     nbytes = 0

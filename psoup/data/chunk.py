@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from psoup.columns import Array, Batch, Column, address_of, lasting_array
-from psoup.data.archived import ArchivedChunk, Zone
-from psoup.data.coded import Coded
-from psoup.data.keyed import Keyed
-from psoup.data.narrow import Narrow, Short
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk_caches import MemoryCaches, Places
+from psoup.data.narrow import Short
 from psoup.expressions.tree import TIME_INDEX
 from psoup.kinds import TYPES
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
@@ -45,18 +44,8 @@ class ChunkView:
     times: Array
     columns: tuple[Column, ...]
     nbytes: int
-    zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
-    """Ranges of the values; see `psoup.data.zones`."""
-    narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
-    """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
-    short: dict[int, Short | int] = field(default_factory=dict, compare=False, repr=False)
-    """The values in 32 bits, of columns by which many rows were joined; see `psoup.data.key_room`."""
-    keyed: Keyed = field(default_factory=Keyed, compare=False, repr=False)
-    """Rows by value, of columns that were searched often, or how often they were; see `psoup.data.key_room`."""
-    coded: dict[int, Coded | int] = field(default_factory=dict, compare=False, repr=False)
-    """Columns as numbers of their values, of those that were grouped by; see `psoup.data.coded`."""
-    places: list[Places] = field(default_factory=list, compare=False, repr=False)
-    """Arrays that `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
+    caches: MemoryCaches = field(default_factory=MemoryCaches, compare=False, repr=False)
+    """Facts and forms of the columns that readers made; the only part of a view that changes."""
 
     in_memory = True
 
@@ -89,33 +78,23 @@ class ChunkView:
         `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
         they count from the end. O(columns) once, and again when more of the columns are there in few bits.
         """
-        coded = len(self.narrow) + len(self.short)
-        if not self.places or self.places[-1].coded != coded:
+        caches = self.caches
+        coded, places = len(caches.narrow) + len(caches.short), caches.places
+        if not places or places[-1].coded != coded:
             made = _places(self)
-            if self.places and (latest := self.places[-1]).told == made.told:
+            if places and (latest := places[-1]).told == made.told:
                 latest.coded = made.coded
             else:
-                self.places.append(made)
-        return self.places[-1].addresses
+                places.append(made)
+        return places[-1].addresses
 
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows`, copied."""
         return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
 
 
-@dataclass(slots=True)
-class Places:
-    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns were there in few bits; `kept`: arrays
-    that the chunk itself does not keep alive; `told`: the columns whose codes are among them."""
-
-    addresses: Array
-    coded: int
-    kept: list[Array]
-    told: frozenset[int]
-
-
 def _places(chunk: ChunkView) -> Places:
-    narrow_forms, short_forms = dict(chunk.narrow), dict(chunk.short)
+    narrow_forms, short_forms = dict(chunk.caches.narrow), dict(chunk.caches.short)
     addresses, arrays, told = list[int](), list[Array](), set[int]()
     for index, column in enumerate(chunk.columns):
         addresses += [address_of(column.values), 0 if column.valid is None else address_of(column.valid)]

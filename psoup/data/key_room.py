@@ -114,33 +114,33 @@ class KeyRoom:
 
     def probed(self, chunk: Chunk, column: int, weight: int) -> bool:
         """Note that a column of a closed chunk was looked through; whether it should have an index by now. O(1)."""
-        times = chunk.keyed.get(column, 0)
+        times = chunk.caches.keyed.get(column, 0)
         if not isinstance(times, int) or times == USELESS:
             return False
-        chunk.keyed[column] = times + weight
+        chunk.caches.keyed[column] = times + weight
         return times + weight >= self.shape.key_probes
 
     def make(self, chunk: Chunk, column: int) -> bool:
         """Give a column of a closed chunk its index, if there is room for it. O(rows): some 700 us, and reading."""
         index = key_index(chunk.columns[column], self.shape.key_values)
         if index is None:
-            chunk.keyed[column] = USELESS
+            chunk.caches.keyed[column] = USELESS
         elif self._has_room(index.nbytes):
-            note = _Note(ref(chunk.keyed), column, index.nbytes, self.tenant)
+            note = _Note(ref(chunk.caches.keyed), column, index.nbytes, self.tenant)
             self._all.made[ref(index, self._all.gone)] = note
             self._all.grow(self.tenant, index.nbytes)
-            chunk.keyed[column] = index
-        elif column in chunk.keyed:
-            chunk.keyed[column] = 0  # it is tried again after as many searches
+            chunk.caches.keyed[column] = index
+        elif column in chunk.caches.keyed:
+            chunk.caches.keyed[column] = 0  # it is tried again after as many searches
         return index is not None
 
     def shorten(self, chunk: ChunkView, column: int) -> bool:
         """Note that many values of a column of a closed chunk were read; the second time it gets them in 32 bits, if
         they fit and nothing needs to leave for them. Whether nothing more is to be done. O(rows): some 80 us.
         """
-        known = chunk.short.get(column)
+        known = chunk.caches.short.get(column)
         if known is None:
-            chunk.short[column] = ASKED
+            chunk.caches.short[column] = ASKED
         if known != ASKED:
             return known is not None
         codes, size = None, 4 * len(chunk)
@@ -151,7 +151,7 @@ class KeyRoom:
         if codes is not None:
             self._all.short[ref(codes, self._all.lost)] = size, self.tenant
             self._all.grow(self.tenant, size)
-        chunk.short[column] = USELESS if codes is None else codes
+        chunk.caches.short[column] = USELESS if codes is None else codes
         return True
 
     def give_up(self, wanted: int, tenant: str | None = None) -> int:

@@ -33,7 +33,7 @@ def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
     """The chunk with a column for each attribute of `spec`; what its tuples are charged stays. O(columns)."""
     if isinstance(chunk, ArchivedChunk):
         return replace(chunk, spec=spec)
-    return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), places=[])  # arrays have moved
+    return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), caches=chunk.caches.moved())
 
 
 def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Column, ...]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from psoup.data.archived import Chunk, Zone
+from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
+from psoup.data.chunk_caches import Zone
 from psoup.data.narrow import Narrow, narrow
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import Kind
@@ -25,9 +26,9 @@ class Zones(Mapping[int, Zone]):
         self._chunk = chunk
 
     def __getitem__(self, index: int) -> Zone:
-        zone = self._chunk.zones.get(index)
+        zone = self._chunk.caches.zones.get(index)
         if zone is None:  # two readers may both find it: it is the same
-            zone = self._chunk.zones[index] = self._find(index)
+            zone = self._chunk.caches.zones[index] = self._find(index)
         return zone
 
     def __iter__(self) -> Iterator[int]:
@@ -58,11 +59,11 @@ class Zones(Mapping[int, Zone]):
 
 def narrowed(chunk: ChunkView, index: int) -> Narrow:
     """The narrow codes of a column of a closed chunk that has a value and no text. O(rows) once for each."""
-    codes = chunk.narrow.get(index)
+    codes = chunk.caches.narrow.get(index)
     if codes is None:
         zone = Zones(chunk)[index]
         assert isinstance(zone.least, int) and isinstance(zone.greatest, int), f"column {index} has no numbers"
-        codes = chunk.narrow[index] = narrow(chunk.columns[index], zone.least, zone.greatest)
+        codes = chunk.caches.narrow[index] = narrow(chunk.columns[index], zone.least, zone.greatest)
     return codes
 
 
@@ -77,15 +78,3 @@ def narrow_all(chunk: Chunk) -> None:
     for index, column in enumerate(chunk.columns):
         if column.type.kind is not Kind.TEXT and zones[index].least is not None:
             narrowed(chunk, index)
-
-
-def forget_narrow(chunk: ChunkView) -> None:
-    """Give back the memory of the codes; the next search that wants them makes them again, as do those who group.
-
-    Codes that `ChunkView.addresses` has told stay as long as the chunk: new ones would be there beside them.
-    """
-    told = frozenset[int]().union(*(places.told for places in chunk.places))
-    for index in list(chunk.narrow):
-        if index not in told:
-            chunk.narrow.pop(index, None)
-    chunk.coded.clear()

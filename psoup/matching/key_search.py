@@ -107,7 +107,7 @@ class KeySearch:
 
         O(parts + rows found).
         """
-        indexed = [chunk.keyed for chunk, _, _ in parts if chunk.keyed]
+        indexed = [keyed for chunk, _, _ in parts if (keyed := chunk.caches.keyed)]
         found, looked = list[tuple[int, LookedUp]](), list[Places]()
         for column, factor in self._factors:
             index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
@@ -181,7 +181,7 @@ class Places:
         self._by_key = by_key
         self.numbers, self._indexes = list[int](), list[KeyIndex]()
         for number, (chunk, _, _) in enumerate(parts):
-            index = chunk.keyed.get(by_key.column)
+            index = chunk.caches.keyed.get(by_key.column)
             if isinstance(index, KeyIndex):
                 index.used = True
                 self.numbers.append(number)

@@ -20,7 +20,7 @@ import numpy as np
 from psoup.clauses.index.bounds import Bounds, int_bounds, text_bounds
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
-from psoup.data.archived import Zone
+from psoup.data.chunk_caches import Zone
 from psoup.data.values import Values, spread, taken, values_of
 from psoup.expressions import waiting
 from psoup.expressions.evaluate import TooMuchText

@@ -21,8 +21,9 @@ import numpy as np
 
 from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
-from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns, Zone
+from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
+from psoup.data.chunk_caches import Zone
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
@@ -117,7 +118,7 @@ class Search:
 
     def may_look_up(self, chunks: Sequence[Chunk]) -> bool:
         """Whether some of the chunks may have a key index. O(chunks)."""
-        return self._keys is not None and any(chunk.keyed for chunk in chunks)
+        return self._keys is not None and any(chunk.caches.keyed for chunk in chunks)
 
     def look_up(
         self, parts: Sequence[Part], budget: ReadBudget = UNBOUNDED
@@ -201,7 +202,7 @@ class Search:
 
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
-        coded = all(own.column in chunk.narrow for own in self._ranges) and not self._ordered
+        coded = all(own.column in chunk.caches.narrow for own in self._ranges) and not self._ordered
         return not coded and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:

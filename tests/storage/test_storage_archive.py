@@ -384,12 +384,13 @@ def test_chunks_on_disk_that_are_searched_often_are_looked_up(tmp_path: Path, wh
     expected = values(soup, query)
     for _ in range(9):
         assert values(soup, query) == expected
-    indexes = [index for chunk in archive_of(soup) for index in chunk.keyed.values() if isinstance(index, KeyIndex)]
+    entries = [entry for chunk in archive_of(soup) for entry in chunk.caches.keyed.values()]
+    indexes = [entry for entry in entries if isinstance(entry, KeyIndex)]
     assert bool(indexes) == (where not in ("w = 'w77'", "r IN (5, 7) AND k < 8", "r = 900"))
     other = soup.register("SELECT x FROM s WHERE r = 6 BEGIN (START)")
     assert values(soup, other) == [x for x in range(641) if x * 37 % 101 == 6 and x < 640]
     soup.check()
     for chunk in archive_of(soup):
-        chunk.keyed.clear()
+        chunk.caches.keyed.clear()
     assert values(soup, query) == expected
     soup.store.close()

@@ -109,10 +109,10 @@ def _waiting(views: list[StreamView]) -> Item:
 
 
 def _codes(views: list[StreamView]) -> Item:
-    size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.narrow.values()))
-    coded = [codes for chunk in _chunks(views) for codes in list(chunk.coded.values())]
+    size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.caches.narrow.values()))
+    coded = [codes for chunk in _chunks(views) for codes in list(chunk.caches.coded.values())]
     size += sum(codes.nbytes for codes in coded if isinstance(codes, Coded))
-    forms = [form for chunk in _chunks(views) for form in list(chunk.short.values())]
+    forms = [form for chunk in _chunks(views) for form in list(chunk.caches.short.values())]
     stay = sum(form.codes.nbytes for form in forms if isinstance(form, Short))
     tuples = sum(view.next_id - view.hot_id for view in views) if size + stay else 0
     return Item("search codes", size + stay, size, tuples, "tuple")
@@ -122,7 +122,7 @@ def _keys(views: list[StreamView]) -> Item:
     """Bytes of the key indexes, for the tuples of which a column has one."""
     size = count = 0
     for chunk in [entry.data for view in views for entry in view.chunks]:
-        indexes = [index.nbytes for index in list(chunk.keyed.values()) if isinstance(index, KeyIndex)]
+        indexes = [index.nbytes for index in list(chunk.caches.keyed.values()) if isinstance(index, KeyIndex)]
         size += sum(indexes)
         count += len(chunk) if indexes else 0
     return Item("key indexes", size, size, count, "tuple")

@@ -21,7 +21,6 @@ from psoup.data.chunk import ChunkView
 from psoup.data.keyed import KeyIndex
 from psoup.data.stored import Stored
 from psoup.data.widening import widen_chunk
-from psoup.data.zones import forget_narrow
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.deaths import Deaths
 from psoup.engine.stream.waiting import may_wait
@@ -294,7 +293,7 @@ class Shelf:
         """Drop the columns in narrow form; the next search of a chunk makes them again."""
         for entry in self.in_memory:
             if isinstance(entry.data, ChunkView):
-                forget_narrow(entry.data)
+                entry.data.caches.forget_codes()
 
     def lacking(self, next_sqc: int) -> list[Shelved]:
         """Chunks that may lack results of a clause below `next_sqc`, those with the least mark first. O(chunks)."""
@@ -391,7 +390,7 @@ def _check_hot(shelf: Shelf, entry: Shelved) -> None:
     ensure((data.times[:-1] <= data.times[1:]).all(), shelf, "a chunk is out of time order", chunk=number)
     lengths = {len(column) for column in data.columns}
     ensure(lengths <= {len(data)}, shelf, "a column has another length", chunk=number, length=len(data), of=lengths)
-    for column, index in list(data.keyed.items()):
+    for column, index in list(data.caches.keyed.items()):
         if isinstance(index, KeyIndex):
             index.check(data.columns[column])
     if file is not None:

@@ -60,7 +60,7 @@ class ChunkRun:
         """See `KeyRoom.shorten`; of all chunks but the last, which may get tuples, and of some in one call."""
         if column in self._shortened:
             return
-        left = [chunk for chunk in self.chunks[:-1] if chunk.short.get(column) in (None, ASKED)]
+        left = [chunk for chunk in self.chunks[:-1] if chunk.caches.short.get(column) in (None, ASKED)]
         done = [room.shorten(chunk, column) for chunk in left[:_AT_ONCE]]
         if all(done):
             self._table = self._tabled()

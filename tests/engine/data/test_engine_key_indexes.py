@@ -65,7 +65,7 @@ def test_a_column_of_few_values_or_none_has_no_index() -> None:
     assert key_index(Column(BIGINT, np.arange(9), np.zeros(9, np.bool_))) is None
     room, chunk = KeyRoom(1 << 30, ALWAYS), ChunkView(0, 0, np.arange(99), (Column(BIGINT, np.zeros(99, np.int64)),), 0)
     assert room.probed(chunk, 0, 1) and not room.make(chunk, 0)
-    assert chunk.keyed == {0: USELESS} and not room.probed(chunk, 0, 1)
+    assert chunk.caches.keyed == {0: USELESS} and not room.probed(chunk, 0, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -148,7 +148,7 @@ def filled(shape: Shape = ALWAYS, rows: int = 1_000, **sizes: int) -> LocalPSoup
 def indexes(soup: LocalPSoup) -> list[KeyIndex]:
     (view,) = soup.engine.snapshot().by_id.values()
     chunks = [entry.data for entry in view.chunks if isinstance(entry.data, ChunkView)]
-    return [index for chunk in chunks for index in chunk.keyed.values() if isinstance(index, KeyIndex)]
+    return [index for chunk in chunks for index in chunk.caches.keyed.values() if isinstance(index, KeyIndex)]
 
 
 def room_of(soup: LocalPSoup) -> KeyRoom:
@@ -193,9 +193,9 @@ def test_a_range_that_narrow_codes_find_as_soon_has_no_index() -> None:
     chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
     for where in ("a = 7", "b BETWEEN 100 AND 400"):
         Search(factors_of(where), keys=room).find(chunk, 0, size)
-    assert not chunk.keyed
+    assert not chunk.caches.keyed
     Search(factors_of("a < 99 AND b BETWEEN 100 AND 110"), keys=room).find(chunk, 0, size)
-    assert list(chunk.keyed) == [1]
+    assert list(chunk.caches.keyed) == [1]
     assert Search(factors_of("b < 400 AND a = 7"), keys=room).look_up([(chunk, 0, size)])[1] == []
 
 
@@ -324,16 +324,16 @@ def test_an_index_gives_way_to_another_only_if_it_was_not_used_of_late() -> None
     for own in chunks[:3]:
         room.make(own, 0)
     room.make(chunks[3], 0)
-    assert [0 in own.keyed for own in chunks] == [True] * 3 + [False] * 3, "all were just made"
-    used = chunks[1].keyed[0]
+    assert [0 in own.caches.keyed for own in chunks] == [True] * 3 + [False] * 3, "all were just made"
+    used = chunks[1].caches.keyed[0]
     assert isinstance(used, KeyIndex)
     used.used = True
     room.make(chunks[3], 0)
-    assert [0 in own.keyed for own in chunks] == [False, True, True, True, False, False]
+    assert [0 in own.caches.keyed for own in chunks] == [False, True, True, True, False, False]
     assert room.held <= room.limit
     room.bound(0)
     room.make(chunks[4], 0)
-    assert 0 not in chunks[4].keyed
+    assert 0 not in chunks[4].caches.keyed
     del used, own
     chunks.clear()
     gc.collect()

@@ -16,7 +16,6 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import Coded
-from psoup.data.zones import forget_narrow
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import AlterTenant
 from psoup.local import LocalPSoup
@@ -241,9 +240,9 @@ def test_a_column_that_is_grouped_by_again_is_kept_as_numbers_of_its_values() ->
         expected.push("t", pa.table({"s": texts, "n": numbers // 6_000, "x": numbers * 7}))
         assert answers[0].equals(expected.ask(sql).to_table())
     chunks = [entry.data for entry in soup.engine.snapshot().stream("t", "default").chunks]
-    coded = [chunk.coded for chunk in chunks if isinstance(chunk, ChunkView)]
+    coded = [chunk.caches.coded for chunk in chunks if isinstance(chunk, ChunkView)]
     assert {index: type(codes) for index, codes in coded[0].items()} == {0: Coded, 1: Coded}
-    forget_narrow(chunks[0])  # type: ignore[arg-type]
+    chunks[0].caches.forget_codes()  # type: ignore[attr-defined]
     assert not coded[0]
 
 
@@ -263,5 +262,5 @@ def test_as_many_keys_as_a_chunk_has_rows() -> None:
     for _ in range(3):  # noted, numbered, by numbers
         assert soup.invoke(query).to_table().equals(expected)
     chunks = [entry.data for entry in soup.engine.snapshot().stream("s", "default").chunks]
-    kept = [isinstance(chunk.coded.get(0), Coded) for chunk in chunks if isinstance(chunk, ChunkView)]
+    kept = [isinstance(chunk.caches.coded.get(0), Coded) for chunk in chunks if isinstance(chunk, ChunkView)]
     assert kept == [False, False, True, True, False]

@@ -110,8 +110,8 @@ def test_keys_of_dense_sides_are_read_from_32_bits(
     stream = soup.engine.snapshot().stream("r", "default")
     *closed, newest = [entry.data for entry in stream.chunks if isinstance(entry.data, ChunkView)]
     place = [attribute.name for attribute in stream.spec.schema.attributes].index(key)
-    assert {type(chunk.short.get(place)) for chunk in closed} == {kind}
-    assert not newest.short
+    assert {type(chunk.caches.short.get(place)) for chunk in closed} == {kind}
+    assert not newest.caches.short
 
 
 def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk() -> None:
@@ -119,7 +119,7 @@ def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk(
     chunks = [ChunkView(0, 0, np.arange(9), (Column(BIGINT, values - n),), 0) for n in range(2)]
     room = KeyRoom(4 * 9)
     assert [[room.shorten(chunk, 0) for chunk in chunks] for _ in range(3)] == [[False] * 2, [True] * 2, [True] * 2]
-    assert [isinstance(chunk.short[0], Short) for chunk in chunks] == [True, False]
+    assert [isinstance(chunk.caches.short[0], Short) for chunk in chunks] == [True, False]
     assert room.held == 36
     assert room.give_up(100) == 0
     chunks.clear()

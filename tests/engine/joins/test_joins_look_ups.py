@@ -65,7 +65,7 @@ def room_of(soup: LocalPSoup) -> KeyRoom:
 
 def indexes(soup: LocalPSoup, stream: str = "s") -> int:
     chunks = [entry.data for entry in soup.engine.snapshot().stream(stream, soup.tenant).chunks]
-    return sum(isinstance(own, KeyIndex) for c in chunks if isinstance(c, ChunkView) for own in c.keyed.values())
+    return sum(isinstance(own, KeyIndex) for c in chunks if isinstance(c, ChunkView) for own in c.caches.keyed.values())
 
 
 def answered(soup: LocalPSoup, query: int) -> tuple[bytes, int]:

@@ -10,7 +10,7 @@ import pytest
 from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import narrow
-from psoup.data.zones import forget_narrow, narrow_all, narrowed
+from psoup.data.zones import narrow_all, narrowed
 from psoup.expressions import waiting
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.scan import scan
@@ -93,7 +93,7 @@ def test_codes_are_as_narrow_as_the_values_allow() -> None:
     columns += tuple(Column(BIGINT, np.array([7, 7 + span, 0]), some).slice(0, 2) for span in (254, 255))
     chunk = chunk_of(columns, 0, np.arange(2))
     narrow_all(chunk)
-    assert [(codes.codes.itemsize, codes.shift) for codes in chunk.narrow.values()] == [
+    assert [(codes.codes.itemsize, codes.shift) for codes in chunk.caches.narrow.values()] == [
         (1, 0), (2, 0), (2, 0), (2, 1), (1, 0), (2, 0),
     ]  # fmt: skip
 
@@ -105,9 +105,9 @@ def test_codes_that_a_kernel_was_told_of_stay_and_are_not_made_twice() -> None:
     chunk = ChunkView(0, 0, values, columns, 1_600)
     narrow_all(chunk)
     told = chunk.addresses()
-    codes = chunk.narrow[0]
+    codes = chunk.caches.narrow[0]
     for _ in range(5):
-        forget_narrow(chunk)
-        assert chunk.addresses() is told and set(chunk.narrow) == {0, 1}
+        chunk.caches.forget_codes()
+        assert chunk.addresses() is told and set(chunk.caches.narrow) == {0, 1}
         narrow_all(chunk)
-        assert chunk.addresses() is told and chunk.narrow[0] is codes and len(chunk.places) == 1
+        assert chunk.addresses() is told and chunk.caches.narrow[0] is codes and len(chunk.caches.places) == 1

@@ -25,7 +25,7 @@ def chunk_of(keys: Any) -> ChunkView:
     chunk = ChunkView(0, 0, np.arange(len(keys)), (column,), 0)
     index = key_index(column)
     assert index is not None
-    chunk.keyed[0] = index
+    chunk.caches.keyed[0] = index
     return chunk
 
 

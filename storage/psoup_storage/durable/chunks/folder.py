@@ -27,8 +27,9 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
+from psoup.data.chunk_caches import Zone
 from psoup.data.stored import StoredChunk
 from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
