@@ -17,10 +17,9 @@ from psoup.execution.join.located_side import ChunkRun, Located, run_of
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import Ranges, Reach, joint_now, reaches, windows_of
 from psoup.plan.standing import StandingQuery
+from psoup.published.reader_notes import NoteKind
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-
-_REMEMBERED = 1_024
 
 
 class Placed(NamedTuple):
@@ -49,15 +48,17 @@ class Placed(NamedTuple):
         return reaches(self.views, windows_of(self.query, None), clock)
 
 
+RANGES = NoteKind[int, Placed | None](1_024)
+"""The notes of `placed`, by query ID."""
+
+
 def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
     """Where the sides of a join lie, for its own windows; None if they depend on more. O(1) if it was asked before."""
+    table = snapshot.notes.table(RANGES)
     try:
-        known: Placed | None = snapshot.placed[record.query_id]
+        return table[record.query_id]
     except KeyError:
-        if len(snapshot.placed) >= _REMEMBERED:
-            snapshot.placed.clear()
-        known = snapshot.placed[record.query_id] = _placed(snapshot, record)
-    return known
+        return table.note(record.query_id, _placed(snapshot, record))
 
 
 def _placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
 from psoup.published.paged import PagedMap
+from psoup.published.reader_notes import NoteKind, ReaderNotes
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.tags import PublishedTags
@@ -53,8 +54,6 @@ from psoup.results.offers import OfferBox
 from psoup.runner import Runner, serial
 
 Side = Literal["left", "right"]
-
-_JOINS_REMEMBERED = 1_024
 
 _TEXT_SHOWN = 60
 """Characters of a statement that an error shows."""
@@ -116,9 +115,8 @@ class StreamView:
     """The box of results that readers offer, of all streams."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
-    runs: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """Facts that readers noted about some of the chunks, while the view is published: see
-    `psoup.execution.join.located_side`."""
+    notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
+    """Notes of readers about the chunks; see `psoup.execution.join.located_side`."""
 
     @property
     def first_id(self) -> int:
@@ -203,6 +201,10 @@ class StreamView:
         return chunk.last_time if tuple_id == chunk.end_id - 1 else int(chunk.times[tuple_id - chunk.first_id])
 
 
+_SOURCES = NoteKind[int, list[tuple[StreamView, ClauseRecord]]](1_024)
+"""The sources of joins, by query ID."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The published root, as of `sequence`."""
@@ -228,12 +230,8 @@ class Snapshot:
     """The access tokens that stand, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
     """The tenants, by their names."""
-    joined: dict[int, list[tuple[StreamView, ClauseRecord]]] = field(
-        init=False, default_factory=dict, compare=False, repr=False
-    )
-    """The sources of joins that readers looked up, while it is published: see `sources_of`."""
-    placed: dict[int, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """Places of the sides of joins that readers asked for, while it is published: see `psoup.answer.join_ranges`."""
+    notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
+    """Notes of readers about joins; see `sources_of` and `psoup.answer.join_ranges`."""
 
     @property
     def count(self) -> int:
@@ -311,13 +309,12 @@ class Snapshot:
 
     def sources_of(self, record: QueryRecord) -> list[tuple[StreamView, ClauseRecord]]:
         """The stream of each source of a join, and the clause of its side. O(1) if it was asked before."""
-        known = self.joined.get(record.query_id)
-        if known is None:
-            if len(self.joined) >= _JOINS_REMEMBERED:
-                self.joined.clear()
-            known = [(self.by_id[side.stream_id], self.clause(side.sqc_id)) for side in self.sides_of(record)]
-            self.joined[record.query_id] = known
-        return known
+        table = self.notes.table(_SOURCES)
+        sources = table.get(record.query_id)
+        if sources is None:
+            sources = [(self.by_id[side.stream_id], self.clause(side.sqc_id)) for side in self.sides_of(record)]
+            table.note(record.query_id, sources)
+        return sources
 
     def streams_of(self, record: QueryRecord) -> list[int]:
         """The stream IDs of a query, each once."""

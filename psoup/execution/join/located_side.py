@@ -28,6 +28,7 @@ from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of
 from psoup.invariants import ensure
 from psoup.kernels.gather import PARTS
 from psoup.kernels.located import locate, write_rows
+from psoup.published.reader_notes import NoteKind
 from psoup.published.snapshot import ChunkEntry
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL
@@ -36,8 +37,6 @@ from psoup.runner import Runner
 
 _MOST = 4_096
 """Most chunks of a side: a longer call would not notice that its caller has gone."""
-_REMEMBERED = 64
-"""Most runs of chunks that are remembered of a stream until the next tuple comes."""
 _DENSE = 16
 """Most tuples of a window for each match for which shorter values save time. Rarer matches have a cache line each."""
 _AT_ONCE = 16
@@ -192,6 +191,10 @@ def located(side: Side) -> Located | None:
     return None if run is None else Located(side, run)
 
 
+RUNS = NoteKind[tuple[int, int, bool], ChunkRun | None](64)
+"""The notes of `run_of` in a stream. Key: the first chunk, the chunk behind the last, whether there are conditions."""
+
+
 def run_of(side: Side) -> ChunkRun | None:
     """The chunks of a side; None as of `located`."""
     view, clause, low, high = side
@@ -200,12 +203,11 @@ def run_of(side: Side) -> ChunkRun | None:
     if high <= chunks[-1].data.first_id:  # hardly ever: windows end at NOW
         stop = bisect_right(chunks, high - 1, first, key=_FIRST_ID)
     of = first, stop, bool(clause.factors)
+    table = view.notes.table(RUNS)
     try:
-        run = view.runs[of]
+        run = table[of]
     except KeyError:
-        if len(view.runs) >= _REMEMBERED:
-            view.runs.clear()
-        run = view.runs[of] = _run(chunks[first : of[1]], searched=of[2])
+        run = table.note(of, _run(chunks[first : of[1]], searched=of[2]))
     return None if run is None or clause.sqc_id >= run.covered_before else run
 
 

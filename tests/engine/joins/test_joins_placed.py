@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from psoup.answer import invoke
+from psoup.answer import invoke, join_ranges
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -42,7 +42,7 @@ def _register(soup: LocalPSoup, window: str = "[ROWS 10]") -> int:
 
 
 def _placed(soup: LocalPSoup, query: int) -> bool:
-    return soup.engine.snapshot().placed.get(query) is not None
+    return soup.engine.snapshot().notes.table(join_ranges.RANGES).get(query) is not None
 
 
 @pytest.mark.parametrize("columns", [SYSTEM, EVENT])

@@ -172,7 +172,7 @@ def _packs(call: Call) -> Call:
 
 def _placed(call: Call) -> Call:
     def wrapped(snapshot: Any, record: Any) -> Any:
-        known = snapshot.placed.get(record.query_id) is not None
+        known = snapshot.notes.table(join_ranges.RANGES).get(record.query_id) is not None
         found = call(snapshot, record)
         if known:
             KEPT.note("placed ranges")
@@ -183,9 +183,9 @@ def _placed(call: Call) -> Call:
 
 def _run(call: Call) -> Call:
     def wrapped(side: Any) -> Any:
-        before = len(side[0].runs)
+        before = len(side[0].notes.table(located_side.RUNS))
         found = call(side)
-        if found is not None and len(side[0].runs) == before:
+        if found is not None and len(side[0].notes.table(located_side.RUNS)) == before:
             KEPT.note("looked-up run")
         return found
 
