@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.copies.rows_since import Most, ranged, since
+from psoup.answer.copies.range_plans import ranged
+from psoup.answer.copies.rows_since import Most, since
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_client.json_columns import from_json

@@ -14,7 +14,8 @@ import pytest
 from psoup.answer.copies import rows_since as since_module
 from psoup.answer.copies.answer_again import Unchanged
 from psoup.answer.copies.id_intervals import Intervals
-from psoup.answer.copies.rows_since import Most, ranged, since
+from psoup.answer.copies.range_plans import ranged
+from psoup.answer.copies.rows_since import Most, since
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND

@@ -7,6 +7,7 @@
 Files, in reading order:
 
     id_intervals, id_boxes     sets of tuple IDs of one source; boxes of tuple IDs of a join
+    range_plans                plans whose copies need only new rows
     rows_since, join_since     the rows that a copy lacks: of one source, and of a join
     answer_again               an answer that is compared: groups, DISTINCT, the first rows of an order
     expiry                     rows that leave as NOW goes on while no tuple comes, for a client without a connection

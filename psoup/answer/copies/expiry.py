@@ -13,12 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from psoup.answer.copies.range_plans import Ranged
 from psoup.model import Anchor, StreamSpec, WindowClause
-
-if TYPE_CHECKING:
-    from psoup.answer.copies.rows_since import Ranged
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,20 @@
 
 The cost is that of the new tuples, however long the window is and however much the client holds. This works for
 queries whose answer is the matches of one range of tuple IDs: selections over one stream, with ORDER BY (rows travel
-with the keys, and the client sorts) or with LIMIT, not with both. `ranged` tells which these are.
+with the keys, and the client sorts) or with LIMIT, not with both. `range_plans.ranged` tells which these are.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.id_intervals import Interval, Intervals, union, within, without
 from psoup.answer.copies.join_since import paired
+from psoup.answer.copies.range_plans import Ranged, ranged
 from psoup.answer.invoke import Answer
 from psoup.answer.question import Question
 from psoup.data.chunk import ChunkView
@@ -27,30 +28,15 @@ from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Part
 from psoup.execution.select.clause_matches import ChunkMatches, matches_in
 from psoup.execution.select.window import Reach, WindowChoice
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
-from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Anchor
-from psoup.plan.nodes import Limit, Node, OrderKey, Output, Project, Sort, Source
-from psoup.plan.plan_facts import plan_fact
+from psoup.expressions.tree import reads_now
+from psoup.model import Anchor
+from psoup.plan.nodes import Node
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
 
 MOST_INTERVALS = 4
 """Intervals that a client may hold: of more the oldest leaves, and comes again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranged:
-    """A query whose answer is the matches of one range of tuple IDs. `limit`: only the first of them.
-
-    `plan` shows `_id`, `_time`, the columns of the query, and the keys of `order` (ORDER BY), one after the other.
-    `attributes`: these columns as attributes of the stream; None if one of them is computed.
-    """
-
-    plan: Project
-    order: tuple[OrderKey, ...]
-    limit: int | None
-    attributes: tuple[int, ...] | None
 
 
 class Most(NamedTuple):
@@ -92,28 +78,6 @@ class Since(NamedTuple):
         return self.search.any_in(self.lost)
 
 
-@plan_fact
-def ranged(plan: Node) -> Ranged | None:
-    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not."""
-    limit, order, node = None, tuple[OrderKey, ...](), plan
-    if isinstance(node, Limit):
-        if node.skip or node.rows is None:
-            return None
-        limit, node = node.rows, node.input
-    if isinstance(node, Sort):
-        if limit is not None:
-            return None
-        order, node = node.keys, node.input
-    if not isinstance(node, Project) or not isinstance(node.input, Source):
-        return None
-    if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
-        return None
-    hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
-    shown = (*_NUMBERED, *node.outputs, *hidden)
-    attributes = tuple([output.expr.index for output in shown if isinstance(output.expr, AttributeRef)])
-    return Ranged(Project(node.input, shown), order, limit, attributes if len(attributes) == len(shown) else None)
-
-
 class Travel(enum.Enum):
     """How a copy of an answer at a client is kept up to date, in words."""
 
@@ -145,12 +109,6 @@ def travel_of(plan: Node) -> Travel:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
     return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.AGAIN
-
-
-_NUMBERED = (
-    Output(ID_COLUMN, AttributeRef(BIGINT, ID_INDEX, ID_COLUMN)),
-    Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)),
-)
 
 
 def since(

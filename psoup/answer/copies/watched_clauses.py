@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.copies.rows_since import Travel, ranged, travel_of
+from psoup.answer.copies.range_plans import ranged
+from psoup.answer.copies.rows_since import Travel, travel_of
 from psoup.columns import Array
 from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.kernels.watched import hits_in_rows, hits_in_run

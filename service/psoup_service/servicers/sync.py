@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
-from psoup.answer.copies.rows_since import ranged
+from psoup.answer.copies.range_plans import ranged
 from psoup.errors import InvalidInput, PSoupError
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE

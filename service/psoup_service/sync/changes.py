@@ -22,7 +22,8 @@ from psoup.answer.copies.expiry import ageing
 from psoup.answer.copies.id_boxes import has_rows
 from psoup.answer.copies.id_intervals import Interval
 from psoup.answer.copies.join_since import joined_since, paired
-from psoup.answer.copies.rows_since import Most, Ranged, Since, Travel, ranged, since, travel_of
+from psoup.answer.copies.range_plans import Ranged, ranged
+from psoup.answer.copies.rows_since import Most, Since, Travel, since, travel_of
 from psoup.answer.invoke import Answer, invoke
 from psoup.budgets import REPLY_BYTES
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.answer.copies.expiry import Ageing, ageing
-from psoup.answer.copies.rows_since import ranged
+from psoup.answer.copies.range_plans import ranged
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig

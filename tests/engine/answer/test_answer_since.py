@@ -18,7 +18,8 @@ import pytest
 
 from psoup.answer.copies import rows_since as module
 from psoup.answer.copies.id_intervals import Intervals, check, union, within, without
-from psoup.answer.copies.rows_since import MOST_INTERVALS, Most, Ranged, ranged, since
+from psoup.answer.copies.range_plans import Ranged, ranged
+from psoup.answer.copies.rows_since import MOST_INTERVALS, Most, since
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
