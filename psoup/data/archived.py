@@ -17,7 +17,7 @@ import numpy as np
 
 from psoup.columns import Array, Column
 from psoup.data.chunk_caches import ChunkCaches, Zone
-from psoup.data.sidecars import Sidecars
+from psoup.data.sidecars import ChunkFile, Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
 
@@ -29,18 +29,8 @@ ENTRY_BYTES = 2_000
 """Bytes that an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
 
 
-class ChunkSource(Protocol):
+class ChunkSource(ChunkFile, Protocol):
     """The stored columns of one chunk. Any thread; raises whatever the medium raises, and Internal for damage."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes on disk."""
-        ...
-
-    @property
-    def checksum(self) -> int:
-        """The checksum of all these bytes."""
-        ...
 
     @property
     def sidecars(self) -> Sidecars | None:

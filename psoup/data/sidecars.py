@@ -13,13 +13,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from psoup.data.archived import ChunkSource
-
 
 Hold = Callable[[int], None]
 """Charges bytes before they are made."""
@@ -27,6 +23,20 @@ Hold = Callable[[int], None]
 
 def not_held(size: int) -> None:
     """Do not charge bytes."""
+
+
+class ChunkFile(Protocol):
+    """The file of a chunk on disk, as far as sidecars need it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        ...
+
+    @property
+    def checksum(self) -> int:
+        """The checksum of all these bytes."""
+        ...
 
 
 class ChunkSpan(NamedTuple):
@@ -74,7 +84,7 @@ class OnDisk:
     first: int
     stop: int
     sidecars: Sidecars
-    source_of: Callable[[int], ChunkSource]
+    source_of: Callable[[int], ChunkFile]
 
     def span(self, first: int, stop: int) -> ChunkSpan | None:
         """The span of the chunks [first, stop); None if they are not all on disk. O(chunks of it)."""

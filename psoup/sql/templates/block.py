@@ -12,20 +12,44 @@ joins has a block of each side, which shares its columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.invariants import ensure
+from psoup.plan.nodes import Node, Source
 from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
 
-if TYPE_CHECKING:
-    from psoup.sql.templates.prepared import Prepared
-
 _MADE = 1_024
 """Queries that a block keeps once made: those that are asked for again and again."""
+
+
+class BlockTemplate(Protocol):
+    """The prepared statement of a block, as far as a block and its readers need it; see `Prepared`."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources of all its queries."""
+        ...
+
+    @property
+    def plan(self) -> Node:
+        """The plan of all its queries."""
+        ...
+
+    def bind(self, values: Sequence[Parameter], /) -> StandingQuery:
+        """The query with a value for each parameter."""
+        ...
+
+    def clauses(self, columns: Columns) -> ClauseColumns:
+        """The FROM-WHERE parts of all queries of a block over one stream."""
+        ...
+
+    def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
+        """The sides of the queries of a block, place by place; none if they are over one stream."""
+        ...
 
 
 class BoundBlock(Sequence[StandingQuery]):
@@ -33,7 +57,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
     __slots__ = ("_made", "columns", "template")
 
-    def __init__(self, template: Prepared, columns: Columns) -> None:
+    def __init__(self, template: BlockTemplate, columns: Columns) -> None:
         self.template = template
         self.columns = columns
         self._made: dict[int, StandingQuery] = {}
