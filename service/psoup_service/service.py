@@ -41,7 +41,7 @@ from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback, nobody_may_come
 from psoup_service.gate.listening import listen_on
 from psoup_service.gate.meters import Meters
-from psoup_service.gate.provider import open_id
+from psoup_service.gate.open_id import open_id
 from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host

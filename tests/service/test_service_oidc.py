@@ -21,8 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated, Unavailable
 from psoup_client import AccessDenied, Client, ClientOptions
-from psoup_service.gate import oidc, provider_keys
-from psoup_service.gate import provider as settings_of
+from psoup_service.gate import oidc, open_id, provider_keys
 from psoup_service.gate.audit import Audit
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.oidc import OpenId
@@ -375,12 +374,12 @@ def test_bad_settings_are_refused_at_the_start(given: dict[str, str], said: str)
 
 
 def test_nothing_of_it_is_loaded_without_a_provider_and_its_lack_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = Path(settings_of.__file__).parents[1]
+    package = Path(open_id.__file__).parents[1]
     sources = {path.name: path.read_text() for path in package.rglob("*.py")}
     assert {name for name, source in sources.items() if "\nimport jwt" in source} == {"oidc.py"}
-    assert {name for name, source in sources.items() if "gate.oidc import" in source} == {"provider.py"}
-    assert "\nfrom psoup_service.gate.oidc" not in sources["provider.py"], "it is imported where it is needed"
+    assert {name for name, source in sources.items() if "gate.oidc import" in source} == {"open_id.py"}
+    assert "\nfrom psoup_service.gate.oidc" not in sources["open_id.py"], "it is imported where it is needed"
     monkeypatch.setitem(sys.modules, "psoup_service.gate.oidc", None)
     described = Provider(ISSUER, AUDIENCE, "https://x/keys", "roles", role_table(()))
     with pytest.raises(InvalidInput, match=r"pip install 'psoup\[oidc\]'"):
-        settings_of.open_id(described, now, Threads())
+        open_id.open_id(described, now, Threads())

@@ -9,19 +9,13 @@ Nothing of it is asked for here, and no library is needed to read it (`psoup_ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from psoup.errors import InvalidInput
 from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.roles import ROLES
-from psoup_service.host.threads import Threads
-
-if TYPE_CHECKING:
-    from psoup_service.gate.oidc import OpenId
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +45,6 @@ class Provider:
             return DEFAULT_TENANT
         said = _claim(claims, self.tenant_claim)
         return said if isinstance(said, str) else ""
-
-
-def open_id(
-    provider: Provider | None, now: Callable[[], int], threads: Threads, latest: Callable[[], int] | None = None
-) -> OpenId | None:
-    """The tokens of a provider; None without one. Raises InvalidInput if the library for them is not there.
-
-    `now`, `latest`: see `OpenId`.
-    """
-    if provider is None:
-        return None
-    try:
-        from psoup_service.gate.oidc import OpenId  # nobody else needs PyJWT
-    except ImportError as problem:
-        raise InvalidInput(
-            f"access tokens of an OpenID provider need PyJWT ({problem}): pip install 'psoup[oidc]'", reason="SETTING"
-        ) from None
-    return OpenId(provider, now, threads, latest)
 
 
 def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
