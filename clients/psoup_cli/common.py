@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.legible import legible_lines
-from psoup_cli.main import INTERRUPTED, discard_output
+from psoup_cli.process_end import INTERRUPTED, discard_output
 from psoup_cli.settings import address_notice, client_settings
 from psoup_client import (
     AlreadyExists,

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-INTERRUPTED = 130
+from psoup_cli.process_end import INTERRUPTED, discard_output
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -33,11 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
         except BrokenPipeError:
             discard_output()
-
-
-def discard_output() -> None:
-    """Let what is still printed go nowhere: its reader has left, as `| head` does, and that is no error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
