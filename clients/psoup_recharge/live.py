@@ -15,7 +15,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from psoup_client import Client
 from psoup_client.copies import REASONS
@@ -25,11 +24,8 @@ from psoup_client.replies import placed_among
 from psoup_client.watching import MOST_WATCHED, WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
-from psoup_recharge.rounds import Recharged
+from psoup_recharge.rounds import CopyStore, Recharged, recharge
 from psoup_recharge.watch_log import WatchLog
-
-if TYPE_CHECKING:
-    from psoup_recharge.store import Store
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 _SPREAD = 0.1
@@ -44,7 +40,11 @@ class Live:
     """
 
     def __init__(
-        self, store: Store, client: Client, every: float | None, lost: Callable[[PSoupError], object] = lambda _: None
+        self,
+        store: CopyStore,
+        client: Client,
+        every: float | None,
+        lost: Callable[[PSoupError], object] = lambda _: None,
     ) -> None:
         self._store, self._client, self._every, self._lost = store, client, every, lost
         self._closed = threading.Event()
@@ -90,7 +90,7 @@ class Live:
     def _recharged(self) -> Iterator[Recharged]:
         """The result of a recharge: of all copies, or of the copies that are due."""
         only = [entry.name for entry in self._store.entries()] if self._every is None else []
-        yield from self._store.recharge(self._client, only=only).copies
+        yield from recharge(self._store, self._client, max_bytes=None, max_seconds=None, only=only).copies
 
     def _watched(self) -> Iterator[Recharged]:
         """Changes that come while connected. Ends where a recharge is needed again."""

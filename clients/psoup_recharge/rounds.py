@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from psoup_client import Client
 from psoup_client.copies import REASONS, changes
@@ -26,9 +26,6 @@ from psoup_client.errors import (
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.budget import Budget
 from psoup_recharge.entry import Entry
-
-if TYPE_CHECKING:
-    from psoup_recharge.store import Store
 
 _WANTS = 200
 
@@ -76,10 +73,50 @@ class Recharge:
         return [copy.name for copy in self.unfinished]
 
 
+class CopyStore(Protocol):
+    """The store of copies that a round brings up to date; see `Store`."""
+
+    def entries(self) -> list[Entry]:
+        """All entries, in the order in which they are recharged."""
+        ...
+
+    def entry(self, name: str) -> Entry:
+        """The entry of a name, in any case. Raises NotFound."""
+        ...
+
+    def key_of(self, entry: Entry) -> str:
+        """The key of the query of an entry."""
+        ...
+
+    def want(self, entry: Entry) -> sync_pb2.Want:
+        """The want of a copy. Raises NotFound."""
+        ...
+
+    def start_anew(self, entry: Entry) -> None:
+        """Forget the token of a copy."""
+        ...
+
+    def apply(
+        self,
+        entry: Entry,
+        want: sync_pb2.Want,
+        change: sync_pb2.Change,
+        streams: Sequence[sync_pb2.StreamTime],
+        clock: int = 0,
+        /,
+    ) -> int | None:
+        """Make a change of a copy; returns the number of rows that left. Raises ServerFault."""
+        ...
+
+    def note(self, outcome: Recharge, sent: int, /) -> None:
+        """Write the outcome of a recharge to the history."""
+        ...
+
+
 class Round:
     """A recharge of some copies: the copies asked for, the outcome of each, and the work that is left."""
 
-    def __init__(self, store: Store, client: Client, budget: Budget, due: Sequence[Entry]) -> None:
+    def __init__(self, store: CopyStore, client: Client, budget: Budget, due: Sequence[Entry]) -> None:
         self._store, self._client, self._budget = store, client, budget
         self._due = list(due)
         self._registered = set[str]()
@@ -171,7 +208,7 @@ class Round:
 
 
 def recharge(
-    store: Store, client: Client, *, max_bytes: int | None, max_seconds: float | None, only: Sequence[str]
+    store: CopyStore, client: Client, *, max_bytes: int | None, max_seconds: float | None, only: Sequence[str]
 ) -> Recharge:
     """Bring the copies of a store up to date; see `Store.recharge`."""
     budget = Budget(max_bytes, max_seconds)
@@ -193,7 +230,7 @@ def recharge(
 
 
 def _applied(
-    store: Store,
+    store: CopyStore,
     client: Client,
     entry: Entry,
     want: sync_pb2.Want,

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from psoup_recharge.rounds import Recharge, Recharged, after
+from psoup_recharge.rounds import CopyStore, Recharge, Recharged, after
 from psoup_recharge.sqlite import StoreError
-
-if TYPE_CHECKING:
-    from psoup_recharge.store import Store
 
 NOTE_S = 600.0
 """Seconds of which one line tells."""
@@ -27,7 +23,7 @@ WATCH = "watch"
 class WatchLog:
     """Changes that came while connected and are not in the history yet. `sent`, `received`: bytes in all."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: CopyStore) -> None:
         self._store = store
         self._copies = dict[str, Recharged]()
         self._since, self._sent, self._received = time.monotonic(), 0, 0
