@@ -13,11 +13,8 @@ _PROGRAM = "a program without a host gives no budget; a service always does"
 _CHECK = "a check of structures, on demand; it reads as a test does"
 ALLOWED = {
     "psoup/reading.py <module>": "the definition of UNBOUNDED",
-    "psoup/answer/copies/answer_again.py again": _PROGRAM,
     "psoup/answer/invoke.py invoke": _PROGRAM,
     "psoup/answer/ask.py ask": _PROGRAM,
-    "psoup/answer/copies/join_since.py joined_since": _PROGRAM,
-    "psoup/answer/copies/rows_since.py since": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,
     "psoup/execution/many/window_packs.py _check_pack": _CHECK,
     "psoup/execution/aggregate/check_folds.py _check_equal": _CHECK,

@@ -14,6 +14,7 @@ from google.rpc import error_details_pb2
 
 from psoup.answer.copies import answer_again
 from psoup.answer.invoke import invoke
+from psoup.answer.question import Question
 from psoup.answer.tuples.match_bits import stretch
 from psoup.budgets import BUDGETS
 from psoup.clock import VirtualClock
@@ -91,7 +92,7 @@ def _copy(monkeypatch: pytest.MonkeyPatch) -> None:
     soup = _soup()
     snapshot, query = soup.engine.snapshot(), soup.register("SELECT DISTINCT k FROM s")
     snapshot = soup.engine.snapshot()
-    answer_again.again(snapshot, snapshot.query(query, soup.tenant), answer_again.NOTHING, now=100)
+    answer_again.again(snapshot, snapshot.query(query, soup.tenant), answer_again.NOTHING, Question(100))
 
 
 def _processor_time() -> None:

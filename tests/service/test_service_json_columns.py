@@ -12,6 +12,7 @@ import pytest
 
 from psoup.answer.copies.range_plans import ranged
 from psoup.answer.copies.rows_since import Most, since
+from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_client.json_columns import from_json
@@ -82,7 +83,7 @@ def test_few_rows_are_written_from_their_chunks_as_from_batches() -> None:
             assert how is not None
             assert how.attributes is not None
             for held in ((), ((0, 2),), ((1, 2), (2, rows))):
-                found = since(snapshot, record, how, held, Most(FEW, FEW), now=soup.clock.now())
+                found = since(snapshot, record, how, held, Most(FEW, FEW), Question(soup.clock.now()))
                 parts, batches = found.stored(), list(found.answer.batches())
                 assert parts, "something is new"
                 assert stored_to_json(parts, how.attributes, 2) == to_json(batches, 2)

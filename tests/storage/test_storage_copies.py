@@ -16,6 +16,7 @@ from psoup.answer.copies.answer_again import Unchanged
 from psoup.answer.copies.id_intervals import Intervals
 from psoup.answer.copies.range_plans import ranged
 from psoup.answer.copies.rows_since import Most, since
+from psoup.answer.question import Question
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
@@ -91,7 +92,7 @@ def first_rows(soup: RestartingPSoup, query: int) -> list[int]:
         record = snapshot.query(query, soup.tenant)
         how = ranged(record.query.plan)
         assert how is not None
-        change = since(snapshot, record, how, have, Most(10**9, 10**9), now=soup.clock.now())
+        change = since(snapshot, record, how, have, Most(10**9, 10**9), Question(soup.clock.now()))
         have = change.have
         rows = {number: n for number, n in rows.items() if any(low <= number < high for low, high in change.keep)}
         table = change.answer.to_table()

@@ -30,7 +30,7 @@ from psoup.budgets import COPIED_BYTES
 from psoup.columns import Array
 from psoup.data.windows import WindowRange
 from psoup.errors import ResourceExhausted
-from psoup.execution.select.window import Ranges, Reach, WindowChoice
+from psoup.execution.select.window import Ranges, Reach
 from psoup.expressions.tree import reads_now
 from psoup.kernels.rising import longest_rising
 from psoup.plan.nodes import Having, Node
@@ -149,19 +149,14 @@ def again(
     snapshot: Snapshot,
     record: QueryRecord,
     held: Earlier,
-    *,
-    now: int,
-    window: WindowChoice | None = None,
-    accept_truncation: bool = False,
-    budget: ReadBudget | None = None,
+    question: Question,
 ) -> Compared | Unchanged:
-    """Compare the answer of now with what a client holds. `now` is the clock.
+    """Compare the answer of now with what a client holds.
 
     Raises as `psoup.answer.invoke.invoke`; ResourceExhausted (ANSWER_TOO_LARGE) if the answer has more than MOST_BYTES.
     Where no tuple that has come or left satisfies WHERE, nothing else is looked at.
     """
-    budget, sides = budget or ReadBudget(), _sides(snapshot, record)
-    question = Question(now, None, window, accept_truncation, budget)
+    budget, sides = question.budget, _sides(snapshot, record)
     seen = question.seen([view for view, _ in sides], question.windows(record.query))
     ranges = [(part.range.low, part.range.high) for part in seen]
     if (
@@ -184,7 +179,7 @@ def again(
     else:
         stay = at = np.arange(0)
         if max(rows, table.num_rows) > 1:  # one row for another needs no comparison
-            before = _computed(snapshot, record, sides, held, now, budget)
+            before = _computed(snapshot, record, sides, held, question.now, budget)
             anew = before is None
             if before is not None:
                 stay, at = _worth(*common(before, table, budget), table)

@@ -29,7 +29,7 @@ from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Message, read, row_bytes
 from psoup.execution.select.clause_matches import Matches
-from psoup.execution.select.window import Reach, WindowChoice
+from psoup.execution.select.window import Reach
 from psoup.expressions.civil import LAST_MICRO
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
@@ -246,18 +246,13 @@ def joined_since(
     snapshot: Snapshot,
     record: QueryRecord,
     held: HeldBox | None,
-    *,
-    now: int,
-    window: WindowChoice | None = None,
-    accept_truncation: bool = False,
-    budget: ReadBudget | None = None,
+    question: Question,
 ) -> JoinedSince:
-    """Find what a client that holds some rows, None if it has none, is to be told of a join that is `paired`.
+    """Find the change of a `paired` join for a client that holds some rows; None if it holds none.
 
-    `now` is the clock. Raises as `psoup.answer.invoke.invoke`; what is found while pieces are read, they raise.
+    Raises as `psoup.answer.invoke.invoke`; the pieces raise problems that appear while they are read.
     """
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
-    question = Question(now, None, window, accept_truncation, budget or ReadBudget())
     seen = question.seen(views, question.windows(record.query))
     return JoinedSince(snapshot, record, held, seen, question.budget)
 

@@ -27,7 +27,7 @@ from psoup.data.chunk import ChunkView
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Part
 from psoup.execution.select.clause_matches import ChunkMatches, matches_in
-from psoup.execution.select.window import Reach, WindowChoice
+from psoup.execution.select.window import Reach
 from psoup.expressions.tree import reads_now
 from psoup.model import Anchor
 from psoup.plan.nodes import Node
@@ -117,20 +117,16 @@ def since(
     how: Ranged,
     held: Intervals,
     most: Most,
+    question: Question,
     *,
-    now: int,
-    window: WindowChoice | None = None,
-    accept_truncation: bool = False,
     oldest_first: bool = False,
-    budget: ReadBudget | None = None,
 ) -> Since:
-    """Find what a client that holds all rows of the tuple IDs `held`, and no others, is to be told of a query.
+    """Find the change for a client that holds all rows of the tuple IDs `held`, and no other rows.
 
-    `now` is the clock; `oldest_first`: if not all rows may be sent, the oldest are, else the newest. Raises as
+    `oldest_first`: if not all rows may be sent, the oldest are, else the newest. Raises as
     `psoup.answer.invoke.invoke`.
     """
     view = snapshot.by_id[record.stream_id]
-    question = Question(now, None, window, accept_truncation, budget or ReadBudget())
     seen = question.seen_of_one(view, question.windows(record.query)[0])
     search = Search(snapshot, view, record.sqc_id, question.budget)
     low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)

@@ -25,6 +25,7 @@ from psoup.answer.copies.join_since import joined_since, paired
 from psoup.answer.copies.range_plans import Ranged, ranged
 from psoup.answer.copies.rows_since import Most, Since, Travel, since, travel_of
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.question import Question
 from psoup.budgets import REPLY_BYTES
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.execution.rows.record_batch import Message, read, row_bytes
@@ -143,19 +144,18 @@ class Copies:
         return change
 
     def _found(self, asked: Asked, how: Ranged, rows: int) -> Since:
-        want = asked.want
         return since(
             self.snapshot,
             asked.record,
             how,
             asked.held.intervals,
             Most(rows, MOST_TUPLES),
-            now=self.now,
-            window=asked.window,
-            accept_truncation=want.accept_truncation,
-            oldest_first=want.oldest_first,
-            budget=self.budget,
+            self._question(asked),
+            oldest_first=asked.want.oldest_first,
         )
+
+    def _question(self, copy: Asked) -> Question:
+        return Question(self.now, None, copy.window, copy.want.accept_truncation, self.budget)
 
     def _fitting(self, asked: Asked, how: Ranged, rows: int) -> tuple[Since, Written]:
         """The change of at most so many rows; of fewer, if their bytes in Arrow are many times the room."""
@@ -177,15 +177,7 @@ class Copies:
         want, held, reset = asked.want, asked.held, asked.reset
         if held.box is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # joins of its kind came whole when the token was given
-        found = joined_since(
-            self.snapshot,
-            asked.record,
-            held.box,
-            now=self.now,
-            window=asked.window,
-            accept_truncation=want.accept_truncation,
-            budget=self.budget,
-        )
+        found = joined_since(self.snapshot, asked.record, held.box, self._question(asked))
         page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=found.hidden))
         if page.rows and asked.too_large(page.written.size):
             return None
@@ -206,18 +198,10 @@ class Copies:
 
     def _again(self, asked: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose answer of before is computed again."""
-        want, held, reset = asked.want, asked.held, asked.reset
+        held, reset = asked.held, asked.reset
         if held.earlier is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # answers of its kind came whole when the token was given
-        found = again(
-            self.snapshot,
-            asked.record,
-            held.earlier or NOTHING,
-            now=self.now,
-            window=asked.window,
-            accept_truncation=want.accept_truncation,
-            budget=self.budget,
-        )
+        found = again(self.snapshot, asked.record, held.earlier or NOTHING, self._question(asked))
         change = sync_pb2.Change(complete=True)
         if isinstance(found, Unchanged):
             self._tell(change, asked.record, found.completeness, 0)

@@ -18,6 +18,7 @@ import pytest
 
 from psoup.answer.copies import answer_again as module
 from psoup.answer.copies.answer_again import Compared, Earlier, Unchanged, again, common, digest_of
+from psoup.answer.question import Question
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
@@ -269,7 +270,7 @@ def test_what_a_comparison_holds_is_given_back() -> None:
     snapshot, budget = soup.engine.snapshot(), ReadBudget()
     record, held = snapshot.query(query, soup.tenant), module.NOTHING
     for values in (range(100, 110), range(5)):
-        change = again(snapshot, record, held, now=soup.clock.now(), budget=budget)
+        change = again(snapshot, record, held, Question(soup.clock.now(), budget=budget))
         held = change.first(100) if isinstance(change, Compared) else change.held
         assert (budget.joined, budget.held, budget.grouped) == (0, 0, 0)
         soup.push("s", pa.table({"a": pa.array(values)}))

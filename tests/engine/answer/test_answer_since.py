@@ -21,6 +21,7 @@ from psoup.answer.copies.id_intervals import Intervals, check, union, within, wi
 from psoup.answer.copies.range_plans import Ranged, ranged
 from psoup.answer.copies.rows_since import MOST_INTERVALS, Most, since
 from psoup.answer.invoke import invoke
+from psoup.answer.question import Question
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
@@ -70,8 +71,7 @@ class Client:
             how,
             self.have,
             most,
-            now=self.soup.clock.now(),
-            accept_truncation=True,
+            Question(self.soup.clock.now(), accept_truncation=True),
             oldest_first=oldest_first,
         )
         check(change.keep)

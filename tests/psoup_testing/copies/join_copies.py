@@ -7,6 +7,7 @@ from typing import Any
 
 from psoup.answer.copies.join_since import HeldBox, joined_since, paired
 from psoup.answer.invoke import invoke
+from psoup.answer.question import Question
 from psoup.local import LocalPSoup
 from psoup_service.sync.held_boxes import from_bytes, to_bytes
 from psoup_testing.oracles.questions import again
@@ -28,7 +29,7 @@ class Client:
         record = snapshot.query(self.query, self.soup.tenant)
         how = paired(record.query.plan)
         assert how is not None
-        found = joined_since(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
+        found = joined_since(snapshot, record, self.held, Question(self.soup.clock.now(), accept_truncation=True))
         stays = {
             ids for ids in self.rows if all(low <= i < high for i, (low, high) in zip(ids, found.keep, strict=True))
         }

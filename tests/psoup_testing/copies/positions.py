@@ -9,6 +9,7 @@ import pyarrow as pa
 from psoup.answer.copies.answer_again import NOTHING, Compared, Unchanged, again
 from psoup.answer.copies.id_intervals import Interval, check
 from psoup.answer.invoke import invoke
+from psoup.answer.question import Question
 from psoup.local import LocalPSoup
 from psoup_testing.oracles import questions
 
@@ -25,7 +26,7 @@ class PositionClient:
         """Ask what has changed, and apply the first `most` new rows."""
         snapshot = self.soup.engine.snapshot()
         record = snapshot.query(self.query, self.soup.tenant)
-        change = again(snapshot, record, self.held, now=self.soup.clock.now(), accept_truncation=True)
+        change = again(snapshot, record, self.held, Question(self.soup.clock.now(), accept_truncation=True))
         if isinstance(change, Unchanged):
             assert self.held.whole
             self.held = change.held if change.behind else self.held
