@@ -299,8 +299,8 @@ class Engine:
 
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
-        attention, shared = Attention(event.stream_id, self._board), self._rooms.shared
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, *shared, self._keep, held)
+        attention, rooms = Attention(event.stream_id, self._board), self._rooms.shared
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, rooms, self._keep, held)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state

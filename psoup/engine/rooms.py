@@ -19,6 +19,7 @@ from psoup.data.key_room import KeyRoom
 from psoup.engine.kept_pairs import KeptJoins
 from psoup.engine.stream.allowance import Allowance
 from psoup.engine.stream.attention import Board
+from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.state import StreamState
 from psoup.results.offers import OfferBox
 
@@ -52,8 +53,7 @@ class Rooms:
         self.allowance = Allowance(config.shape.open_work)
         self.offers = OfferBox(config.list_limit, config.chunk_rows // 64)
         """Results that readers offer for chunks whose own were given up."""
-        self.shared = self.keys, self.folds, self.packs, self.allowance, self.offers
-        """Things that every stream is given."""
+        self.shared = SharedRooms(self.keys, self.folds, self.packs, self.allowance, self.offers)
 
     def taken(self, states: Iterable[StreamState]) -> int:
         """Bytes of the budget that are taken by tuples, queries and others, so that results cannot have them."""

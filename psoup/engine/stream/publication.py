@@ -8,29 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from psoup.aggregates.folds import FoldRoom
-from psoup.aggregates.packs import PackRoom
 from psoup.data.data_stem import DataSteM
-from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import Feed
+from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import StreamCreated
 from psoup.published.match_room import MatchRoom
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ALL, ChunkResults
-from psoup.results.offers import OfferBox
 from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
     """The identity of a stream, and how its parts are shown to readers."""
 
-    def __init__(self, event: StreamCreated, keys: KeyRoom, folds: FoldRoom, packs: PackRoom, offers: OfferBox) -> None:
+    def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
-        self._room, self._keys, self._folds, self._packs = MatchRoom(), keys.of(event.tenant), folds, packs
-        self._offers = offers
+        self._room = MatchRoom()
+        self._keys = rooms.keys.of(event.tenant)
+        self._rooms = rooms
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -75,9 +73,9 @@ class Publication:
             clauses=clauses.index.view(),
             room=self._room,
             keys=self._keys,
-            folds=self._folds,
-            packs=self._packs,
-            offers=self._offers,
+            folds=self._rooms.folds,
+            packs=self._rooms.packs,
+            offers=self._rooms.offers,
             outside=clauses.quarantine.outside,
         )
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
-from psoup.aggregates.folds import FoldRoom
-from psoup.aggregates.packs import PackRoom
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
@@ -26,12 +24,12 @@ from psoup.config import EngineConfig
 from psoup.data.archived import ENTRY_BYTES
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
-from psoup.data.key_room import KeyRoom
-from psoup.engine.stream.allowance import SEVERAL, Allowance
+from psoup.engine.stream.allowance import SEVERAL
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
 from psoup.engine.stream.feed import Feed
 from psoup.engine.stream.publication import Publication
+from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.shelf import Shelf, outlived
 from psoup.events.events import Attached, Pushed, StreamCreated, WatermarkRaised
 from psoup.expressions.tree import Expr
@@ -44,7 +42,6 @@ from psoup.plan.standing import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.results.chunk_results import ChunkResults
-from psoup.results.offers import OfferBox
 from psoup.results.open import OpenResults
 from psoup.runner import Runner
 
@@ -58,30 +55,26 @@ class StreamState:
         config: EngineConfig,
         attention: Attention,
         next_sqc: int,
-        keys: KeyRoom,
-        folds: FoldRoom,
-        packs: PackRoom,
-        allowance: Allowance,
-        offers: OfferBox,
+        rooms: SharedRooms,
         keep: Keep | None = None,
         held: frozenset[str] = frozenset(),
     ) -> None:
         self.stream_id, self.tenant = event.stream_id, event.tenant
         self.config = config
         self.keep = keep
-        self.folds = folds
+        self.folds = rooms.folds
         self.feed = Feed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, held)
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
-        self._allowance = allowance
+        self._allowance = rooms.allowance
         self._open_work = 0
         """The work of clauses over the open chunk at their registration, by counts."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
         """Matches of new tuples since `count_matches`; None: nobody counts them."""
-        self._publication = Publication(event, keys, folds, packs, offers)
+        self._publication = Publication(event, rooms)
         self._attention = attention
         if event.stored is not None:
             self.shelf.load(event.stored)
