@@ -46,6 +46,7 @@ from psoup_service.gate.standing import Standing
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
+from psoup_service.host.room import HostLimits
 from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
 from psoup_service.process.clock import guarded
@@ -146,9 +147,7 @@ class Service:
             admission,
             self._store,
             self.clock,
-            queue_bytes=settings.queue_mib * 1024 * 1024,
-            readers=settings.readers,
-            pending=settings.pending,
+            limits=HostLimits(settings.queue_mib * 1024 * 1024, settings.pending, settings.readers),
             helpers=self._helpers,
             allowance=self._allowance,
             quarantine=quarantine,

@@ -40,7 +40,7 @@ from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.readers import Read, Readers
 from psoup_service.host.reads_under_way import ReadsUnderWay
-from psoup_service.host.room import Room, TakenRoom
+from psoup_service.host.room import DEFAULT_LIMITS, HostLimits, Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.worker import Outcome, deliver
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
@@ -57,8 +57,7 @@ _log = logging.getLogger(__name__)
 class Host(Generic[SnapshotT]):
     """All of a service but its network.
 
-    `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
-    `readers`: threads for answers. `allowance`: limits of a read. `helpers`: of upkeep. `weights`: of tenants' turns.
+    `allowance`: limits of a read. `helpers`: of upkeep. `weights`: of tenants' turns.
     """
 
     def __init__(
@@ -68,9 +67,7 @@ class Host(Generic[SnapshotT]):
         store: Store,
         clock: Clock,
         *,
-        queue_bytes: int = 256 * 1024 * 1024,
-        readers: int = 2,
-        pending: int = 1024,
+        limits: HostLimits = DEFAULT_LIMITS,
         helpers: Runner = serial,
         quarantine: Sequence[str] = (),
         allowance: Allowance | None = None,
@@ -83,9 +80,9 @@ class Host(Generic[SnapshotT]):
         self._lock = threading.Lock()
         self._state, self._failure, self._given_up = "starting", "", False
         self._enders: list[asyncio.Future[None]] = []
-        self._reads = ReadsUnderWay(pending, weights)
+        self._reads = ReadsUnderWay(limits.pending, weights)
         self._closed = threading.Event()
-        self._room = Room(pending, queue_bytes, weights)
+        self._room = Room(limits.pending, limits.queue_bytes, weights)
         self._guard = Guard(store, quarantine)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
         self.pins = Pins(admission.limit, engine.snapshot, weights.of)
@@ -96,7 +93,7 @@ class Host(Generic[SnapshotT]):
         self._allowance = allowance or Allowance()
         self.way = self._sequencer.binder.way
         self._writer.lend(BackgroundBudgets(self._allowance, self.way, lambda *_: None))  # a task's time is charged
-        self._readers = Readers(readers, self._allowance.cpu_s, weights.of, self.way)
+        self._readers = Readers(limits.readers, self._allowance.cpu_s, weights.of, self.way)
         self.charge = self._readers.charge
         self.times = {"prepare_share": self._sequencer.registering, "join_share": (self._room.times,)}
         """Processor time and matches of tenants, by the quota that limits them."""

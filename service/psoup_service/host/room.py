@@ -38,6 +38,21 @@ fit. Small pushes do not wait for a large one of another tenant whose part is fu
 idle are at most so far apart."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """The size of a host."""
+
+    queue_bytes: int = 256 * 1024 * 1024
+    """Most bytes accepted and not yet applied."""
+    pending: int = 1_024
+    """Most commands, and most reads, under way."""
+    readers: int = 2
+    """Threads for answers."""
+
+
+DEFAULT_LIMITS = HostLimits()
+
+
 class Entered(NamedTuple):
     """The room of a command that waits to be applied: its tenant's, in bytes."""
 

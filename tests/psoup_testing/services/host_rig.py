@@ -22,6 +22,7 @@ from psoup.events.commands import CreateStream
 from psoup.events.events import Event
 from psoup.runner import Runner, serial
 from psoup_service.host.host import Host
+from psoup_service.host.room import HostLimits
 from psoup_storage import MemoryStore
 
 PATIENCE = 20.0
@@ -158,7 +159,9 @@ class Rig:
         self.engine, self.store = RecordingEngine(), store or RecordingStore()
         self.admission = Admission(EngineConfig(memory_bytes=memory))
         self.clock = VirtualClock(5_000_000)
-        self.host: Host[tuple[int, ...]] = Host(self.engine, self.admission, self.store, self.clock, **settings)
+        self.host: Host[tuple[int, ...]] = Host(
+            self.engine, self.admission, self.store, self.clock, limits=HostLimits(**settings)
+        )
 
     def open_all(self) -> None:
         """Open all gates, so that a failing test ends."""
