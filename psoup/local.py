@@ -23,7 +23,7 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.pushes import offered
 from psoup.answer.ask import Questions, ask
-from psoup.answer.describe import list_queries
+from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.table import Table, invoke_table
@@ -214,14 +214,9 @@ class LocalPSoup:
         """IDs of the queries, of one stream, that have all of some labels, or that expire within a time ("7 days")."""
         if expiring:
             self.engine.snapshot().lifetimes.tick(self.clock.now())
-        records = list_queries(
-            self.engine.snapshot(),
-            tenant=self.tenant,
-            limit=2**62,
-            stream=stream,
-            labels=tag_of("", labels).labels,
-            expiring=self.clock.now() + lifetime_days(expiring) * DAY if expiring else None,
-        )
+        until = self.clock.now() + lifetime_days(expiring) * DAY if expiring else None
+        only = QueryFilter(stream, tag_of("", labels).labels, until)
+        records = list_queries(self.engine.snapshot(), tenant=self.tenant, limit=2**62, only=only)
         return [record.query_id for record in records]
 
     def unregister(self, query_id: int) -> None:

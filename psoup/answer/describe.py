@@ -65,29 +65,39 @@ def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
     return snapshot.query(query_id, tenant)
 
 
+@dataclass(frozen=True, slots=True)
+class QueryFilter:
+    """The conditions of a list of queries: the stream, labels that all have, a time before which all expire.
+
+    A join is of each of its streams. Without `joins` a list has no join. With `sides` a list has the sides of joins in
+    their place, after all queries. Labels and `expiring` do not find sides. `expiring`: microseconds.
+    """
+
+    stream: str | None = None
+    labels: Labels = ()
+    expiring: int | None = None
+    joins: bool = True
+    sides: bool = False
+
+
+ALL_QUERIES = QueryFilter()
+
+
 def list_queries(
     snapshot: Snapshot,
     *,
     tenant: str,
     after: int = -1,
     limit: int = 1_000,
-    stream: str | None = None,
-    labels: Labels = (),
-    expiring: int | None = None,
-    joins: bool = True,
-    sides: bool = False,
+    only: QueryFilter = ALL_QUERIES,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
-    """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named.
-
-    With `labels`, those that have all of them: O(log n + k). With a time `expiring`, those that expire before it. A
-    join is of each of its streams; none comes without `joins`. With `sides` come, in place of joins, their sides, after
-    all queries: labels and `expiring` do not find them.
-    """
+    """The tenant's queries with IDs greater than `after`, ascending, at most `limit`. By labels O(log n + k)."""
+    stream, labels, sides = only.stream, only.labels, only.sides
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
     page: list[QueryRecord] = []
-    if expiring is not None:
-        due = snapshot.lifetimes.due(expiring)
+    if only.expiring is not None:
+        due = snapshot.lifetimes.due(only.expiring)
         ending = map(snapshot.queries.get, due[due > after].tolist())
         records = (record for record in ending if record is not None and set(labels) <= set(record.tag.labels))
     elif labels:
@@ -99,7 +109,7 @@ def list_queries(
     for number, record in enumerate(records):
         if number % _CHECKED == 0:
             budget.check()
-        if record.tenant != tenant or (record.sqc_id == NO_CLAUSE and (sides or not joins)):
+        if record.tenant != tenant or (record.sqc_id == NO_CLAUSE and (sides or not only.joins)):
             continue
         if stream_id is None or stream_id in snapshot.streams_of(record):
             page.append(record)

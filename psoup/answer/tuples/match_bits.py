@@ -20,7 +20,7 @@ import pyarrow as pa
 from bitarray import frozenbitarray
 
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.describe import list_queries
+from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.tuples.queries_of_tuple import check_there
 from psoup.budgets import RESULTS_BYTES
 from psoup.columns import Array
@@ -78,9 +78,7 @@ class Choice:
                 tenant=tenant,
                 after=self.after,
                 limit=most,
-                stream=view.spec.name,
-                labels=self.labels,
-                joins=False,
+                only=QueryFilter(view.spec.name, self.labels, joins=False),
                 budget=budget,
             )
         by_id = [snapshot.selection(query_id, tenant) for query_id in self.ids[:most]]

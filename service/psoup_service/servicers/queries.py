@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from psoup.admission.registration import check_count
 from psoup.admission.tags import tag_in
-from psoup.answer.describe import get_query, list_queries
+from psoup.answer.describe import QueryFilter, get_query, list_queries
 from psoup.answer.explain.explain import explain
 from psoup.answer.tuples.match_rows import Matched
 from psoup.answer.tuples.match_tags import having, keys_of
@@ -170,18 +170,15 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         await backend.reflecting(request.min_sequence)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ListQueriesResponse:
-            stream, most = request.stream or None, size + 1
+            only = QueryFilter(request.stream or None, labels, expiring, sides=request.include_sides)
             if within:
                 snapshot.lifetimes.tick(backend.now())
             listed = list_queries(
                 snapshot,
                 tenant=tenant,
                 after=after,
-                limit=most,
-                stream=stream,
-                labels=labels,
-                expiring=expiring,
-                sides=request.include_sides,
+                limit=size + 1,
+                only=only,
                 budget=budget,
             )
             records = (convert.query(record, backend.ids, snapshot) for record in listed[:size])
