@@ -26,7 +26,8 @@ from psoup.sql import window_clause
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
+from psoup_storage.durable.chunks.archive import Places, StoredColumns
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_testing.engines.admission_gate import rows
@@ -287,8 +288,8 @@ def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(content)
         content[place // 8] ^= 1 << place % 8
-        facts = (path, len(whole), known.nbytes, known._footer, known._ranges)
-        source = StoredColumns(*facts, places, ColumnCache(0), 0, False, Covers(soup.path), SidecarFolder(soup.path))
+        facts = replace(known.file, path=path, rows=len(whole), checksum=0, attached=False)
+        source = StoredColumns(facts, places, ColumnCache(0), Covers(soup.path), SidecarFolder(soup.path))
         try:
             assert source.column(attribute).values.tolist() == whole, f"bit {place}: a silent wrong value"
             outcomes[True] += 1

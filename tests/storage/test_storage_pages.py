@@ -17,7 +17,8 @@ from psoup.data.chunk import ChunkView
 from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
-from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.archive import StoredColumns
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.sidecars import SidecarFolder

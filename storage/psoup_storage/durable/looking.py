@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from psoup_storage.durable.chunks.archive import ColumnCache
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder
 from psoup_storage.durable.chunks.restoring import Restoring

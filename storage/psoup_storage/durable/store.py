@@ -29,8 +29,9 @@ from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup_storage.contract import InTurn, at_once
-from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, files_of, passed_row
 from psoup_storage.durable.chunks.restoring import Restoring

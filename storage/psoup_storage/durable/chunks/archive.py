@@ -5,23 +5,20 @@
     within(…)   all pages of a column of whole numbers, in memory that the next column overwrites; the rows are cached
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
-The cache is bounded in bytes and shared by all readers; the least recently used columns go. Any thread; no lock is held
-while the disk is read. A file that the manifest forgets stays until no reader can ask for it: its `StoredColumns` keep
+All readers share one cache (`psoup_storage.durable.chunks.column_cache`). Any thread; no lock is held while the disk is
+read. A file that the manifest forgets stays until no reader can ask for it: its `StoredColumns` keep
 it.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import zlib
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,69 +32,19 @@ from psoup.kernels.select import range_mask
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
 from psoup.wording import counted
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import DAMAGED, GROUP_ROWS, damaged
 from psoup_storage.formats.matches import NOTHING, SUFFIX, Index, read_index, read_matches
-from psoup_storage.formats.pages import Pages, has_pages
-
-
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-T = TypeVar("T", bound=_Sized)
+from psoup_storage.formats.pages import has_pages
 
 _ENTRY = 200
 _FEW = 8
 """The share of a chunk's rows below which their values are kept, not the column: one in so many."""
-_Key = tuple[str | int, ...]
 
 Places = Mapping[tuple[str, bool], int]
 """The places of columns in a file, by their names and whether they may be NULL."""
-
-
-class ColumnCache:
-    """Columns by (file, name), indexes of matches by (file, ""), and by longer keys what was read of a column in part.
-
-    At most `limit` bytes. Two threads may read the same column.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self.reads = 0
-        """Columns, or parts of them, that were read from files."""
-        self.pages = Pages()
-        self._columns: OrderedDict[_Key, Any] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def known(self, key: _Key) -> Any:
-        """The column if it is in the cache."""
-        with self._lock:
-            column = self._columns.get(key)
-            if column is not None:
-                self._columns.move_to_end(key)
-            return column
-
-    def get(self, key: _Key, read: Callable[[], T]) -> T:
-        """The column, read if it is not in the cache."""
-        cached: T | None = self.known(key)
-        if cached is not None:
-            return cached
-        column = read()
-        self.put(key, column)
-        return column
-
-    def put(self, key: _Key, column: _Sized) -> None:
-        """Keep a column, in the place of what has its key."""
-        with self._lock:
-            before = self._columns.pop(key, None)
-            self.bytes += column.nbytes - (0 if before is None else before.nbytes)
-            self._columns[key] = column
-            while self.bytes > self.limit and self._columns:
-                self.bytes -= self._columns.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,39 +80,47 @@ class _Rows:
         return self.rows.nbytes + _ENTRY
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkFileFacts:
+    """The facts of a chunk's file that its row in the manifest holds.
+
+    `nbytes`, `checksum`: of the whole file. `footer`: the number of bytes at its end that describe it, and their
+    checksum. `ranges`: uint32[columns, row groups, 2], the place and the length of columns; empty if they are not
+    known. `attached`: a job wrote the file, and there may be matches beside it.
+    """
+
+    path: Path
+    rows: int
+    nbytes: int
+    checksum: int
+    footer: tuple[int, int]
+    ranges: Array
+    attached: bool
+
+
 class StoredColumns:
     """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad
     file.
 
-    `nbytes`: of the file; `footer`: the number of bytes at its end that describe it, and their checksum. `ranges`:
-    uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `places`: of
-    columns in a file of the service; None: a job wrote it, and the file says where they are. `crc`: of all bytes.
-    `attached`: there may be matches beside it, of the job that wrote it. `covers`: they may have more matches.
-    `sidecars`: of all chunks.
+    `places`: of columns in a file of the service; None: the file of a job says where they are. `covers`: they may have
+    more matches. `sidecars`: of all chunks.
     """
 
     def __init__(
         self,
-        path: Path,
-        rows: int,
-        nbytes: int,
-        footer: tuple[int, int],
-        ranges: Array,
+        file: ChunkFileFacts,
         places: Places | None,
         cache: ColumnCache,
-        crc: int,
-        attached: bool,
         covers: Covers,
         sidecars: SidecarFolder,
     ) -> None:
-        self.path = path
-        self.nbytes = nbytes
-        self.checksum = crc
+        self.file = file
+        self.path = file.path
+        self.nbytes = file.nbytes
+        self.checksum = file.checksum
         self.sidecars = sidecars
-        self._rows = rows
-        self._footer = footer
-        self._ranges, self._places = ranges, places
-        self._attached = attached
+        self._rows = file.rows
+        self._places = places
         self._covers = covers
         self._cache = cache
 
@@ -241,7 +196,7 @@ class StoredColumns:
 
     def _index(self, path: Path | None) -> Index:
         """The index of the matches in a cover or, without a path, beside the file."""
-        if path is None and not self._attached:
+        if path is None and not self.file.attached:
             return NOTHING
         place = self._beside if path is None else path
         name = "" if path is None else f"/{path.parent.name}"
@@ -253,7 +208,7 @@ class StoredColumns:
         `column` reports failures.
         """
         places = [place for attribute, place in columns if not self._is_known(attribute, rows)]
-        ranges = self._ranges[[place for place in places if place < len(self._ranges)]]
+        ranges = self.file.ranges[[place for place in places if place < len(self.file.ranges)]]
         if not ranges.size:
             return
         if rows is not None:
@@ -261,7 +216,7 @@ class StoredColumns:
         with suppress(OSError):
             handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                for start, size in [*ranges.reshape(-1, 2).tolist(), (self.nbytes - self._footer[0], 0)]:
+                for start, size in [*ranges.reshape(-1, 2).tolist(), (self.nbytes - self.file.footer[0], 0)]:
                     os.posix_fadvise(handle, start, size, os.POSIX_FADV_WILLNEED)
             finally:
                 os.close(handle)
@@ -303,7 +258,7 @@ class StoredColumns:
 
         None if they are not such, or cannot be read like that: damage is for `_read` to report.
         """
-        if not len(self._ranges) or not has_pages(attribute.type):
+        if not len(self.file.ranges) or not has_pages(attribute.type):
             return None
         rows = self._rows
         if groups is not None:
@@ -313,7 +268,7 @@ class StoredColumns:
             try:
                 place = self._place(attribute, handle)
                 if place >= 0:
-                    ranges = self._ranges[place] if groups is None else self._ranges[place][groups]
+                    ranges = self.file.ranges[place] if groups is None else self.file.ranges[place][groups]
                     nullable = attribute.nullable
                     values = self._cache.pages.numbers(handle, ranges.tolist(), rows, attribute.type, nullable)
                     self._cache.reads += values is not None
@@ -327,7 +282,7 @@ class StoredColumns:
 
         A job may put `_time` anywhere, and write a column that is never NULL without saying where it is valid.
         """
-        size, checksum = self._footer
+        size, checksum = self.file.footer
         footer = os.pread(handle, size, self.nbytes - size)
         if zlib.crc32(footer) != checksum:
             return -1
@@ -366,7 +321,7 @@ class StoredColumns:
         return columns
 
     def _metadata(self, file: pa.NativeFile) -> pq.FileMetaData:
-        size, checksum = self._footer
+        size, checksum = self.file.footer
         file.seek(max(0, self.nbytes - size))
         footer = file.read(size)
         if zlib.crc32(footer) != checksum:

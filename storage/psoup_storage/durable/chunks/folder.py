@@ -36,7 +36,8 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.wording import counted
 from psoup_proto.file_names import is_chunk
-from psoup_storage.durable.chunks.archive import ColumnCache, Places, StoredColumns
+from psoup_storage.durable.chunks.archive import ChunkFileFacts, Places, StoredColumns
+from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import CHUNKS
@@ -164,15 +165,9 @@ class ChunkFolder:
         ranges = np.array(facts.pop("ranges", []), np.uint32)
         path = self.path / row.file
         source = self._in_use[row.file] = StoredColumns(
-            path,
-            row.rows,
-            row.bytes,
-            footer,
-            ranges,
+            ChunkFileFacts(path, row.rows, row.bytes, row.crc, footer, ranges, row.attached),
             None if row.attached else _places(spec, len(ranges)),
             self.cache,
-            row.crc,
-            row.attached,
             self.covers,
             self.sidecars,
         )
