@@ -1,10 +1,10 @@
-"""The bytes of states before they are made: of groups without a row, and of rows that are added.
+"""The bytes of states, estimated before the states are made: of groups without a row, and of rows to be added.
 
     groups 131,072 x sum of integers   24 bytes a group     known from the folding alone
-    MAX of texts                       texts of the rows    known from the offsets of the rows that are added
-    MEDIAN, DISTINCT, sketches         entries of the rows  at most so many
+    MAX of texts                       texts of the rows    known from the offsets of the added rows
+    MEDIAN, DISTINCT, sketches         entries of the rows  an upper bound
 
-A reader charges these to its budget first: a state that was made before it is charged has taken the memory already.
+A reader charges these bytes to its budget first. Charged afterwards, a state would have taken the memory already.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from psoup.model import Kind
 from psoup.plan.nodes import Measure
 
 _SAMPLE = 64
+"""Groups of the empty state from which the bytes of one group are taken."""
 _ENTRY_BYTES = 64
-"""Bytes of an entry of a list or a sketch while it is added and sorted, beside its value."""
+"""Bytes of an entry of a list or a sketch while it is added and sorted, without its value."""
 _COPIES = 3
-"""Copies of the values of a list while it is finished: the list, its numbers by text, the result."""
+"""Copies of a list's values while it is finished: the list, its numbers by text, the result."""
 
 
 def group_bytes(folding: Folding) -> int:
-    """Bytes of a group without a row in a state."""
+    """Bytes that a group without a row takes in a state."""
     return -(-size_of(folding.empty(_SAMPLE)) // _SAMPLE)
 
 
 def states_bytes(measures: Sequence[Measure]) -> int:
-    """Bytes of a group without a row in the states of measures, and of the number of its rows."""
+    """Bytes that a group without a row takes in the states of measures and in the count of its rows."""
     return 8 + sum(group_bytes(folding) for folding, *_ in states_for(measures))
 
 
 def is_fixed(folding: Folding) -> bool:
-    """Whether a state keeps the size that it has without a row."""
+    """Whether the size of a state depends only on its number of groups."""
     if isinstance(folding, Pick):
         return Kind.TEXT not in (folding.type.kind, folding.key and folding.key.kind)
     return isinstance(folding, Count | IntegerSum | Extreme | Moments)
 
 
 def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
-    """Bytes, at most, that adding rows makes beside the state: those it grows by, and copies on the way."""
+    """The most bytes that adding rows allocates beside the state: its growth, and temporary copies."""
     if isinstance(folding, Moments):
         return size_of(state)
     if is_fixed(folding):
@@ -60,14 +61,14 @@ def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
 
 
 def room_to_combine(folding: Folding, into: State, other: State) -> int:
-    """Bytes, at most, that combining two states makes beside them, of those that readers of many queries combine."""
+    """The most bytes that combining two states of many queries allocates beside them."""
     if isinstance(folding, DoubleSum):
         return folding.room_to_combine(into, other)
     return 0 if is_fixed(folding) else 2 * (size_of(into) + size_of(other))
 
 
 def bytes_taken(state: State, groups: Array | None) -> int:
-    """Bytes of some groups of a state (int64[k]; None: of all) as numbers of 64 bits. O(k)."""
+    """Bytes of some groups of a state (int64[k]; None: of all), with integers of 64 bits. O(k)."""
     size = 0
     for part in state:
         if isinstance(part, Column):

@@ -1,11 +1,11 @@
-"""What is kept for each tenant beside its tuples, of all rooms together, and the most that may be.
+"""The bytes of each tenant's caches in all rooms together, and the limit of them.
 
     folds ─┐
     packs ─┤
-    pairs ─┼──> held("acme") ──over──> acme's own key indexes go, those that are oldest first; then the room that has
-    keys  ─┘                           grown drops of acme's own, what was not used of late first
+    pairs ─┼──> held("acme") ──over──> key indexes of acme are dropped first, oldest first; then the room that has
+    keys  ─┘                           grown drops entries of acme, least recently used first
 
-All of it can be made again: no answer depends on it, and a tenant that is over its quota takes nobody else's place.
+All of it can be made again, and no answer depends on it. A tenant over its quota displaces no other tenant.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from psoup.reading import NO_LIMIT
 
 Bytes = Callable[[str], int]
-"""The bytes of a tenant, or the most it may have: 0 is no limit."""
+"""The bytes of a tenant, or the most it may have: 0 means no limit."""
 GiveUp = Callable[[int, str], int]
-"""Drops of a tenant's own until so many bytes are free; returns the bytes freed."""
+"""Drops entries of a tenant until so many bytes are free; returns the bytes freed."""
 
 
 class KeptBytes:
-    """The bytes of all tenants. Any thread. `limit`: the most that one may have."""
+    """The bytes of all tenants. Any thread. `limit`: the most bytes that one tenant may have."""
 
     def __init__(self, limit: Bytes = lambda _: 0) -> None:
         self.limit = limit
@@ -29,23 +29,25 @@ class KeptBytes:
         self._first: list[GiveUp] = []
 
     def add(self, part: Bytes, give_up: GiveUp | None = None) -> None:
-        """Count what `part` keeps for a tenant, too. `give_up`: it makes way for all others."""
+        """Count also the bytes that `part` gives for a tenant. `give_up`: drops entries before those of other rooms."""
         self._parts.append(part)
         if give_up is not None:
             self._first.append(give_up)
 
     def held(self, tenant: str) -> int:
-        """What is kept for a tenant. O(what is kept)."""
+        """Bytes of all rooms for a tenant. O(entries)."""
         return sum(part(tenant) for part in self._parts)
 
     def free(self, tenant: str) -> int:
-        """The bytes that a tenant may have beside what is kept, below 0 if that is too much; NO_LIMIT without one."""
+        """The bytes that a tenant may still add, negative above its limit; NO_LIMIT without a limit."""
         limit = self.limit(tenant)
         return limit - self.held(tenant) if limit else NO_LIMIT
 
     def over(self, tenant: str, more: int = 0) -> int:
-        """The bytes that a tenant has beyond what it may, with so many more, once what makes way for them is gone; 0
-        without a limit, which is soon told."""
+        """The bytes by which a tenant exceeds its limit after `more` bytes; 0 without a limit.
+
+        Entries that give way first are dropped before. Without a limit the call is cheap.
+        """
         over = more - self.free(tenant)
         for give_up in self._first if over > 0 else ():
             over -= give_up(over, tenant)

@@ -1,12 +1,12 @@
-"""Tables of keys that folds of equal groups share: of all chunks, and of all queries that group alike.
+"""Tables of keys shared by folds with equal groups: of all chunks, and of all queries that group alike.
 
     chunk 16   IBM SUN ─┐
-    chunk 17   IBM SUN ─┼─ one table: the keys in their order, and where their places are looked up
+    chunk 17   IBM SUN ─┼─ one table: the keys in their order, and the lookup of their places
     window     IBM SUN ─┘
-    chunk 18   IBM ORCL      keys of its own
+    chunk 18   IBM ORCL      a separate table
 
-A table is never changed: a reader that meets another key forks it (`Keys.fork`), and the fold of the next window has a
-new one. It goes with the last fold that has it.
+A table never changes. A reader that meets another key forks it (`Keys.fork`), and the fold of the next window gets a
+new table. A table is freed with the last fold that has it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from psoup.columns import Array, Column
 from psoup.expressions.tree import Expr
 
 _MANY = 256
-"""GROUP BY clauses from which on those whose table is gone are forgotten."""
+"""Number of GROUP BY clauses above which entries without a live table are removed."""
 
 
 class KeyTables:
-    """The latest table for each list of keys. Any thread: a table comes in a single step."""
+    """The latest table for each list of keys. Any thread: a table is replaced in a single step."""
 
     def __init__(self) -> None:
         self._latest: dict[tuple[Expr, ...], ref[Keys]] = {}
 
     def shared(self, keys: tuple[Expr, ...], fold: Fold) -> Fold:
-        """The fold, with the keys of the latest table if they are equal. O(groups)."""
+        """The fold with the keys of the latest table, if they are equal. O(groups)."""
         table = self._table(keys)
         return replace(fold, keys=table.given) if table is not None and _equal(table.given, fold.keys) else fold
 
     def numbered(self, keys: tuple[Expr, ...], fold: Fold) -> Fold:
-        """The fold with a table, which is the latest then. O(groups) if they are others than before."""
+        """The fold with a lookup table, which becomes the latest one. O(groups) if the keys have changed."""
         table = self._table(keys)
         if table is None or not _equal(table.given, fold.keys):
             if len(self._latest) >= _MANY:
@@ -52,17 +52,17 @@ class KeyTables:
         return None if latest is None else latest()
 
 
-def _equal(some: Sequence[Column], others: Sequence[Column]) -> bool:
+def _equal(left: Sequence[Column], right: Sequence[Column]) -> bool:
     """Whether columns are the same, bit for bit."""
-    return some is others or all(map(_same, some, others))
+    return left is right or all(map(_same, left, right))
 
 
-def _same(one: Column, other: Column) -> bool:
-    parts = zip((one.values, one.valid, one.data), (other.values, other.valid, other.data), strict=True)
-    return all(_bits(left, right) for left, right in parts)
+def _same(column: Column, other: Column) -> bool:
+    parts = zip((column.values, column.valid, column.data), (other.values, other.valid, other.data), strict=True)
+    return all(_bits(a, b) for a, b in parts)
 
 
-def _bits(one: Array | None, other: Array | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.shape == other.shape and bool(np.array_equal(one.view(np.uint8), other.view(np.uint8)))
+def _bits(left: Array | None, right: Array | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.shape == right.shape and bool(np.array_equal(left.view(np.uint8), right.view(np.uint8)))

@@ -1,9 +1,9 @@
-"""Folding the packed results of a sealed chunk: states of many clauses straight from their lists of offsets.
+"""Folding the packed results of a sealed chunk: states of many clauses, made directly from their lists of offsets.
 
-    lists    5: 3 9 12    9: 1 9     values of the column at these ─> a sum and a greatest value for each list
+    lists    5: 3 9 12    9: 1 9     column values at these offsets ─> a sum and a maximum for each list
 
-No pair of a clause and an offset is made. Only counts, sums and extremes of integers without NULL are folded so, of
-clauses that are kept as lists; the reader folds others from pairs (`psoup.execution.many.many_folds`), to the same
+No pair of a clause and an offset is made. This way serves counts, sums and extremes of integers without NULL, of
+clauses whose matches are lists. `psoup.execution.many.many_folds` folds the other clauses from pairs, to the same
 states.
 """
 
@@ -30,9 +30,9 @@ from psoup.results.sets import Wanted, in_both
 def leaf_of(
     results: ChunkResults, columns: Sequence[Column], wanted: Wanted, ids: Array, measures: Sequence[Measure]
 ) -> FoldPack | None:
-    """The pack of a sealed chunk, all of whose tuples the `wanted` clauses have met; None: not this way.
+    """The pack of a sealed chunk whose tuples all `wanted` clauses have met; None: not possible in this way.
 
-    `columns`: those of the chunk; `ids`: the SQC IDs that are wanted. O(clauses + matches).
+    `columns`: the columns of the chunk; `ids`: the SQC IDs of the wanted clauses. O(clauses + matches).
     """
     if results.open is not None or len(results.packs) != 1 or results.errors or results.failures is not NO_FAILURES:
         return None
@@ -51,7 +51,7 @@ def leaf_of(
 
 
 def _values(folding: Folding, measure: Measure, columns: Sequence[Column]) -> Array | None:
-    """The values that a measure reads, int64; None if they are not simply there."""
+    """The int64 values that a measure reads; None if they need computing, or have NULLs."""
     if not isinstance(folding, Count | IntegerSum | Extreme) or measure.condition is not None:
         return None
     (arg,) = measure.args

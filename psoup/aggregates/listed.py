@@ -1,9 +1,9 @@
-"""States of which a group has any number of entries: values gathered for quantiles, different values for DISTINCT.
+"""States with any number of entries for a group: all values for quantiles, different values for DISTINCT.
 
-    groups 0 0 1 0      values 7 3 7 9         in the order of the rows; parts are put together now and then
+    groups 0 0 1 0      values 7 3 7 9         in the order of the rows; parts are merged now and then
 
-MEDIAN and the exact quantiles need every value; DISTINCT needs each once, and what is asked of them is folded over
-these in the end. The sketches of `sketches` have the same form.
+MEDIAN and the exact quantiles need every value. DISTINCT needs each value once, and folds its aggregate over them at
+the end. The sketches of `sketches` have the same form.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from psoup.model import BIGINT, DataType, Kind
 from psoup.plan.nodes import Measure
 
 _MOST = 2**31 - 1
+"""The most groups that fit into int32."""
 _PARTS = 64
-"""Parts of a list that are put together when there are so many."""
+"""Number of parts at which the parts of a list are merged."""
 
 Entries = tuple[Array, Column]
 """The group of each entry (int32[n]), and its value."""
 
 
 def entries_of(state: State) -> Entries:
-    """All entries of a list; O(entries)."""
+    """All entries of a state; O(entries)."""
     groups = [part for part in state if isinstance(part, np.ndarray)]
     columns = [part for part in state if isinstance(part, Column)]
     return (groups[0] if len(groups) == 1 else np.concatenate(groups)), concat_columns(columns)
@@ -43,7 +44,7 @@ def listed(state: State) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What both lists share: entries of values of one type."""
+    """The part common to both kinds of lists: entries with values of one type."""
 
     type: DataType
     exact: ClassVar[bool] = True
@@ -53,7 +54,7 @@ class _Listed:
         return np.zeros(0, np.int32), empty_column(self.type)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups: nothing is kept for a group without a row."""
+        """Make room for more groups: a group without a row takes none."""
         return state
 
 
@@ -81,7 +82,7 @@ class Gathered(_Listed):
         return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give a quantile of each group, as DuckDB has it."""
+        """Give a quantile of each group, as DuckDB defines it."""
         owners, column = entries_of(state)
         order = _by_group(owners, column)
         counts = np.bincount(owners, minlength=groups)[:groups]
@@ -100,7 +101,7 @@ class Gathered(_Listed):
 
 
 def _rows_at(places: Array, starts: Array, some: Array) -> Array:
-    """The entry of each group at a place within it; of a group without entries, the first of all."""
+    """The entry of each group at a place within the group; for an empty group entry 0."""
     return np.where(some, starts + places.astype(np.int64), 0)
 
 
@@ -108,9 +109,9 @@ def _between(column: Column, below: Array, above: Array, share: Array, result: D
     """Interpolate between the values of two rows of each group: `share` of the way from `below` to `above`."""
     if result.kind is Kind.DOUBLE:
         values = column.values.astype(np.float64) / 10.0**column.type.scale
-        least, most = values[below], values[above]
+        lows, highs = values[below], values[above]
         with np.errstate(all="ignore"):
-            return np.where(least == most, least, least + (most - least) * share)
+            return np.where(lows == highs, lows, lows + (highs - lows) * share)
     scale = 86_400_000_000 if column.type.kind is Kind.DATE and result.kind is Kind.TIMESTAMP else 1
     low, high = (column.values[rows].astype(np.int64) * scale for rows in (below, above))
     return (low + np.rint((high - low) * share).astype(np.int64)).astype(TYPES[result.kind].dtype)
@@ -143,7 +144,7 @@ def _by_group(owners: Array, column: Column) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Distinct(_Listed):
-    """The different values of each group, of which `inner` is made in the end: COUNT(DISTINCT …) and the like."""
+    """The different values of each group, over which `inner` is computed at the end: COUNT(DISTINCT …) and the like."""
 
     inner: Folding
 
@@ -156,14 +157,14 @@ class Distinct(_Listed):
         return self._more(into, Gathered(self.type).combine((), other, places))
 
     def _more(self, state: State, later: State) -> State:
-        """Add entries; all are told apart anew when those that may be equal are as many as the others."""
+        """Add entries. Duplicates are removed when unchecked entries are as many as checked ones."""
         joined = (*state, *self.different(later))
         first = state[1]
         assert isinstance(first, Column)
         return joined if listed(joined) < 2 * max(len(first), _PARTS) else self.different(joined)
 
     def different(self, state: State) -> State:
-        """The first of equal entries."""
+        """The state without duplicates: the first of equal entries stays."""
         owners, column = entries_of(state)
         if not len(owners):
             return owners, column
@@ -179,7 +180,7 @@ class Distinct(_Listed):
         return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give what is asked of the different values."""
+        """Give the inner aggregate of the different values."""
         owners, column = entries_of(self.different(state))
         rows = Rows(len(owners), [column], codes=owners.astype(np.int32, copy=False))
         return self.inner.finish(self.inner.add(self.inner.empty(groups), rows), measure, groups)

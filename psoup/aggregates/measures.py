@@ -1,12 +1,12 @@
-"""The list of aggregates: what each keeps of the rows of a group, and which rows count for it.
+"""The list of aggregate functions: the state of each, and the rows that count for it.
 
     count            rows                       sum, avg          counts and exact sums
     min, max         the best value so far      first, last, …    the value of a row
     stddev, var      moments                    DISTINCT          different values, and any of these over them
     quantile         all values                 approx_…          sketches
 
-Measures that keep the same of the same rows share a state: SUM(x) and AVG(x), say. `fold`, `combine` and `finish` are
-all that others need.
+Measures with the same state of the same rows share it, such as SUM(x) and AVG(x). Other modules need only `fold`,
+`combine` and `finish`.
 """
 
 from __future__ import annotations
@@ -68,16 +68,17 @@ FOLDINGS: dict[str, Callable[[Measure], Folding]] = {
     "approx_count_distinct": lambda measure: Registers(),
     "approx_quantile": lambda measure: Buckets(),
 }
-"""What each function keeps."""
+"""The state of each function."""
 
 _NULLS_COUNT = frozenset({"first", "last"})
+"""Functions for which rows with a NULL argument count."""
 _SAME_TWICE = frozenset({"min", "max", "any_value", "arg_min", "arg_max", "approx_count_distinct"})
-"""Functions that do not care whether a value comes once or several times."""
+"""Functions whose result is the same with and without DISTINCT."""
 
 
 @lru_cache(4_096)
 def folding_of(measure: Measure) -> Folding:
-    """How the state of a measure is made."""
+    """The folding that makes the state of a measure."""
     folding = FOLDINGS[measure.function](measure)
     if measure.distinct and measure.function not in _SAME_TWICE:
         return Distinct(measure.args[0].type, folding)
@@ -88,17 +89,17 @@ Name = tuple[Folding, tuple[object, ...], object]
 
 
 def state_of(measure: Measure) -> Name:
-    """The name of the state that a measure is made of: those of an equal name are made of the same."""
+    """The name of the state that a measure needs: measures with equal names share the state."""
     return folding_of(measure), measure.args, measure.condition
 
 
 def counts_rows(measure: Measure) -> bool:
-    """Whether a measure is COUNT(*) without FILTER, which needs no state where rows are counted anyway."""
+    """Whether a measure is COUNT(*) without FILTER. Its state is the count of rows, which is kept anyway."""
     return measure.function == "count" and not measure.args and measure.condition is None
 
 
 def states_for(measures: Sequence[Measure]) -> dict[Name, Measure]:
-    """The states that measures are made of beside the number of rows, and the first measure of each."""
+    """The states that measures need beside the count of rows, each with the first measure that needs it."""
     names = dict[Name, Measure]()
     for measure in measures:
         if not counts_rows(measure):
@@ -116,13 +117,13 @@ def rows_for(
 ) -> Rows:
     """The rows that count for a measure: those of its FILTER, with values of the arguments.
 
-    `rows`: how many; `args`, `condition`: columns of so many, `codes`: int32 groups, or None. O(rows).
+    `rows`: their number; `args`, `condition`: columns of this length; `codes`: int32 groups, or None. O(rows).
     """
     flags = [] if condition is None else [condition.values, condition.valid]
     if measure.function not in _NULLS_COUNT:
         flags += [column.valid for column in args]
-    known = [flag for flag in flags if flag is not None]
-    mask = ALL if not known else np.logical_and.reduce(known).view(np.uint8)
+    flagged = [flag for flag in flags if flag is not None]
+    mask = ALL if not flagged else np.logical_and.reduce(flagged).view(np.uint8)
     return Rows(rows, args, mask, codes)
 
 
@@ -134,16 +135,16 @@ def fold(
     groups: int,
     rows: int,
 ) -> State:
-    """The state of some rows: `rows` of them, whose groups are `codes` (int32[rows], None: all are of group 0).
+    """The state of `rows` rows, whose groups are `codes` (int32[rows]; None: all are in group 0).
 
-    `args`: the values of the arguments; `condition`: of FILTER. O(rows + groups).
+    `args`: the arguments' values; `condition`: the FILTER's. O(rows + groups).
     """
     folding = folding_of(measure)
     return folding.add(folding.empty(groups), rows_for(measure, args, condition, codes, rows))
 
 
 def combine(measure: Measure, into: State, other: State, places: Array, groups: int) -> State:
-    """Add the state of later rows, whose group k is places[k] (int64, distinct) of `groups`; `into` is used up."""
+    """Add the state of later rows, whose group k is places[k] (int64, distinct) of `groups`; `into` is consumed."""
     folding = folding_of(measure)
     return folding.combine(folding.grow(into, groups), other, places)
 
@@ -154,5 +155,5 @@ def finish(measure: Measure, state: State, groups: int) -> Column:
 
 
 def exact(measure: Measure) -> bool:
-    """Whether states may be combined in any tree: the result does not depend on it."""
+    """Whether states may be combined in any grouping with the same result."""
     return folding_of(measure).exact

@@ -1,9 +1,9 @@
-"""Variance: how many values, about which origin, their mean above it, and the squares of what they lie apart from it.
+"""Variance: the count of values, an origin, their mean above it, and the sum of squared deviations from the mean.
 
     values 1003 1005 1001      origin 1003, mean 0, squares 8          Chan, Golub and LeVeque, 1979: two passes a part
 
-The origin of a group is its first value: what is summed is small then, however large the values are. States are
-combined one after the other, in the order of the stream: not `exact`, the last bits depend on the parts.
+The origin of a group is its first value. It keeps the sums small, however large the values are. States are combined one
+after the other, in the order of the stream. They are not `exact`: the last bits depend on the parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from psoup.plan.nodes import Measure
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The state of STDDEV_SAMP, STDDEV_POP, VAR_SAMP and VAR_POP: counts, origins, means, squares, not finite."""
+    """The state of STDDEV_SAMP, STDDEV_POP, VAR_SAMP, VAR_POP: counts, origins, means, squares, flags of non-finite
+    values.
+    """
 
     exact: bool = False
 
@@ -74,12 +76,12 @@ class Moments:
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the variances, or their roots."""
+        """Give the variances, or their square roots."""
         counts, _, _, squares, odd = (array[:groups] for array in _arrays(state))
         less = 1 if measure.function.endswith("_samp") else 0
         with np.errstate(all="ignore"):
             values = squares / np.maximum(counts - less, 1)
-        values[np.isnan(values)] = np.inf  # of finite values, which lay too far apart
+        values[np.isnan(values)] = np.inf  # an overflow: the values are finite, but too far apart
         values[odd > 0] = np.nan
         if measure.function.startswith("stddev"):
             values = np.sqrt(values)
@@ -88,7 +90,7 @@ class Moments:
 
 
 def _doubles(column: Column) -> Array:
-    """The values as float64."""
+    """The column's values as float64."""
     if column.type.kind is Kind.DOUBLE:
         return plain(column.values)
     values = column.values.astype(np.float64)

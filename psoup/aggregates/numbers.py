@@ -1,12 +1,13 @@
-"""Dense numbers of the values of one key, given as they come; NULL is a value, NaN is one, and -0.0 is 0.0.
+"""Dense numbers of the values of one key, in order of appearance. NULL and NaN are values; -0.0 equals 0.0.
 
     sym   price         numbers of sym     of price
     IBM   10.0          0                  0
     SUN   NaN           1                  1
     IBM   NULL          0                  2
 
-Numbers of integers lie in an array by key while the keys are near one another, else in a table by a secret hash; so do
-those of texts, which are compared in full. A number never changes; `order` says in which order the values are shown.
+Integers are looked up in an array indexed by key while the keys are near one another, else in a hash table with a
+secret seed. Texts are looked up in such a hash table, and compared in full. A number never changes; `order` sorts the
+numbers by value.
 """
 
 from __future__ import annotations
@@ -33,97 +34,104 @@ from psoup.model import DataType, Kind
 _MASK = 2**64 - 1
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _FIRST = 1_024
-_NEAR, _MOST_NEAR = 1 << 16, 1 << 22
+"""Numbers for which a new table has room."""
+_NEAR = 1 << 16
+"""Length that the array by key may always have."""
+_MAX_NEAR = 1 << 22
+"""Greatest length of the array by key."""
 _NEAR_SHARE = 8
-"""Places of an array by key for each row, up to which the array is worth its memory."""
+"""Places of the array by key for each row at which the array is still worth its memory."""
 _WORD = 8
-_SORTED_BY_WORDS, _MOST_WORDS = 1 << 16, 8
-"""Texts from which on they are sorted by eight bytes at a time, up to so many: to compare 2^20 of them takes half a
-second in which no deadline is looked at."""
+"""Bytes of the words by which many texts are sorted."""
+_SORTED_BY_WORDS = 1 << 16
+"""Least number of texts that are sorted by words; comparing 2^20 texts takes half a second without deadline checks."""
+_MAX_WORDS = 8
+"""Words of the longest text that is sorted by words."""
+""""""
 
 Hold = Callable[[int], None]
-"""Told of bytes before they are taken; may refuse them by raising."""
+"""Called with the number of bytes before they are allocated; may raise to refuse them."""
 
 
 def _seeds() -> Array:
-    """Secrets of the process, those of Python's own hashes: no client can choose keys that collide."""
+    """Secrets of the process, from Python's own hash seed: no client can choose keys that collide."""
     return np.array([hash(("psoup", "group", lane)) & _MASK for lane in (1, 2)], np.uint64)
 
 
-def over_keys(most: int) -> ResourceExhausted:
-    """The error of more groups than one read may hold, or than its tenant's quota allows."""
-    if isinstance(most, GroupQuota):
-        return most.refusal()
+def over_keys(limit: int) -> ResourceExhausted:
+    """The error for more groups than one read, or the tenant's quota, allows."""
+    if isinstance(limit, GroupQuota):
+        return limit.refusal()
     return ResourceExhausted(
-        f"GROUP BY, or an aggregate of DISTINCT values, has more than {most:,} keys, as many as one invocation may hold"
-        " (group_keys); narrow the window or the WHERE clause, or group by fewer or"
-        " coarser keys",
+        f"GROUP BY, or an aggregate of DISTINCT values, has more than {limit:,} keys, as many as one invocation may"
+        " hold (group_keys); narrow the window or the WHERE clause, or group by fewer or coarser keys",
         reason="GROUP_BUDGET",
-        **GROUP_KEYS.over(f"{most + 1} or more", most),
+        **GROUP_KEYS.over(f"{limit + 1} or more", limit),
     )
 
 
 class Room:
-    """An array that is used again for each part of the rows: new memory would cost more than numbering them."""
+    """A scratch array that each part of the rows reuses: allocating it would cost more than the numbering."""
 
     def __init__(self, dtype: type) -> None:
         self._array: Array = np.empty(0, dtype)
 
     def of(self, size: int) -> Array:
-        """The first `size` elements; the call before wrote to them, and the next one will."""
+        """The first `size` elements; each call may overwrite the result of the call before."""
         if len(self._array) < size:
             self._array = np.empty(size, self._array.dtype)
         return self._array[:size]
 
 
 class Numbers(ABC):
-    """The values of a key that have a number, and room for more; beyond `most` numbers they are refused.
+    """The values of a key with their numbers. More than `limit` values are refused.
 
-    `hold` is told of bytes before they are taken.
+    `hold` is called with a number of bytes before they are allocated.
     """
 
-    def __init__(self, data_type: DataType, most: int, hold: Hold, known: type) -> None:
+    def __init__(self, data_type: DataType, limit: int, hold: Hold, entry_type: type) -> None:
         self.type = data_type
         self.room = Room(np.int32)
-        self._most, self._hold = most, hold
-        self._known: Array = np.zeros(min(_FIRST, most), known)
-        """What a value is known by, a number after the other: an integer itself, a text's hash."""
+        self._limit, self._hold = limit, hold
+        self._entries: Array = np.zeros(min(_FIRST, limit), entry_type)
+        """The entry that identifies each value, by number: an integer itself, or a text's hash."""
         self._counts: Array = np.array([0, -1], np.int64)
         self._table: Array = np.zeros(0, np.int32)
-        hold(self._known.nbytes)
+        hold(self._entries.nbytes)
 
     @property
     def count(self) -> int:
-        """The count of numbers."""
+        """The number of values."""
         return int(self._counts[0])
 
     @property
     def null(self) -> int:
-        """The number of NULL, -1 if none has come."""
+        """The number of NULL, -1 without a NULL."""
         return int(self._counts[1])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values, and of the table of their numbers."""
-        return self._known.nbytes + self._table.nbytes
+        """Bytes of the values and of their lookup table."""
+        return self._entries.nbytes + self._table.nbytes
 
-    def fork(self, most: int, hold: Hold) -> Self:
-        """The same numbers, for a reader that may give more of them. O(1): arrays are shared until there is one more.
+    def fork(self, limit: int, hold: Hold) -> Self:
+        """A copy with the same numbers, for a reader that may add some. O(1): arrays are shared until one is added.
 
-        What is forked may be in use by other readers, and gives no number any more.
+        The original may be in use by other readers, and must add no number after this.
         """
-        own = object.__new__(type(self))
-        own.__dict__.update(self.__dict__)
-        own.room, own._most, own._hold = Room(np.int32), most, hold
-        own._known, own._counts = self._known[: self.count], self._counts.copy()  # no room: no kernel writes
-        return own
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.room, copy._limit, copy._hold = Room(np.int32), limit, hold
+        # no spare entries: no kernel writes to the shared array
+        copy._entries, copy._counts = self._entries[: self.count], self._counts.copy()
+        return copy
 
     @abstractmethod
     def number_column(self, column: Column) -> Array:
         """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
 
     def text_bytes(self, numbers: Array) -> int:
-        """Bytes of the texts with some numbers (int64[k]); of other values none."""
+        """Bytes of the texts with some numbers (int64[k]); 0 for other types."""
         return 0
 
     @abstractmethod
@@ -135,17 +143,17 @@ class Numbers(ABC):
         """The values with some numbers (int64[k])."""
 
     def _valid_of(self, numbers: Array) -> Array | None:
-        """Which numbers are not that of NULL; None: all."""
+        """Flags of numbers that are not NULL's; None: all."""
         return None if self.null < 0 else numbers != self.null
 
     def _make_room(self) -> None:
         """Make room for twice as many numbers."""
-        room = len(self._known)
-        if room >= self._most:
-            raise over_keys(self._most)
-        more = min(max(2 * room, _FIRST), self._most) - room
-        self._hold(more * self._known.itemsize)
-        self._known = np.concatenate([self._known, np.zeros(more, self._known.dtype)])
+        room = len(self._entries)
+        if room >= self._limit:
+            raise over_keys(self._limit)
+        more = min(max(2 * room, _FIRST), self._limit) - room
+        self._hold(more * self._entries.itemsize)
+        self._entries = np.concatenate([self._entries, np.zeros(more, self._entries.dtype)])
 
     def _new_table(self, size: int) -> Array:
         """An empty table of numbers."""
@@ -154,36 +162,36 @@ class Numbers(ABC):
 
     def _table_size(self) -> int:
         """The size of a table with open addressing: at most half of it is used."""
-        return 1 << (2 * len(self._known) - 1).bit_length()
+        return 1 << (2 * len(self._entries) - 1).bit_length()
 
     def _nulls_last(self, order: Array) -> Array:
-        """An order of all numbers, with that of NULL moved to the end."""
+        """An order of all numbers, with NULL's number moved to the end."""
         return order if self.null < 0 else np.append(order[order != self.null], self.null)
 
 
 class Integers(Numbers):
     """Numbers of integers, and of all types whose values have order keys."""
 
-    def __init__(self, data_type: DataType, most: int, hold: Hold) -> None:
-        super().__init__(data_type, most, hold, np.int64)
+    def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
+        super().__init__(data_type, limit, hold, np.int64)
         self._seed = _seeds()[0]
         self._rows = 0
         self._base = 0
         self._near: Array | None = np.zeros(0, np.int32)
         """The numbers by key, from `_base` on; None: keys are too far apart."""
         self._shared = False
-        """Whether `_near` is that of other readers too."""
+        """Whether other readers use `_near` too."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of the keys, and of the arrays of their numbers."""
         return super().nbytes + (0 if self._near is None else self._near.nbytes)
 
-    def fork(self, most: int, hold: Hold) -> Self:
-        """The same numbers, for a reader that may give more of them. O(1)."""
-        own = super().fork(most, hold)
-        own._shared = True
-        return own
+    def fork(self, limit: int, hold: Hold) -> Self:
+        """A copy with the same numbers, for a reader that may add some. O(1)."""
+        copy = super().fork(limit, hold)
+        copy._shared = True
+        return copy
 
     def number_column(self, column: Column) -> Array:
         """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
@@ -199,10 +207,10 @@ class Integers(Numbers):
         while row < len(keys):
             if self._near is not None:
                 place = keys, valid, row, self._base, self._near
-                row = group.number_near(*place, self._known, self._counts, numbers)
+                row = group.number_near(*place, self._entries, self._counts, numbers)
             else:
                 place = keys, valid, row, self._seed, self._table
-                row = group.number_keys(*place, self._known, self._counts, numbers)
+                row = group.number_keys(*place, self._entries, self._counts, numbers)
             if row < len(keys):
                 self._make_room()
                 if self._near is None:
@@ -214,7 +222,7 @@ class Integers(Numbers):
 
     def keys(self) -> Array:
         """The keys by number; 0 for NULL."""
-        return self._known[: self.count]
+        return self._entries[: self.count]
 
     def order(self) -> Array:
         """The numbers in the order of their keys, NULL last: int64[count]."""
@@ -230,51 +238,51 @@ class Integers(Numbers):
             return Column(self.type, np.where(keys < 0, keys ^ _SIGN, keys).view(np.float64), valid)
         return Column(self.type, keys.astype(TYPES[self.type.kind].dtype, copy=False), valid)
 
-    def _reach(self, least: int, greatest: int) -> None:
-        """Make the array of near keys reach from `least` to `greatest`, or go over to the table by hash."""
+    def _reach(self, low: int, high: int) -> None:
+        """Make the array by key reach from `low` to `high`, or replace it by the hash table."""
         assert self._near is not None
         if len(self._near):
-            least, greatest = min(least, self._base), max(greatest, self._base + len(self._near) - 1)
-        span = greatest - least + 1
+            low, high = min(low, self._base), max(high, self._base + len(self._near) - 1)
+        span = high - low + 1
         if span == len(self._near):
             return
-        if span > min(max(_NEAR, _NEAR_SHARE * self._rows), _MOST_NEAR):
+        if span > min(max(_NEAR, _NEAR_SHARE * self._rows), _MAX_NEAR):
             self._near = None
             self._fill()
             return
-        if len(self._near):  # the next may be beyond these
-            least, greatest = max(least - (least < self._base) * span // 8, LEAST), greatest + span // 8
-        wider = self._new_table(greatest - least + 1)
-        wider[self._base - least :][: len(self._near)] = self._near
-        self._base, self._near, self._shared = least, wider, False
+        if len(self._near):  # the next part may reach further
+            low, high = max(low - (low < self._base) * span // 8, LEAST), high + span // 8
+        wider = self._new_table(high - low + 1)
+        wider[self._base - low :][: len(self._near)] = self._near
+        self._base, self._near, self._shared = low, wider, False
 
     def _fill(self) -> None:
-        """Make the table by hash anew."""
+        """Make the hash table anew."""
         self._table = self._new_table(self._table_size())
-        group.place_keys(self._known, self.count, self.null, self._seed, self._table)
+        group.place_keys(self._entries, self.count, self.null, self._seed, self._table)
 
 
 class Texts(Numbers):
     """Numbers of texts."""
 
-    def __init__(self, data_type: DataType, most: int, hold: Hold) -> None:
-        super().__init__(data_type, most, hold, np.uint64)
+    def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
+        super().__init__(data_type, limit, hold, np.uint64)
         self._seeds = _seeds()
         self._table = self._new_table(self._table_size())
-        self._kept = empty_column(data_type)
-        """The texts by number; an empty one for NULL."""
+        self._texts = empty_column(data_type)
+        """The texts by number; an empty text for NULL."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the texts, of their hashes, and of the table of their numbers."""
-        return super().nbytes + self._kept.nbytes
+        """Bytes of the texts, of their hashes, and of their lookup table."""
+        return super().nbytes + self._texts.nbytes
 
-    def fork(self, most: int, hold: Hold) -> Self:
-        """The same numbers, for a reader that may give more of them. O(1)."""
-        own, kept = super().fork(most, hold), self._kept
-        assert kept.data is not None
-        own._kept = Column(kept.type, kept.values, None, kept.data[: kept.values[-1]])
-        return own
+    def fork(self, limit: int, hold: Hold) -> Self:
+        """A copy with the same numbers, for a reader that may add some. O(1)."""
+        copy, texts = super().fork(limit, hold), self._texts
+        assert texts.data is not None
+        copy._texts = Column(texts.type, texts.values, None, texts.data[: texts.values[-1]])
+        return copy
 
     def number_column(self, column: Column) -> Array:
         """Number the texts of a column: int32[n] in `room`. Raises as `over_keys`."""
@@ -284,58 +292,58 @@ class Texts(Numbers):
         hashes: Array = np.empty((count, 2), np.uint64)
         identity.mix_texts(ends, data, self._seeds, hashes)
         numbers = self.room.of(count)
-        rows = np.full(len(self._known), -1, np.int64)
+        rows = np.full(len(self._entries), -1, np.int64)
         lane = np.ascontiguousarray(hashes[:, 0])
-        kept = self._kept.values, self._kept.data
+        texts = self._texts.values, self._texts.data
         while row < count:
-            place = ends, data, lane, valid, row, self._table, self._known
-            row = group.number_texts(*place, *kept, self._counts, numbers, rows)
+            place = ends, data, lane, valid, row, self._table, self._entries
+            row = group.number_texts(*place, *texts, self._counts, numbers, rows)
             if row < count:
                 self._make_room()
-                rows = np.concatenate([rows, np.full(len(self._known) - len(rows), -1, np.int64)])
+                rows = np.concatenate([rows, np.full(len(self._entries) - len(rows), -1, np.int64)])
                 self._table = self._new_table(self._table_size())
-                group.place_texts(self._known, self.count, self.null, self._table)
+                group.place_texts(self._entries, self.count, self.null, self._table)
         if self.count > before:
             self._keep(Column(column.type, ends, None, data), rows[before : self.count])
         return numbers
 
     def _keep(self, column: Column, rows: Array) -> None:
-        """Keep the texts of new numbers; a row of -1 is NULL, an empty text."""
+        """Append the texts of new numbers; row -1 is NULL, an empty text."""
         lengths = np.where(rows < 0, 0, np.diff(column.values)[rows])
-        first = int(self._kept.values[-1])
+        first = int(self._texts.values[-1])
         size = int(lengths.sum())
         self._hold(size + 8 * len(rows))
-        ends = np.append(self._kept.values, first + np.cumsum(lengths))
-        assert self._kept.data is not None
+        ends = np.append(self._texts.values, first + np.cumsum(lengths))
+        assert self._texts.data is not None
         assert column.data is not None
-        data = self._kept.data
-        if len(data) < first + size:  # room for as many again, so that all are copied a few times only
+        data = self._texts.data
+        if len(data) < first + size:  # room for twice as many bytes, so that texts are copied only a few times
             data = np.concatenate([data[:first], np.empty(first + 2 * size, np.uint8)])
         taken = np.empty(size, np.uint8)
         some = rows[rows >= 0]
         take_texts(column.values, column.data, some, np.append(0, np.cumsum(lengths[rows >= 0])), taken)
         data[first : first + size] = taken
-        self._kept = Column(column.type, ends, None, data)
+        self._texts = Column(column.type, ends, None, data)
 
     def order(self) -> Array:
         """The numbers in the order of the bytes of their texts, NULL last: int64[count]."""
-        lengths = np.diff(self._kept.values)
+        lengths = np.diff(self._texts.values)
         words = -(-int(lengths.max(initial=0)) // _WORD)
-        if self.count < _SORTED_BY_WORDS or words > _MOST_WORDS:
-            texts = self._kept.to_arrow().cast(pa.large_binary())
+        if self.count < _SORTED_BY_WORDS or words > _MAX_WORDS:
+            texts = self._texts.to_arrow().cast(pa.large_binary())
             return self._nulls_last(pc.array_sort_indices(texts).to_numpy().astype(np.int64))
-        order = in_order(lengths)  # of texts that differ in zeros at their end the shorter ones come first
+        order = in_order(lengths)  # the shorter of two texts comes first if they differ only in trailing zeros
         for word in reversed(range(words)):
             self._hold(0)
             order = order[in_order(self._words(word, lengths)[order])]
         return self._nulls_last(order)
 
     def _words(self, word: int, lengths: Array) -> Array:
-        """The bytes of each text from word * 8 on, zeros after its end, as integers in their order: int64[count]."""
-        assert self._kept.data is not None
-        ends = self._kept.values
+        """Bytes word * 8 to word * 8 + 7 of each text, zero-padded, as integers in the same order: int64[count]."""
+        assert self._texts.data is not None
+        ends = self._texts.values
         data = np.zeros(int(ends[-1]) + _WORD, np.uint8)
-        data[: ends[-1]] = self._kept.data[: ends[-1]]
+        data[: ends[-1]] = self._texts.data[: ends[-1]]
         every = np.ndarray(len(data) - _WORD + 1, ">u8", data, 0, (1,))
         left = np.clip(lengths - _WORD * word, 0, _WORD)
         values = every[np.minimum(ends[:-1] + _WORD * word, len(every) - 1)].astype(np.uint64)
@@ -345,26 +353,26 @@ class Texts(Numbers):
 
     def text_bytes(self, numbers: Array) -> int:
         """Bytes of the texts with some numbers (int64[k]). O(k)."""
-        return int(np.diff(self._kept.values)[numbers].sum())
+        return int(np.diff(self._texts.values)[numbers].sum())
 
     def column(self, numbers: Array) -> Column:
         """The texts with some numbers (int64[k])."""
-        column = self._kept.take(numbers)
+        column = self._texts.take(numbers)
         return Column(self.type, column.values, self._valid_of(numbers), column.data)
 
 
-def numbers_of(data_type: DataType, most: int, hold: Hold) -> Numbers:
+def numbers_of(data_type: DataType, limit: int, hold: Hold) -> Numbers:
     """Make the numbers of a key of some type."""
-    return (Texts if data_type.kind is Kind.TEXT else Integers)(data_type, most, hold)
+    return (Texts if data_type.kind is Kind.TEXT else Integers)(data_type, limit, hold)
 
 
 def in_order(keys: Array) -> Array:
-    """The places of keys (int64[n]) in ascending order, equal ones in theirs."""
+    """The places of keys (int64[n]) in ascending order; the sort is stable."""
     order: Array = np.empty(len(keys), np.int64)
     order_keys(keys, order, np.empty(len(keys), np.int64))
     return order
 
 
 def _valid(column: Column) -> Array:
-    """Which rows are not NULL, as kernels take it."""
+    """Flags of rows that are not NULL, in the kernels' form."""
     return ALL if column.valid is None else plain(column.valid).view(np.uint8)

@@ -1,7 +1,7 @@
 """Aggregates that show a value of one row: MIN and MAX, FIRST, LAST, ANY_VALUE, ARG_MIN, ARG_MAX.
 
     min, max of numbers and times    seen, and int64 or float64 values          folded directly
-    all others                       seen, the value, and what it was chosen by: columns
+    all others                       seen, the value, and its sort key: columns
 
 Of equal rows the earlier stays, so MIN shows -0.0 or 0.0, whichever came first. NaN is greater than all numbers.
 """
@@ -89,8 +89,8 @@ class Extreme:
 class Pick:
     """The value of the `first` or `last` row, or of the row whose key is the `least` or `greatest`.
 
-    `key`: the type of the key, the last argument; None: there is none, or it is the value. `nulls`: whether rows whose
-    value is NULL count: FIRST(x) and ANY_VALUE(x) are not made of the same state.
+    `key`: the type of the last argument, the sort key; None: the value itself is the key, or there is none. `nulls`:
+    whether rows with a NULL value count; it tells FIRST(x) from ANY_VALUE(x), which have different states.
     """
 
     place: str
@@ -128,8 +128,8 @@ class Pick:
             ends, data = plain(key.values), plain(key.data)
             fold.extreme_texts(ends, data, rows.mask, rows.groups, self.place == "greatest", best)
         else:
-            keys, kept, seen = plain(key.order_keys()), np.zeros(groups, np.int64), np.zeros(groups, np.uint8)
-            fold.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", kept, seen, best)
+            keys, best_keys, seen = plain(key.order_keys()), np.zeros(groups, np.int64), np.zeros(groups, np.uint8)
+            fold.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", best_keys, seen, best)
         return best
 
     def combine(self, into: State, other: State, places: Array) -> State:
@@ -139,7 +139,7 @@ class Pick:
         return self._merge(into, places[here], [column.take(here) for column in columns])
 
     def _merge(self, state: State, groups: Array, later: list[Column]) -> State:
-        """Let some groups have the values of later rows, where these are better."""
+        """Replace the values of some groups by those of later rows that are better."""
         seen, columns = _parts(state)
         if self.place == "first":
             better = seen[groups] == 0
@@ -149,11 +149,11 @@ class Pick:
             better = (seen[groups] == 0) | self._before(later[-1], columns[-1].take(groups))
         seen[groups] = 1
         rows, places = np.flatnonzero(better), groups[better]
-        return seen, *[put(own, places, new.take(rows)) for own, new in zip(columns, later, strict=True)]
+        return seen, *[put(column, places, new.take(rows)) for column, new in zip(columns, later, strict=True)]
 
-    def _before(self, later: Column, kept: Column) -> Array:
-        """Where a key is strictly better than the one that is kept."""
-        less, more = (later, kept) if self.place == "least" else (kept, later)
+    def _before(self, later: Column, earlier: Column) -> Array:
+        """Flags of later keys that are strictly better than the earlier ones."""
+        less, more = (later, earlier) if self.place == "least" else (earlier, later)
         if later.type.kind is not Kind.TEXT:
             return less.order_keys() < more.order_keys()
         texts = [Column(later.type, column.values, None, column.data).to_arrow() for column in (less, more)]

@@ -1,4 +1,4 @@
-"""Recipes and folds: the states that some measures are made of, and those of the tuples of some chunks.
+"""Recipes and folds: the states that measures need, and their values over the tuples of some chunks.
 
     measures   sum(x), avg(x), count(*)         states   a sum with its count, a count         places   0 0 1
 
@@ -7,7 +7,7 @@ With GROUP BY a fold has the keys of its groups, in their order, and the states 
     chunk 16   IBM SUN     counts 7 2            both   IBM ORCL SUN     counts 8 4 2
     chunk 17   IBM ORCL    counts 1 4
 
-Folds are combined in the order of the stream. Where they are kept is in `folds`.
+Folds are combined in the order of the stream. `folds` keeps them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from psoup.model import Kind
 from psoup.plan.nodes import Measure
 
 _FIRST: Array = np.zeros(1, np.int64)
-_MOST = 2**31 - 1
+_MAX_GROUPS = 2**31 - 1
+"""The default limit of groups."""
 FOLD_BYTES = 400
-"""Bytes of the objects of a fold, beside arrays: about."""
+"""Approximate bytes of the objects of a fold, without its arrays."""
 
 
 def not_held(size: int) -> None:
-    """Do not count bytes that are taken."""
+    """Ignore a number of bytes: the default for callers without a budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,26 +50,28 @@ class Recipe:
     measures: tuple[Measure, ...]
     foldings: tuple[Folding, ...]
     places: tuple[int, ...]
-    """The place of the state that each measure is made of."""
+    """For each measure, the place of its state."""
     firsts: tuple[Measure, ...]
-    """The first measure that each state is made for."""
+    """For each state, the first measure that needs it."""
     plain: tuple[tuple[int, ...], ...] | None
-    """The columns of the stream that each state is made of; None if one of them takes more than values of columns."""
+    """For each state, the columns of the stream that it reads; None if a state needs more than column values."""
     numbers: tuple[int, ...] | None
-    """The columns of the stream that all states together are made of; None unless these are counts, sums of integers
-    and extremes alone, of columns as they are."""
+    """The columns that all states read together; None unless all are counts, integer sums or extremes of plain columns.
+    """
     keys: tuple[Expr, ...] = ()
     """The keys of GROUP BY."""
     commutes: bool = False
-    """Whether states do not depend on the order of rows: 0.0 may be added before -0.0."""
+    """Whether the order of rows does not change the states. It changes a MIN of DOUBLE: 0.0 equals -0.0, and the first
+    stays.
+    """
 
-    def joined(self, folds: Iterable[Fold], most: int = _MOST, hold: Hold = not_held) -> Fold:
-        """The fold of neighbouring spans together, given in the order of the stream. O(folds, and their groups).
+    def joined(self, folds: Iterable[Fold], limit: int = _MAX_GROUPS, hold: Hold = not_held) -> Fold:
+        """Combine the folds of neighbouring spans, given in the order of the stream. O(folds, and their groups).
 
-        Raises as `over_keys` if there are more than `most` groups; `hold` is told of bytes as `Keys` tells it.
+        Raises as `over_keys` above `limit` groups; `hold` is called with bytes as by `Keys`.
         """
         if self.keys:
-            return self._joined_groups(list(folds), most, hold)
+            return self._joined_groups(list(folds), limit, hold)
         matched = errors = failed = 0
         states = [folding.empty(1) for folding in self.foldings]
         for fold in folds:
@@ -76,44 +79,44 @@ class Recipe:
             states = self.combined(states, fold)
         return Fold(matched, errors, failed, tuple(states))
 
-    def _joined_groups(self, folds: list[Fold], most: int, hold: Hold) -> Fold:
-        """The fold of neighbouring spans; their groups are told apart first, so that each state is made once."""
+    def _joined_groups(self, folds: list[Fold], limit: int, hold: Hold) -> Fold:
+        """Combine the folds of neighbouring spans. Groups are matched first, so that each state is made once."""
         if len(folds) == 1:
             return folds[0]
         hold(sum(fold.nbytes for fold in folds))
-        columns, places = self._groups_of(folds, most, hold)
+        columns, places = self._groups_of(folds, limit, hold)
         states = []
         for at, folding in enumerate(self.foldings):
             state = folding.empty(len(columns[0]))
-            for fold, own in zip(folds, places, strict=True):
-                state = folding.combine(state, fold.states[at], own)
+            for fold, group_places in zip(folds, places, strict=True):
+                state = folding.combine(state, fold.states[at], group_places)
             states.append(state)
         counts = np.array([(0, 0, 0), *[(fold.matched, fold.errors, fold.failed) for fold in folds]])
         matched, errors, failed = counts.sum(0).tolist()
         return Fold(matched, errors, failed, tuple(states), columns)
 
-    def _groups_of(self, folds: list[Fold], most: int, hold: Hold) -> tuple[tuple[Column, ...], list[Array]]:
-        """The keys of all folds in their order, and the places of the groups of each fold among them."""
+    def _groups_of(self, folds: list[Fold], limit: int, hold: Hold) -> tuple[tuple[Column, ...], list[Array]]:
+        """The keys of all folds in their order, and for each fold the places of its groups among them."""
         if folds and all(fold.keys is folds[0].keys for fold in folds):
             return folds[0].keys, [np.arange(folds[0].groups)] * len(folds)
-        keys = Keys([key.type for key in self.keys], most, hold)
+        keys = Keys([key.type for key in self.keys], limit, hold)
         numbers = [keys.number(fold.keys).copy() for fold in folds]
         order = keys.order()
         places = places_in(order)
-        return tuple(keys.columns(order)), [places[own] for own in numbers]
+        return tuple(keys.columns(order)), [places[group_numbers] for group_numbers in numbers]
 
     def combined(self, states: Sequence[State], fold: Fold) -> list[State]:
-        """States with a fold of later rows; the states are used up, the fold stays as it is."""
+        """States with a fold of later rows; the states are consumed, the fold stays."""
         parts = zip(self.foldings, states, fold.states, strict=True)
         return [folding.combine(state, later, _FIRST) for folding, state, later in parts]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """What the tuples of one clause in a span come to.
+    """The aggregate states of one clause's tuples in a span.
 
-    `matched`: how many tuples; `errors`: tuples for which WHERE could not be computed; `failed`: values of keys,
-    arguments and FILTERs that could not be; `states`: those of the recipe, a group for each row of `keys`, or one.
+    `matched`: count of tuples; `errors`: tuples whose WHERE failed; `failed`: values of keys, arguments and FILTERs
+    that failed; `states`: the recipe's, with a group for each row of `keys`, or one group.
     """
 
     matched: int
@@ -122,29 +125,29 @@ class Fold:
     states: tuple[State, ...]
     keys: tuple[Column, ...] = ()
     numbers: Keys | None = None
-    """Where the places of keys are looked up, if that is wanted: to be forked only."""
+    """The lookup table of the keys, if there is one. Readers must fork it before they add keys."""
 
     @property
     def groups(self) -> int:
-        """The number of groups that have a state."""
+        """The number of groups."""
         return len(self.keys[0]) if self.keys else 1
 
     @property
     def pays(self) -> bool:
-        """Whether to combine it takes less than to group its tuples."""
+        """Whether combining the fold is cheaper than grouping its tuples."""
         return not self.keys or 2 * self.groups <= self.matched
 
     @property
     def nbytes(self) -> int:
-        """Bytes, about: as if no other fold had the same keys."""
+        """Approximate bytes, as if no other fold shared the keys."""
         numbers = 0 if self.numbers is None else self.numbers.nbytes
         return FOLD_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
 
 
 class Between(NamedTuple):
-    """The `fold` of the tuples between two ends of a window, from the tuple ID `begins` on; None: there are none.
+    """The `fold` of the tuples between the two ends of a window, from the tuple ID `begins` on; None: no tuples.
 
-    `window`: the tuple IDs of all of it.
+    `window`: the tuple IDs of the whole window.
     """
 
     recipe: Recipe
@@ -154,8 +157,8 @@ class Between(NamedTuple):
 
 
 def recipe_of(measures: tuple[Measure, ...], keys: tuple[Expr, ...] = ()) -> Recipe | None:
-    """The recipe of measures that can be combined exactly from states of bounded size; None if one of them cannot."""
-    return _recipe(measures, keys)  # with its defaults: the cache tells a call without them apart
+    """The recipe of measures whose states are exact and of bounded size; None if a measure has no such state."""
+    return _recipe(measures, keys)  # with all arguments: the cache would store a call without them twice
 
 
 @lru_cache(4_096)
@@ -174,19 +177,19 @@ def _recipe(measures: tuple[Measure, ...], keys: tuple[Expr, ...]) -> Recipe | N
     plain = None if None in columns else tuple([column for column in columns if column is not None])
     places = tuple([order.index(name) for name in names])
     common = plain is not None and all(isinstance(folding, Count | IntegerSum | Extreme) for folding in foldings)
-    numbers = tuple(sorted({index for own in plain for index in own})) if plain is not None and common else None
+    numbers = tuple(sorted({index for refs in plain for index in refs})) if plain is not None and common else None
     return Recipe(measures, tuple(foldings), places, tuple(firsts), plain, numbers, keys, all(map(_commutes, foldings)))
 
 
 def _commutes(folding: Folding) -> bool:
-    """Whether rows may be added in any order."""
+    """Whether rows may be added in any order with the same result."""
     if isinstance(folding, Extreme):
         return folding.type.kind is not Kind.DOUBLE
     return isinstance(folding, Count | IntegerSum | DoubleSum | Sketch)
 
 
 def _columns_of(measure: Measure) -> tuple[int, ...] | None:
-    """The columns of the stream that a measure needs the values of, and no more."""
+    """The columns of the stream that a measure reads; None if it needs more than column values."""
     refs = [arg for arg in measure.args if isinstance(arg, AttributeRef) and arg.index >= 0]
     if measure.condition is not None or len(refs) < len(measure.args):
         return None

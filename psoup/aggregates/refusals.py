@@ -1,10 +1,9 @@
-"""Refusals of folds that are made ahead, each remembered until another attempt is worth its time.
+"""Refusals of folds that are made ahead. Each is remembered until a new attempt can succeed.
 
     clause 12, count(*) BY k    wanted 64 MB, 16 MB were free    ─> EXPLAIN shows the refusal
     next attempt                after a start, for an altered stream, or with 128 MB free
 
-Folds and packs have such a memory each. A refused fold changes no answer: the reader makes it, within a budget of its
-own.
+Folds and packs have such a memory each. A refused fold changes no answer: the reader makes it, within its own budget.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import NamedTuple
 from psoup.reading import NO_LIMIT
 
 _ROOM = 2
-"""The next attempt needs so many times the bytes that the refused one has asked for."""
+"""The next attempt needs this many times the bytes that the refused attempt asked for."""
 
 
 class Refusal(NamedTuple):
-    """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at that time.
+    """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at the time.
 
-    `wanted`: the bytes that were asked for; NO_LIMIT if more memory would not help. `since`: the chunk's number.
+    `wanted`: the bytes asked for; NO_LIMIT if more memory would not help. `since`: the number of the chunk.
     """
 
     why: str
@@ -30,12 +29,12 @@ class Refusal(NamedTuple):
     since: int
 
     def is_over(self, spec: object, room: int) -> bool:
-        """Whether another attempt is worth its time. `room`: the bytes that it may hold."""
+        """Whether a new attempt can succeed. `room`: the bytes that it may take."""
         return self.spec != spec or (self.wanted < NO_LIMIT and room >= _ROOM * self.wanted)
 
 
 class Refusals:
-    """The refusals in force, by clause and recipe, or by what else is folded. Any thread may look; one thread notes."""
+    """The refusals in force, by clause and recipe, or by another key. Any thread may read; one thread writes."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Refusal] = {}
@@ -44,11 +43,11 @@ class Refusals:
         return len(self._known)
 
     def of(self, key: Hashable) -> Refusal | None:
-        """The refusal of a fold, None without one. O(1)."""
+        """The refusal of a fold, or None. O(1)."""
         return self._known.get(key)
 
     def note(self, key: Hashable, refusal: Refusal) -> None:
-        """Remember a refusal. A later one asks for no fewer bytes, and begins with the earlier chunk. O(1)."""
+        """Record a refusal. Repeated refusals keep the greatest number of bytes and the earliest chunk. O(1)."""
         before = self._known.get(key)
         if before is not None and before.spec == refusal.spec:
             wanted, since = max(before.wanted, refusal.wanted), min(before.since, refusal.since)
@@ -56,10 +55,10 @@ class Refusals:
         self._known[key] = refusal
 
     def forget(self, key: Hashable) -> None:
-        """Forget a refusal: the fold was made. O(1)."""
+        """Remove a refusal after its fold was made. O(1)."""
         self._known.pop(key, None)
 
     def keep(self, keys: Collection[Hashable]) -> None:
-        """Forget all refusals except for `keys`. O(refusals)."""
+        """Remove all refusals except for `keys`. O(refusals)."""
         for key in [key for key in self._known if key not in keys]:
             del self._known[key]

@@ -1,12 +1,12 @@
-"""Folds on disk: what was folded of chunks that have left the memory lies beside them, and they need not be read again.
+"""Folds on disk: folds of chunks that have left memory lie beside the chunks, which need not be read again.
 
-    name     128 bits of (stream, WHERE, what states are made of)      a clause's number begins anew with each start
+    name     128 bits of (stream, WHERE, states)                       numbers of clauses begin again with each start
     bytes    matched, errors, failed | parts of states: kind, shape, values | keys of groups, as columns
-    fetch    disk ─> spans that a window needs and that are not kept, the widest first
-    shelve   kept spans all of whose chunks are on disk ─> disk
+    fetch    disk ─> spans that a window needs and memory lacks, the widest first
+    shelve   spans in memory whose chunks are all on disk ─> disk
 
-A fold belongs to all queries of equal WHERE and equal measures, of this start and of later ones. What is not found was
-not folded: that is not zero. Folds that call the operator's functions stay in memory.
+A fold serves all queries of equal WHERE and equal measures, also after a restart. A span that is not on disk was not
+folded; its value is unknown, not zero. Folds that call the operator's functions stay in memory.
 """
 
 from __future__ import annotations
@@ -38,17 +38,22 @@ from psoup.plan.nodes import Measure
 from psoup.reading import NOT_HELD, HeldBytes
 
 _VERSION = 1
-"""Raised when states come to mean something else: folds of before are not found then."""
+"""Increased when the meaning of states changes; folds of earlier versions are then not found."""
 _KINDS = (b"<i8", b"<f8", b"|u1", b"|b1", b"<i4", b"<u8", b"<i2", b"|i1")
 _DTYPES = {kind: np.dtype(kind.decode()) for kind in _KINDS} | {b"wide": LIMBS}
-_HEAD, _COUNT, _PART = struct.Struct("<qqq"), struct.Struct("<I"), struct.Struct("<4sI")
+_HEAD = struct.Struct("<qqq")
+"""Tuples matched, errors, failed values."""
+_COUNT = struct.Struct("<I")
+"""The number of parts of a state."""
+_PART = struct.Struct("<4sI")
+"""The kind of an array's elements, and its number of dimensions."""
 _ALIGNED = 8
 
 
 def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int) -> bytes | None:
-    """The name of the folds of a clause; None if they must not outlive the process.
+    """The name of a clause's folds on disk; None if they must not outlive the process.
 
-    `longest`: bytes of the longest text that an expression may make, on which errors depend.
+    `longest`: bytes of the longest text that an expression may make; errors depend on it.
     """
     exprs = [term.attribute for factor in factors for term in factor.terms]
     texts = [str(_VERSION), str(stream), str(longest)]
@@ -63,12 +68,12 @@ def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int
 
 
 def told_of(folding: Folding, measure: Measure) -> list[str]:
-    """A state and what it is made of, as texts."""
+    """Texts that identify a state and the expressions that it reads."""
     return ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read_by(measure)]]
 
 
 def digest(texts: Iterable[str]) -> bytes:
-    """A name of 128 bits of some texts."""
+    """A name of 128 bits: the hash of some texts."""
     content = b"".join(struct.pack("<I", len(data)) + data for data in (_utf8(text) for text in texts))
     return hashlib.blake2b(content, digest_size=16).digest()
 
@@ -90,7 +95,7 @@ def encoded(fold: Fold) -> bytes:
 
 
 def put_states(out: bytearray, states: Iterable[State]) -> None:
-    """Append states, each as a count of parts and these."""
+    """Append states, each as its number of parts and the parts."""
     for state in states:
         out += _COUNT.pack(len(state))
         for part in state:
@@ -104,7 +109,7 @@ def _arrays(column: Column) -> list[Array | None]:
 
 
 def put(out: bytearray, array: Array | None) -> None:
-    """Append an array: kind, shape, values from a multiple of eight bytes on."""
+    """Append an array: kind, shape, and values aligned to eight bytes."""
     if array is None:
         out += _PART.pack(b"", 0)
         return
@@ -114,7 +119,7 @@ def put(out: bytearray, array: Array | None) -> None:
 
 
 def decoded(recipe: Recipe, content: bytes) -> Fold:
-    """The fold of a recipe that has these bytes. O(states)."""
+    """The fold of a recipe, read from its bytes. O(states)."""
     reader = Reader(bytearray(content))
     matched, errors, failed = reader.take(_HEAD)
     states = tuple(map(reader.state, recipe.foldings))
@@ -123,7 +128,7 @@ def decoded(recipe: Recipe, content: bytes) -> Fold:
 
 
 class Reader:
-    """The parts of some bytes, one after the other. Arrays can be written to, as all others: kernels know one kind."""
+    """Reads parts one after the other. Arrays are writable, as kernels are compiled for writable arrays only."""
 
     def __init__(self, content: bytearray) -> None:
         self._content, self._at = content, 0
@@ -140,7 +145,7 @@ class Reader:
         return tuple([self._part(parts[place] if place < len(parts) else None) for place in range(count)])
 
     def _part(self, like: Array | Column | None) -> Array | Column:
-        """The next part of a state, of the kind of another."""
+        """The next part of a state: a column or an array, as the part `like` is."""
         return self.column(like.type) if isinstance(like, Column) else self.array()
 
     def column(self, data_type: DataType) -> Column:
@@ -168,20 +173,20 @@ class Entry(Protocol):
 
     @property
     def data(self) -> Chunk:
-        """Its tuples."""
+        """The chunk's tuples."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ShelfOnDisk:
-    """The folds beside some chunks on disk."""
+    """The folds that lie beside a stream's chunks on disk."""
 
     disk: OnDisk
 
-    def fetch(self, folds: Folds, first: int, stop: int, fan: int, held: HeldBytes = NOT_HELD) -> int:
-        """Take from the disk what makes up the chunks [first, stop) and is not kept; returns bytes. O(spans).
+    def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
+        """Read the spans of the chunks [first, stop) that memory lacks; returns their bytes. O(spans).
 
-        The bytes of a fold are charged to `held` before they are read. What was taken before a refusal stays.
+        A fold's bytes are charged to `budget` before they are read. Folds read before a refusal stay.
         """
         name, disk, taken_bytes = folds.name, self.disk, 0
         if name is None:
@@ -192,10 +197,10 @@ class ShelfOnDisk:
             size = fan**level
             if (level, number) in folds.spans or number * size >= disk.stop:
                 return
-            content = disk.find(number * size, (number + 1) * size, name, lambda most: held.hold(2 * most))
+            content = disk.find(number * size, (number + 1) * size, name, lambda size: budget.hold(2 * size))
             if content is not None:
                 fold = folds.spans[level, number] = decoded(folds.recipe, content)
-                held.give_back(len(content))  # decoding has copied it
+                budget.give_back(len(content))  # decoding has copied the bytes
                 folds.shelved.add((level, number))
                 folds.nbytes += fold.nbytes
                 taken_bytes += fold.nbytes
@@ -207,35 +212,35 @@ class ShelfOnDisk:
             take(*span)
         return taken_bytes
 
-    def spans(self, name: bytes | None, known: Set[Span], first: int, stop: int, fan: int) -> set[Span]:
-        """The spans on disk that make up the chunks [first, stop) and are not `known`. O(spans).
+    def spans(self, name: bytes | None, spans_in_memory: Set[Span], first: int, stop: int, fan: int) -> set[Span]:
+        """The spans on disk of the chunks [first, stop) that are not in memory. O(spans).
 
-        They are read one by one, to see that they are sound, and none is decoded.
+        Each is read to see that it is sound, but not decoded.
         """
-        found, disk = set[Span](), self.disk
+        spans_on_disk, disk = set[Span](), self.disk
 
         def look(level: int, number: int) -> None:
             size = fan**level
-            if name is None or (level, number) in known or number * size >= disk.stop:
+            if name is None or (level, number) in spans_in_memory or number * size >= disk.stop:
                 return
             if disk.find(number * size, (number + 1) * size, name) is not None:
-                found.add((level, number))
+                spans_on_disk.add((level, number))
                 return
             for child in range(number * fan, (number + 1) * fan) if level else ():
                 look(level - 1, child)
 
         for span in cover(first, stop, fan):
             look(*span)
-        return found
+        return spans_on_disk
 
-    def shelve(self, kept: Iterable[Folds], fan: int, since: int | None = None) -> None:
-        """Put spans of some clauses on the disk that are not there. O(spans).
+    def shelve(self, all_folds: Iterable[Folds], fan: int, since: int | None = None) -> None:
+        """Write spans of some clauses that the disk lacks. O(spans).
 
-        `since`: only those that end with a chunk of that number or a later one. O(clauses).
+        `since`: write only spans that end with a chunk of this number or a later one. O(clauses).
         """
         recent = None if since is None else list(self._ended(since, fan))
         together = defaultdict[ChunkSpan, dict[bytes, bytes]](dict)
-        for folds in kept:
+        for folds in all_folds:
             if folds.name is None:
                 continue
             for place in folds.spans.keys() - folds.shelved if recent is None else recent:
@@ -251,7 +256,7 @@ class ShelfOnDisk:
             self.disk.sidecars.put(span, contents)
 
     def _ended(self, since: int, fan: int) -> Iterator[Span]:
-        """The spans of any level, all on disk, whose last chunk has the number `since` or a later one."""
+        """The spans of any level, all on disk, whose last chunk is number `since` or later."""
         level, size = 0, 1
         while size <= self.disk.stop - self.disk.first:
             yield from ((level, number) for number in range(since // size, self.disk.stop // size))
@@ -259,8 +264,10 @@ class ShelfOnDisk:
 
 
 def shelf_of(stream: int, entries: Sequence[Entry], archived: int) -> ShelfOnDisk | None:
-    """The folds beside the chunks on disk of a stream, the oldest `archived` of its `entries`; None if nothing is kept
-    there. O(1): the entries are looked at when spans are."""
+    """The folds beside the chunks on disk, the oldest `archived` of a stream's `entries`; None if no folds are stored.
+
+    O(1): entries are read only when their spans are.
+    """
     if not archived or not isinstance(oldest := entries[0].data, ArchivedChunk):
         return None
     sidecars, base = oldest.source.sidecars, oldest.number

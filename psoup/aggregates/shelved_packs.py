@@ -1,11 +1,11 @@
-"""Fold packs on disk: the states of many clauses in a span, beside the folds of single ones.
+"""Fold packs on disk: the states of many clauses in a span, beside the folds of single clauses.
 
-    name     128 bits of (stream, what states are made of)            one pack of each span
+    name     128 bits of (stream, states)                              one pack of each span
     bytes    compressed:  queries: first ID, how many, when they were registered | at | matched | errors | states
 
-A clause's number begins anew with each start, its query's ID does not: a clause goes by the ID of a query that has it,
-and by the instant at which that was registered. So an ID that was given again, in a directory that was put back to
-before, is another one's.
+Numbers of clauses begin again with each start, IDs of queries do not. On disk a clause is named by the ID of a query
+that has it, and by the instant of the query's registration. The instant tells two queries with one ID apart: a restored
+backup gives IDs again.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from psoup.expressions.supplied import calls_supplied
 from psoup.plan.nodes import Measure
 
 _VERSION = 1
-"""Raised when packs come to mean something else: those of before are not found then."""
+"""Increased when the meaning of packs changes; packs of earlier versions are then not found."""
 _CODEC = "zstd"
 _SIZE = struct.Struct("<q")
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The queries by which the clauses of a pack are known: IDs, and microseconds of registration, int64[k] each."""
+    """The queries that name the clauses of a pack: their IDs, and microseconds of registration, int64[k] each."""
 
     ids: Array
     registered: Array
 
     def take(self, rows: Array) -> Roster:
-        """Those at some places (int64)."""
+        """The queries at some places (int64)."""
         return Roster(self.ids[rows], self.registered[rows])
 
 
 def name_of_packs(stream: int, measures: Sequence[Measure], longest: int) -> bytes | None:
-    """The name of the packs of a stream for some states, a measure of each; None if they must not outlive the process.
+    """The name of a stream's packs, whose states `measures` give; None if they must not outlive the process.
 
-    `longest`: bytes of the longest text that an expression may make, on which errors depend.
+    `longest`: bytes of the longest text that an expression may make; errors depend on it.
     """
     if any(calls_supplied(expr) for measure in measures for expr in read_by(measure)):
         return None
@@ -54,7 +54,7 @@ def name_of_packs(stream: int, measures: Sequence[Measure], longest: int) -> byt
 
 
 def encoded_pack(roster: Roster, pack: FoldPack) -> bytes:
-    """The bytes of a pack, whose clauses are those of a roster, in its order. O(states)."""
+    """The bytes of a pack, whose clauses are in the order of the roster. O(states)."""
     out, ids, registered = bytearray(), roster.ids, roster.registered
     cuts = np.flatnonzero((np.diff(ids) != 1) | (np.diff(registered) != 0)) + 1
     starts = np.concatenate([np.zeros(min(len(ids), 1), np.int64), cuts])
@@ -68,7 +68,7 @@ def encoded_pack(roster: Roster, pack: FoldPack) -> bytes:
 
 
 def decoded_pack(measures: Sequence[Measure], content: bytes) -> tuple[Roster, FoldPack]:
-    """The pack that has these bytes, without the IDs of its clauses, and the queries that these go by. O(states)."""
+    """The pack in these bytes, without the IDs of its clauses, and the queries that name them. O(states)."""
     (size,) = _SIZE.unpack_from(content)
     reader = Reader(bytearray(pa.decompress(content[_SIZE.size :], size, codec=_CODEC, asbytes=True)))
     firsts, counts, registered = (reader.array() for _ in range(3))

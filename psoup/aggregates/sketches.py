@@ -1,11 +1,11 @@
-"""Aggregates that are about right and small: APPROX_COUNT_DISTINCT and APPROX_QUANTILE, the same in every run.
+"""Approximate aggregates in little memory: APPROX_COUNT_DISTINCT and APPROX_QUANTILE, the same in every run.
 
     APPROX_COUNT_DISTINCT   2,048 registers a group: the greatest rank of a hash in each      error 2.3 % (standard)
     APPROX_QUANTILE         buckets of a group: [1.0202^i, 1.0202^(i + 1)), how many values   error 1 % of the value
 
-An entry is a register or a bucket that is in use: its key has the group in the upper bits. Entries are merged by key,
-so the result does not depend on how rows were cut into parts. A state is runs of entries, each at least twice as long
-as the next: what comes is merged with runs of its length, not with all there is. (Flajolet et al., 2007, with the
+An entry is a register or a bucket in use; its key has the group in the upper bits. Entries are merged by key, so the
+result does not depend on how rows were cut into parts. A state is a list of runs of entries, each at least twice as
+long as the next. New entries are merged only with runs of about their length. (Flajolet et al., 2007, with the
 estimator of Ertl, 2017; Masson, Rim and Lee, 2019.)
 """
 
@@ -31,25 +31,29 @@ _REGISTER_BITS = 11
 _REGISTERS = 1 << _REGISTER_BITS
 _RANKS = 64 - _REGISTER_BITS
 _GAMMA = 1.0202
-_BUCKET_BITS, _MIDDLE, _EDGE = 18, 1 << 17, (1 << 17) - 2
+_BUCKET_BITS = 18
+_MIDDLE = 1 << 17
+"""The bucket of 0."""
+_EDGE = (1 << 17) - 2
+"""The bucket of NaN, counted from the middle."""
 _BLOCK = 4_096
-"""Groups whose registers are counted at once."""
+"""Groups whose registers are counted together."""
 
 
 def _arrays(state: State) -> list[Array]:
-    """The keys of a run, the values of it, the keys of the next, …"""
+    """The arrays of a state: the keys and the values of each run in turn."""
     return [part for part in state if isinstance(part, np.ndarray)]
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch(ABC):
-    """What both sketches share: entries of (key, number), `bits` of a key below the group's number."""
+    """Common part of both sketches: entries of (key, number), with `bits` bits of a key below the group's number."""
 
     exact: ClassVar[bool] = True
     bits: ClassVar[int]
-    """How many bits of a key name the register or the bucket."""
+    """The count of a key's bits that name the register or the bucket."""
     adds: ClassVar[bool]
-    """Whether equal entries are added up; else the greatest stays."""
+    """Whether numbers of equal keys are added up; else the greatest stays."""
 
     @abstractmethod
     def entries(self, column: Column) -> tuple[Array, Array]:
@@ -60,7 +64,7 @@ class Sketch(ABC):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups: nothing is kept for a group without a row."""
+        """Make room for more groups: a group without a row takes none."""
         return state
 
     def add(self, state: State, rows: Rows) -> State:
@@ -88,14 +92,14 @@ class Sketch(ABC):
         return tuple(runs)
 
     def _entries(self, state: State) -> tuple[Array, Array]:
-        """The entries of all runs as one."""
+        """The entries of all runs as one run."""
         runs = _arrays(state)
         if len(runs) == 2:
             return runs[0], runs[1]
         return self._merged(np.concatenate(runs[::2]), np.concatenate(runs[1::2]))
 
     def _merged(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Entries in the order of their keys, of equal ones the sum or the greatest."""
+        """Entries in the order of their keys; equal keys become one entry, with the sum or the greatest number."""
         order, spare = np.empty((2, len(keys)), np.int64)
         order_keys(keys, order, spare)
         keys, values = keys[order], values[order]
@@ -109,7 +113,7 @@ class Registers(Sketch):
     bits, adds = _REGISTER_BITS, False
 
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The register of each value, by a hash that is always the same, and the rank of the rest of the hash."""
+        """The register of each value, by a hash with constant seeds, and the rank of the hash's other bits."""
         hashes: Array = np.zeros((len(column), 2), np.uint64)
         if column.type.kind is Kind.TEXT:
             assert column.data is not None
@@ -138,7 +142,7 @@ class Registers(Sketch):
 
 
 def _estimated(counts: Array) -> Array:
-    """How many different values registers have seen, of which counts[:, r] have rank r (Ertl, algorithm 6)."""
+    """Estimates of distinct values from registers, of which counts[:, r] have rank r (Ertl, algorithm 6)."""
     share = 1.0 - counts[:, _RANKS + 1] / _REGISTERS
     total = _REGISTERS * _tau(share)
     for rank in range(_RANKS, 0, -1):
@@ -161,7 +165,7 @@ def _sigma(share: Array) -> Array:
 
 
 def _tau(share: Array) -> Array:
-    """Ertl's tau."""
+    """Ertl's tau: one minus x, less the sum of (1 - x^(2^-k))^2 * 2^-k, over three."""
     power, weight, total = share.copy(), 1.0, 1.0 - share
     for _ in range(40):
         power = np.sqrt(power)
@@ -176,7 +180,7 @@ class Buckets(Sketch):
     bits, adds = _BUCKET_BITS, True
 
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The bucket of each value, in the order of the values, and 1."""
+        """The bucket of each value, and 1. Buckets are in the order of their values."""
         values = column.values.astype(np.float64)
         size = np.abs(values)
         with np.errstate(all="ignore"):
@@ -186,7 +190,7 @@ class Buckets(Sketch):
         return np.where(np.isnan(values), _MIDDLE + _EDGE, names), np.ones(len(values), np.int64)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give a value of the bucket that has the quantile."""
+        """Give the middle value of the bucket in which the quantile lies."""
         keys, numbers = self._entries(state)
         owners = keys >> self.bits
         counts = np.zeros(groups, np.int64)

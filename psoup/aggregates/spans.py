@@ -1,4 +1,4 @@
-"""Spans of chunks: aligned runs that have a fold each, as wide as `fan` to the power of their level.
+"""Spans of chunks: aligned runs with one fold each; a span of level k has `fan`^k chunks.
 
     chunks [-17, 18)  =  leaf -17, node -1, node 0, leaf 16, leaf 17          fan 16, numbers below zero too
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 Span = tuple[int, int]
-"""A level and a number: chunks number * fan ** level and so many on."""
+"""A level and a number: the span begins with chunk number * fan ** level."""
 
 
 def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
-    """Yield the spans that make up the chunks [first, stop), in order, each as long as it can be. O(fan * log n)."""
+    """Yield the spans that make up the chunks [first, stop), in order, each as wide as possible. O(fan * log n)."""
     while first < stop:
         level, size = 0, 1
         while first % (size * fan) == 0 and first + size * fan <= stop:
@@ -23,11 +23,11 @@ def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
         first += size
 
 
-def lacking(known: Container[Span], first: int, stop: int, fan: int) -> list[range]:
-    """The numbers of the chunks of [first, stop) that are in no known span, ascending: runs within a node."""
+def lacking(spans: Container[Span], first: int, stop: int, fan: int) -> list[range]:
+    """The numbers of the chunks of [first, stop) that no given span covers, ascending: runs within a node."""
 
     def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:
-        if (level, number) not in known:
+        if (level, number) not in spans:
             if not level:
                 yield None, number
             for child in range(number * fan, (number + 1) * fan) if level else ():
@@ -45,5 +45,5 @@ def lacking(known: Container[Span], first: int, stop: int, fan: int) -> list[ran
 
 
 def single(runs: Iterable[range]) -> list[range]:
-    """Each number of some runs as a run."""
+    """A run of one chunk for each chunk of some runs."""
     return [range(number, number + 1) for run in runs for number in run]

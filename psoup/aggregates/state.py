@@ -3,8 +3,8 @@
     rows of a part   values 7 3 9     mask: those that count     codes: the group of each
     state            counts 2 1       sums 16 3                  arrays that grow with the groups
 
-A state knows nothing of where its rows lie, so that it can be kept, sent and combined. States are combined in the order
-of the stream: what is combined into another came after it. The code that adds to a state owns it.
+A state has no reference to its rows, so that it can be kept, sent and combined. States are combined in the order of the
+stream: the later one is added to the earlier one. The code that adds to a state owns it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.model import Kind
 from psoup.plan.nodes import Measure
 
 ALL: Array = np.zeros(0, np.uint8)
-"""The mask of rows that all count."""
+"""The mask of a part whose rows all count."""
 
 State = tuple[Array | Column, ...]
 
@@ -30,9 +30,9 @@ _ZEROS: Array = np.zeros(65_536, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`count` rows: the values of the arguments, uint8[count] with those that count (`ALL`), int32[count] groups.
+    """`count` rows: the arguments' values, a mask uint8[count] of rows that count (`ALL`: every row), and int32 groups.
 
-    `codes` None: all are of group 0.
+    `codes` None: all rows are in group 0.
     """
 
     count: int
@@ -54,7 +54,7 @@ class Rows:
 
 
 class Folding(Protocol):
-    """How a state is made; `exact`: combined in any tree the results are the same."""
+    """The functions of a state. `exact`: states combined in any grouping give the same result."""
 
     @property
     def exact(self) -> bool:
@@ -70,15 +70,15 @@ class Folding(Protocol):
         ...
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows, whose groups the state has; the old state is not used any more."""
+        """Add rows, whose groups the state has; the old state must not be used afterwards."""
         ...
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows, whose group k is group places[k]; the old state is not used any more."""
+        """Add a state of later rows, whose group k is group places[k]; the old state must not be used afterwards."""
         ...
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give all groups with a row (int64, each once) in an order, copied, without room for more."""
+        """Copy all groups with a row (int64, each once) in an order, without room for more."""
         ...
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
@@ -87,19 +87,19 @@ class Folding(Protocol):
 
 
 def taken(state: State, order: Array) -> State:
-    """The groups of a state in an order, if all of its parts have an element for each group."""
+    """The groups of a state in an order, if every part has an element for each group."""
     return tuple([part.take(order) if isinstance(part, Column) else part.take(order, 0) for part in state])
 
 
 def places_in(order: Array) -> Array:
-    """The place of each group in an order (int64[n], each below n once)."""
+    """The place of each group in an order (int64[n], a permutation)."""
     places: Array = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
 
 
 def padded(array: Array, groups: int, fill: int = 0) -> Array:
-    """The array with room for more groups, `fill` in it."""
+    """The array with room for more groups, filled with `fill`."""
     if len(array) >= groups:
         return array
     out = np.full((groups, *array.shape[1:]), fill, array.dtype)
@@ -108,13 +108,13 @@ def padded(array: Array, groups: int, fill: int = 0) -> Array:
 
 
 def padded_column(column: Column, groups: int) -> Column:
-    """The column with room for more groups, NULL in it; its `valid` is an array."""
+    """The column with room for more groups, filled with NULL; its `valid` is an array."""
     more = groups - len(column)
     return column if more <= 0 else concat_columns([column, null_column(column.type, more)])
 
 
 def put(column: Column, places: Array, values: Column) -> Column:
-    """The column with other values at some places; of fixed width it is changed in place."""
+    """The column with new values at some places. A column of fixed width is changed in place."""
     if not len(places):
         return column
     if column.type.kind is Kind.TEXT:
@@ -128,7 +128,7 @@ def put(column: Column, places: Array, values: Column) -> Column:
 
 
 def copied(state: State) -> State:
-    """A copy of a state, to be added to."""
+    """A copy of a state, for a caller that will add to it."""
     return tuple([_copied(part) if isinstance(part, Column) else part.copy() for part in state])
 
 

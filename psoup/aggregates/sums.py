@@ -4,8 +4,8 @@
     sum      counts, and int64[groups, words]: two words for BIGINT, BOOLEAN and DECIMAL, which cannot overflow
     DOUBLE   counts, words, (base, top, rows), and how many values of a group were NaN, infinite, minus infinite
 
-A sum of DOUBLEs is rounded once, when it is finished: it is what `math.fsum` makes of the values in any order. Most
-need two words; numbers whose exponents are far apart need more, up to 34.
+A sum of DOUBLEs is rounded once, at the end. It equals `math.fsum` of the values, in any order. Most sums need two
+words; values with exponents far apart need more, up to 34.
 """
 
 from __future__ import annotations
@@ -21,12 +21,24 @@ from psoup.kinds import BEYOND, LEAST, TYPES
 from psoup.model import BIGINT, SECOND, DataType, Kind
 from psoup.plan.nodes import Measure
 
-_UNIT, _DIGITS = 1075, 53
+_UNIT = 1075
+"""Exponent bias of a double's bits, counted in units of its last digit."""
+_DIGITS = 53
+"""Binary digits of a double."""
 _DAY = 86_400 * SECOND
-_NEAR, _FAR, _NEAR_ROWS, _SPLIT = 40, 900, 65_536, 46
-"""Exponents that are so near are summed in two int64, split at a bit, as many rows do not overflow them."""
+_NEAR = 40
+"""Greatest distance of exponents whose values are summed in two int64."""
+_FAR = 900
+"""Exponents of the unit beyond which values are not summed in two int64."""
+_NEAR_ROWS = 65_536
+"""The most rows whose sums fit into two int64."""
+_SPLIT = 46
+"""The bit at which a value is split between the two int64."""
+""""""
 _SLACK = 6
+"""Spare bits below the least exponent, so that the next part needs no shift."""
 _NOTHING = (2_000, -2_000, 0)
+"""Base, top and rows of a sum without a row."""
 _NONE: Array = np.zeros((0, 3), np.int64)
 
 
@@ -138,7 +150,7 @@ class IntegerSum:
 
 
 def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) -> Array:
-    """The moments that are the means of moments, or of days; rounded down."""
+    """Means of times or of days, as times; rounded down."""
     if source.kind is Kind.DATE:
         means = [days * _DAY // max(count, 1) for days, count in zip(sums[:, 0].tolist(), counts.tolist(), strict=True)]
         return np.array([min(max(mean, LEAST), BEYOND - 1) for mean in means], np.int64)
@@ -148,7 +160,7 @@ def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) 
 
 
 def _rounded(sums: Array) -> tuple[Array, Array]:
-    """The sums as fractions of 53 bits, and exponents."""
+    """The sums as fractions of 53 bits, and their exponents."""
     fractions, exponents = np.empty(len(sums)), np.empty(len(sums), np.int64)
     wide.round_wide(plain(sums), fractions, exponents)
     return fractions, exponents
@@ -174,12 +186,12 @@ class DoubleSum:
         counts, sums, scale, odd = _arrays(state)
         _counted(counts, rows)
         values = plain(rows.args[0].values)
-        least, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        lowest, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
         if strange:
             odd = odd if len(odd) else np.zeros((len(counts), 3), np.int64)
             fold.count_odd(values, rows.mask, rows.groups, odd)
         if greatest:
-            sums, scale = _with_room(sums, scale, least - _UNIT, greatest - _UNIT, rows.count)
+            sums, scale = _with_room(sums, scale, lowest - _UNIT, greatest - _UNIT, rows.count)
             _add_doubles(values, rows, int(scale[0]), greatest - _UNIT, sums)
         return counts, sums, scale, odd
 
@@ -199,15 +211,15 @@ class DoubleSum:
         return counts, sums, scale, odd
 
     def room_to_add(self, state: State, rows: Rows) -> int:
-        """Bytes, at most, that `add` makes beside the state. O(rows)."""
+        """The most bytes that `add` allocates beside the state. O(rows)."""
         _, sums, scale, odd = _arrays(state)
         values = plain(rows.args[0].values)
-        least, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
-        words = _words(sums, scale, least - _UNIT, greatest - _UNIT, rows.count) if greatest else 0
+        lowest, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        words = _words(sums, scale, lowest - _UNIT, greatest - _UNIT, rows.count) if greatest else 0
         return _more(sums, words, odd, bool(strange))
 
     def room_to_combine(self, into: State, other: State) -> int:
-        """Bytes, at most, that `combine` makes beside the states. O(1)."""
+        """The most bytes that `combine` allocates beside the states. O(1)."""
         (_, sums, scale, odd), (_, added, its_scale, strange) = _arrays(into), _arrays(other)
         base, top, count = its_scale.tolist()
         words = _words(sums, scale, base, top, count) if count else 0
@@ -235,19 +247,19 @@ class DoubleSum:
 
 
 def _more(sums: Array, words: int, odd: Array, strange: bool) -> int:
-    """Bytes of sums of so many words, if they are wider than these, and of the counts of values that are not finite."""
+    """Bytes of sums of `words` words, if they get wider, and of the new counts of non-finite values."""
     wider = 8 * words * len(sums) if words > sums.shape[1] else sums.nbytes
     return wider + (24 * len(sums) if strange and not len(odd) else 0)
 
 
 def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) -> None:
-    """Add values of which the greatest has the exponent `top`, in units of 2^base."""
+    """Add values, the greatest of which has the exponent `top`, in units of 2^base."""
     if top - base > _NEAR or not -_FAR < base < _FAR or rows.count > _NEAR_ROWS:
         fold.sum_doubles(values.view(np.int64), rows.mask, rows.groups, base, sums)
     elif rows.codes is None:
         halves = np.array([fold.sum_near(values, rows.mask, 2.0**-base)], np.int64)
         wide.add_halves(halves, _SPLIT, sums)
-    elif 2 * len(sums) > rows.count:  # to add the halves would take longer than what they save
+    elif 2 * len(sums) > rows.count:  # adding the halves would take longer than they save
         fold.sum_doubles(values.view(np.int64), rows.mask, rows.codes, base, sums)
     else:
         halves = np.zeros((len(sums), 2), np.int64)
@@ -255,21 +267,22 @@ def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) ->
         wide.add_halves(halves, _SPLIT, sums)
 
 
-def _words(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> int:
-    """The words of a sum in units that all numbers have, of so many more rows."""
+def _words(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) -> int:
+    """The words of a sum whose unit fits the old and the new exponents, for `rows` more rows."""
     base, top, count = scale.tolist()
-    bits = max(top, greatest) - min(base, least) + _DIGITS + 1 + (count + rows).bit_length()
+    bits = max(top, ceiling) - min(base, bottom) + _DIGITS + 1 + (count + rows).bit_length()
     return max(-(-bits // 64), sums.shape[1])
 
 
-def _with_room(sums: Array, scale: Array, least: int, greatest: int, rows: int) -> tuple[Array, Array]:
-    """The sums in units that all numbers have, with words for so many more rows, and their (base, top, rows)."""
+def _with_room(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) -> tuple[Array, Array]:
+    """The sums in a unit that fits old and new exponents, with words for `rows` more rows; and (base, top, rows)."""
     base, top, count = scale.tolist()
-    lower, upper, more = min(base, least), max(top, greatest), count + rows
+    lower, upper, more = min(base, bottom), max(top, ceiling), count + rows
     bits = upper - lower + _DIGITS + 1 + more.bit_length()
-    words = _words(sums, scale, least, greatest, rows)
+    words = _words(sums, scale, bottom, ceiling, rows)
     if count and (lower < base or words > sums.shape[1]):
-        lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower  # so is the next
+        # spare room, as the next is likely lower too
+        lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower
         shifted = np.zeros((len(sums), words), np.int64)
         wide.shift_wide(sums, base - lower, shifted)
         sums = shifted
